@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import runs
-from test_training import same
+from test_training import EACH_SUM, same
 
 torch = pytest.importorskip("torch")
 
@@ -23,16 +23,18 @@ def apart(lines: list[str]) -> float:
     return max(float(line.split()[1]) for line in lines if line.startswith("apart "))
 
 
-def test_rounds_are_those_of_one_process() -> None:
-    lines = runs.succeed("local", 15, workers=WORKERS, options=("--straggler", "slow:1,4"))
+@EACH_SUM
+def test_rounds_are_those_of_one_process(where: str) -> None:
+    lines = runs.succeed("local", 15, "--sum", where, workers=WORKERS, options=("--straggler", "slow:1,4"))
     same(lines, 15)
     assert apart(lines) < 1e-5
 
 
-def test_a_worker_that_is_killed_in_a_round_costs_none() -> None:
+@EACH_SUM
+def test_a_worker_that_is_killed_in_a_round_costs_none(where: str) -> None:
     """It comes back in the middle of others' local steps, and gets the state of before them."""
     with runs.running(
-        "local", 60, "--seconds", 0.01, "--report", 5, workers=WORKERS, options=("--restarts", 2)
+        "local", 60, "--seconds", 0.01, "--report", 5, "--sum", where, workers=WORKERS, options=("--restarts", 2)
     ) as process:
         runs.await_line(process, "step 0 10")
         os.kill(runs.children(process)[-1], signal.SIGKILL)

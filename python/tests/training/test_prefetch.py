@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import runs
+from test_training import EACH_SUM
 
 torch = pytest.importorskip("torch")
 
@@ -56,11 +57,12 @@ def told(lines: list[str], word: str) -> list[list[str]]:
     return [line.split()[1:] for line in lines if line.startswith(word + " ")]
 
 
-def test_whoever_loads_them_pieces_are_the_same() -> None:
+@EACH_SUM
+def test_whoever_loads_them_pieces_are_the_same(where: str) -> None:
     """Random numbers of the dataset and of the model alike."""
     found: list[list[list[str]]] = []
     for loaders in (0, 2):
-        lines = runs.succeed("loading", 20, loaders, workers=WORKERS)
+        lines = runs.succeed("loading", 20, loaders, "--sum", where, workers=WORKERS)
         ends = told(lines, "end")
         assert len(ends) == WORKERS and ends[0] == ends[1] == ends[2], lines
         found.append(ends)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dataset with random augmentation that processes load: loading.py STEPS LOADERS
+"""A dataset with random augmentation that processes load: loading.py STEPS LOADERS [--sum WHERE]
 
 Prints 'end DIGEST' of the parameters and 'loaded HERE THERE' (pieces by this process, and by others).
 """
@@ -20,6 +20,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("steps", type=int)
 parser.add_argument("loaders", type=int)
 parser.add_argument("--seconds", type=float, default=0.002)
+parser.add_argument("--sum", default="everywhere")
 parser.add_argument("--break", dest="breaks", action="store_true")
 options = parser.parse_args()
 
@@ -42,8 +43,9 @@ model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 here = there = 0
 with tt.join(
-    model, optimizer, data=Augmented(), batch=36, piece=3, seed=3, loaders=options.loaders, reproducible=True
-) as job:
+    model, optimizer, data=Augmented(), batch=36, piece=3, seed=3, loaders=options.loaders, reproducible=True,
+    sum=options.sum,
+) as job:  # fmt: skip
     say("begins", os.getpid())
     for step in job.steps(options.steps):
         for piece in step:

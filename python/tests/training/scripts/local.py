@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local steps of Adam under an outer Nesterov momentum: local.py STEPS [--seconds S] [--report N]
+"""Local steps of Adam under an outer Nesterov momentum: local.py STEPS [--seconds S] [--report N] [--sum WHERE]
 
 Prints 'apart X', the largest difference of a parameter from one process's, and 'end WORKER STEPS DIGEST'.
 """
@@ -20,6 +20,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("steps", type=int)
 parser.add_argument("--seconds", type=float, default=0.0)
 parser.add_argument("--report", type=int, default=0)
+parser.add_argument("--sum", default="everywhere")
 options = parser.parse_args()
 
 torch.manual_seed(7)
@@ -71,7 +72,7 @@ def serial(job: tt.Job) -> None:
 
 
 outer = outer_of(model)
-with tt.join(model, outer, data=data, batch=120, piece=12, seed=3) as job:
+with tt.join(model, outer, data=data, batch=120, piece=12, seed=3, sum=options.sum) as job:
     inner = job.local_steps(INNER, inner_of)
     for step in job.steps(options.steps):
         inner.compute(step, of_batch)
