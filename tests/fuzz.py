@@ -28,6 +28,8 @@ CORPUS = ROOT / "fuzz" / "corpus"
 # Bytes of an input; longer ones take longer and reach little more.
 LONGEST = {"assembly": 256, "checkpoint": 320, "codec": 128, "compress": 2600, "data": 1024, "design": 512, "job": 400, "mesh": 200,
            "peer": 320, "plan": 512, "server": 200, "trace": 512, "training": 1024, "worker": 256}
+# Lines of a crash that suffice to find it again: what it was, and the input.
+TELLING = re.compile(r"^(?:SUMMARY|Base64): .+", re.MULTILINE)
 # What a fuzzer may take beyond its time: to start, and for its last execution.
 MARGIN_SECONDS = 60
 # An undefined step ends the fuzzer; and it has one thread. Memory that was given back is kept from use for a while: in
@@ -37,7 +39,7 @@ ENVIRONMENT = dict(os.environ, OPENBLAS_NUM_THREADS="1", UBSAN_OPTIONS="halt_on_
 
 
 def run(fuzzer, name, found, limit, seconds):
-    """Fuzzes into `found`; gives back (executions, executions per second), or None after a crash."""
+    """Fuzzes into `found`; gives back (executions, executions per second), or what went wrong."""
     directories = [found] + [d for d in [CORPUS / name] if d.is_dir()]
     # The search by entropy would take longer than the executions, of which each is short.
     command = [fuzzer, "-entropic=0", limit, f"-max_len={LONGEST.get(name, 4096)}", "-timeout=20",
@@ -46,12 +48,11 @@ def run(fuzzer, name, found, limit, seconds):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                               env=ENVIRONMENT, timeout=None if seconds is None else seconds + MARGIN_SECONDS)
     except subprocess.TimeoutExpired:
-        print(f"{name}: does not end")
-        return None
+        return "does not end"
     stats = dict(re.findall(r"^stat::(\w+):\s+(\d+)", done.stdout, re.MULTILINE))
     if done.returncode != 0 or "number_of_executed_units" not in stats:
         print(done.stdout[-8000:])
-        return None
+        return "; ".join(TELLING.findall(done.stdout)) or f"exit status {done.returncode}"
     return int(stats["number_of_executed_units"]), int(stats["average_exec_per_sec"])
 
 
@@ -87,7 +88,7 @@ def keep(fuzzer, name, found):
 
 
 def fuzz(folder, name, arguments):
-    """Runs one fuzzer and says how it went; true if nothing was found."""
+    """Runs one fuzzer and says how it went; gives back what was found, "" for nothing."""
     if arguments.runs is None:
         limit, seconds = f"-max_total_time={arguments.seconds}", arguments.seconds
     else:
@@ -95,12 +96,12 @@ def fuzz(folder, name, arguments):
     fuzzer = folder / f"fuzz-{name}"
     with tempfile.TemporaryDirectory() as found:
         result = run(fuzzer, name, found, limit, seconds)
-        if result is None:
-            return False
+        if isinstance(result, str):
+            return result
         print(f"{name}: {result[0]} executions, {result[1]} per second", flush=True)
         if arguments.keep:
             keep(fuzzer, name, found)
-    return True
+    return ""
 
 
 def main():
@@ -116,10 +117,10 @@ def main():
     names = arguments.names or sorted(path.name.removeprefix("fuzz-") for path in folder.glob("fuzz-*")
                                       if path.is_file() and os.access(path, os.X_OK))
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, arguments.jobs)) as pool:
-        good = list(pool.map(lambda name: fuzz(folder, name, arguments), names))
-    failed = [name for name, well in zip(names, good) if not well] if names else ["no fuzzer is there"]
-    if failed:
-        print("failed:", ", ".join(failed))
+        found = list(pool.map(lambda name: fuzz(folder, name, arguments), names))
+    failed = [f"{name}: {what}" for name, what in zip(names, found) if what] if names else ["no fuzzer is there"]
+    for line in failed:
+        print("failed:", line)
     return 1 if failed else 0
 
 
