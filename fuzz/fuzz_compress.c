@@ -23,6 +23,7 @@ static compress_form take_form(input *in)
         uint32_t share = (uint32_t)take(in) << 16 | (uint32_t)take(in) << 8 | take(in);
         form.share = 1 + share % TARRY_COMPRESS_SHARE_MOST;
     }
+    form.exact = take(in) % 4 == 0 ? take(in) : 0;
     return form;
 }
 
@@ -57,6 +58,8 @@ static void write_any(compress_form form, size_t count, const float *numbers, ui
     compress_encode(form, numbers, count, key, bytes);
     compress_decode_add(form, bytes, count, 1, out);
     bool huge = any_huge(numbers, count);
+    for (size_t i = count > form.exact ? count - form.exact : 0; i < count; i++)
+        require(out[i] == numbers[i] || (isnan(out[i]) && isnan(numbers[i])));
     for (size_t i = 0; i < count; i++) {
         if (isfinite(numbers[i]))
             require(huge || isfinite(out[i]));

@@ -100,6 +100,7 @@ static bool begin(run *its, input *in)
     if (its->plan->parts == 1)
         settings.server.compress = (tarry_compress)(sizes / 16 % TARRY_COMPRESSES);
     settings.server.compress_share = SHARE;
+    settings.server.compress_exact = EXACT;
     settings.ship = (rules & 0x80) != 0 ? ship : NULL;
     settings.job = "a job";
     settings.job_size = sizes % 5;
@@ -380,8 +381,8 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
 compress_form fuzz_peer_form(const run *its, uint32_t other)
 {
     return form_of_kind(
-        (tarry_compress)((its->server->settings.server.compress + other) % TARRY_COMPRESSES),
-        SHARE);
+        (tarry_compress)((its->server->settings.server.compress + other) % TARRY_COMPRESSES), SHARE,
+        EXACT);
 }
 
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part, bool whole)
@@ -394,6 +395,14 @@ size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32
     size_t numbers =
         whole ? layout_stripe_length(&cut, stripe) : layout_present(&cut, part, stripe);
     return numbers > 0 ? numbers : STRIPE;
+}
+
+size_t fuzz_peer_bytes(const run *its, compress_form form, uint32_t stripe, size_t numbers)
+{
+    size_t dimension = its->server->base.host->cut.dimension, first = (size_t)stripe * STRIPE;
+    bool within = first + numbers <= dimension;
+    return compress_bytes(within ? compress_within(form, dimension, first, numbers) : form,
+                          numbers);
 }
 
 static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *who, uint8_t *frame)
@@ -412,7 +421,7 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
     };
     size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
     numbers = who->shares != (off >> 5 & 1) ? 0 : numbers + (off >> 4 & 1);
-    size_t bytes = compress_bytes(form, numbers);
+    size_t bytes = fuzz_peer_bytes(its, form, message.stripe, numbers);
     wire_message_head(CODEC_HEADER_BYTES, bytes, frame);
     codec_encode(&none, &message, frame + WIRE_HEAD_BYTES);
     memset(frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES, place, bytes);

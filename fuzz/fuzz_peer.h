@@ -15,6 +15,7 @@ enum {
     MOST_STRIPES = 6, /* more than a worker has buffers for */
     STRIPE = 4,
     SHARE = 300000, /* of its numbers, in that form of coded parts */
+    EXACT = 5,      /* numbers of a gradient in every form */
     PARAMETERS = 8,
     MOST_DIMENSION = STRIPE * MOST_STRIPES * FUZZ_MOST_WORKERS,
     LANES = 4,
@@ -59,6 +60,8 @@ void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t
 size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame);
 /* The form of coded parts, or `other` forms behind it. */
 compress_form fuzz_peer_form(const run *its, uint32_t other);
+/* Of so many numbers that begin with the stripe, in a gradient of one part. */
+size_t fuzz_peer_bytes(const run *its, compress_form form, uint32_t stripe, size_t numbers);
 /* The numbers that a stripe has of a coded part, or of one block of it. */
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part,
                          bool whole);

@@ -144,7 +144,8 @@ static size_t draw_lane_part(const run *its, input *in, uint32_t lane, uint8_t *
     };
     size_t numbers =
         fuzz_peer_numbers(its, message.parts, message.stripe, 0, true) + (place == 0xff);
-    wire_lane_part part = {.lane = lane, .bytes = compress_bytes(form, numbers)};
+    wire_lane_part part = {.lane = lane,
+                           .bytes = fuzz_peer_bytes(its, form, message.stripe, numbers)};
     codec_encode(&none, &message, part.message);
     return put_bytes(frame, wire_lane_part_encode(&part, frame), part.bytes);
 }

@@ -131,6 +131,9 @@ typedef struct tarry_server_settings {
     tarry_compress compress;
     uint64_t compress_seed;
     uint32_t compress_share; /* TARRY_COMPRESS_TOPK: 1..TARRY_COMPRESS_SHARE_MOST */
+    /* The last so many numbers of a gradient are float32 in every form: counts and sums that ride
+     * with it, and are not to be rounded. */
+    uint32_t compress_exact;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;

@@ -36,6 +36,7 @@ class ServerSettings(TypedDict, total=False):
                   'int4' or 'topk', the largest numbers alone
     compress_seed of that chance (default 0)
     compress_share of the numbers that 'topk' sends, up to 0.5
+    compress_exact the last so many numbers of a gradient are float32 in every form: counts that ride with it
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
     """
@@ -58,6 +59,7 @@ class ServerSettings(TypedDict, total=False):
     compress: Literal["none", "bf16", "int8", "int4", "topk"]
     compress_seed: int
     compress_share: float
+    compress_exact: int
     shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
     attempts_most: int
@@ -102,6 +104,7 @@ _SERVER: dict[str, _Setting] = {
     "compress": _Setting("compress", _named(COMPRESSES), lib.TARRY_SETTING_COMPRESS),
     "compress_seed": _Setting("compress_seed", _as_it_is),
     "compress_share": _Setting("compress_share", _millionths),
+    "compress_exact": _Setting("compress_exact", _as_it_is),
     "shape": _Setting("shape", _named(SHAPES)),
     "voters_grace": _Setting("voters_grace_ns", nanoseconds),
     "attempts_most": _Setting("attempts_most", _as_it_is),

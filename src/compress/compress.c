@@ -10,7 +10,13 @@
 
 enum { NUMBER_BYTES = 4, HALF_BYTES = 2 };
 
-size_t compress_bytes(compress_form form, size_t count)
+/* How many of `count` numbers are rounded: those before the exact ones. */
+static size_t rounded_of(compress_form form, size_t count)
+{
+    return form.exact < count ? count - form.exact : 0;
+}
+
+static size_t rounded_bytes(compress_form form, size_t count)
 {
     const size_t tail = count % INT_BLOCK;
     switch (form.kind) {
@@ -26,6 +32,12 @@ size_t compress_bytes(compress_form form, size_t count)
     default:
         return count * NUMBER_BYTES;
     }
+}
+
+size_t compress_bytes(compress_form form, size_t count)
+{
+    size_t rounded = rounded_of(form, count);
+    return rounded_bytes(form, rounded) + (count - rounded) * NUMBER_BYTES;
 }
 
 /* The finalizer of MurmurHash3, a bijection of 64 bits. */
@@ -63,52 +75,68 @@ static float from_half(const uint8_t *bytes)
     return number;
 }
 
+/* ---- float32 ---- */
+
+static void put_plain(const float *numbers, size_t count, uint8_t *bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes_put_f32(bytes + i * NUMBER_BYTES, numbers[i]);
+}
+
+static void add_plain(const uint8_t *bytes, size_t count, float weight, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] += weight * bytes_get_f32(bytes + i * NUMBER_BYTES);
+}
+
 /* ---- all ---- */
 
 void compress_encode(compress_form form, const float *numbers, size_t count, uint64_t key,
                      uint8_t *bytes)
 {
+    const size_t rounded = rounded_of(form, count);
     switch (form.kind) {
     case TARRY_COMPRESS_BF16:
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < rounded; i++)
             bytes_put(bytes + i * HALF_BYTES, to_half(numbers[i]), HALF_BYTES);
         break;
     case TARRY_COMPRESS_INT8:
-        compress_int_best()->int8.put(numbers, count, key, bytes);
+        compress_int_best()->int8.put(numbers, rounded, key, bytes);
         break;
     case TARRY_COMPRESS_INT4:
-        compress_int_best()->int4.put(numbers, count, key, bytes);
+        compress_int_best()->int4.put(numbers, rounded, key, bytes);
         break;
     case TARRY_COMPRESS_TOPK:
-        topk_put(form.share, numbers, count, bytes);
+        topk_put(form.share, numbers, rounded, bytes);
         break;
     default:
-        for (size_t i = 0; i < count; i++)
-            bytes_put_f32(bytes + i * NUMBER_BYTES, numbers[i]);
+        put_plain(numbers, rounded, bytes);
         break;
     }
+    put_plain(numbers + rounded, count - rounded, bytes + rounded_bytes(form, rounded));
 }
 
 void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count, float weight,
                          float *out)
 {
+    const size_t rounded = rounded_of(form, count);
     switch (form.kind) {
     case TARRY_COMPRESS_BF16:
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < rounded; i++)
             out[i] += weight * from_half(bytes + i * HALF_BYTES);
         break;
     case TARRY_COMPRESS_INT8:
-        compress_int_best()->int8.add(bytes, count, weight, out);
+        compress_int_best()->int8.add(bytes, rounded, weight, out);
         break;
     case TARRY_COMPRESS_INT4:
-        compress_int_best()->int4.add(bytes, count, weight, out);
+        compress_int_best()->int4.add(bytes, rounded, weight, out);
         break;
     case TARRY_COMPRESS_TOPK:
-        topk_add(form.share, bytes, count, weight, out);
+        topk_add(form.share, bytes, rounded, weight, out);
         break;
     default:
-        for (size_t i = 0; i < count; i++)
-            out[i] += weight * bytes_get_f32(bytes + i * NUMBER_BYTES);
+        add_plain(bytes, rounded, weight, out);
         break;
     }
+    add_plain(bytes + rounded_bytes(form, rounded), count - rounded, weight, out + rounded);
 }

@@ -14,6 +14,8 @@
  *         magnitudes (of equal ones the first): their places in the block (2 bytes each), which
  *         ascend, and then they themselves (float32). All others are 0.
  *
+ * The last `exact` numbers are float32 in every form, behind the bytes of those before them.
+ *
  * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
  * INT8 it is the byte -128, and in INT4 -8, to be read as NaN, of a block whose scale has its sign
  * bit set; in TOPK it counts as larger than all finite ones.
@@ -30,7 +32,18 @@
 typedef struct compress_form {
     tarry_compress kind;
     uint32_t share; /* TOPK: in millionths, 1..TARRY_COMPRESS_SHARE_MOST; else 0 */
+    uint32_t exact; /* the last so many numbers, as far as there are so many, are as they were */
 } compress_form;
+
+/* The form of numbers first .. first + count - 1 of a part of `length` numbers, `form` being that
+ * of the whole part. */
+static inline compress_form compress_within(compress_form form, size_t length, size_t first,
+                                            size_t count)
+{
+    size_t behind = length - first - count;
+    form.exact = form.exact > behind ? form.exact - (uint32_t)behind : 0;
+    return form;
+}
 
 /* Whether what it rounds away is to be kept for the next time. */
 static inline bool compress_feeds_back(tarry_compress kind)

@@ -98,8 +98,10 @@ void residuals_encode(residuals *self, uint32_t stripe, const float *z, uint64_t
 {
     float *left = begin(self, stripe, z);
     size_t count = length_of(self, stripe);
-    compress_encode(self->form, left, count, key, bytes);
-    compress_decode_add(self->form, bytes, count, -1, left);
+    const compress_form form =
+        compress_within(self->form, self->length, stripe * self->stripe_length, count);
+    compress_encode(form, left, count, key, bytes);
+    compress_decode_add(form, bytes, count, -1, left);
     for (size_t i = 0; i < count; i++)
         left[i] = fabsf(left[i]) <= FLT_MAX ? left[i] : 0;
     self->stripes[stripe].leaves = true;

@@ -5,24 +5,54 @@
 
 #include <tarry/server.h>
 
+#include "coding/layout.h"
 #include "compress/compress.h"
 
-/* That of a part that says it is of the kind `kind`. */
-static inline compress_form form_of_kind(tarry_compress kind, uint32_t share)
+/* That of a part that says it is of the kind `kind`; the others are those of the settings. */
+static inline compress_form form_of_kind(tarry_compress kind, uint32_t share, uint32_t exact)
 {
-    return (compress_form){.kind = kind, .share = kind == TARRY_COMPRESS_TOPK ? share : 0};
+    return (compress_form){
+        .kind = kind,
+        .share = kind == TARRY_COMPRESS_TOPK ? share : 0,
+        .exact = kind != TARRY_COMPRESS_NONE ? exact : 0,
+    };
 }
 
 static inline compress_form form_of(const tarry_server_settings *settings)
 {
-    return form_of_kind(settings->compress, settings->compress_share);
+    return form_of_kind(settings->compress, settings->compress_share, settings->compress_exact);
 }
 
-/* The most bytes of `count` numbers of a part. */
-static inline size_t form_most_bytes(compress_form form, size_t count)
+/* That of a stripe of a part. */
+static inline compress_form form_of_stripe(compress_form part, const layout *cut, uint32_t index)
 {
-    size_t bytes = compress_bytes(form, count), plain = count * sizeof(float);
-    return compress_feeds_back(form.kind) && bytes < plain ? plain : bytes;
+    return compress_within(part, cut->part_length, layout_stripe_start(cut, index),
+                           layout_stripe_length(cut, index));
+}
+
+static inline size_t form_stripe_bytes(compress_form part, const layout *cut, uint32_t index)
+{
+    return compress_bytes(form_of_stripe(part, cut, index), layout_stripe_length(cut, index));
+}
+
+/* The most bytes of a stripe in the form. */
+static inline size_t form_packed_bytes(compress_form part, const layout *cut)
+{
+    size_t most = form_stripe_bytes(part, cut, 0);
+    /* The first one is the longest of those that have no exact numbers. */
+    for (uint32_t i = cut->stripes; i-- > 1 && form_of_stripe(part, cut, i).exact > 0;) {
+        size_t bytes = form_stripe_bytes(part, cut, i);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* The same of all that may come: with feedback it may be float32. */
+static inline size_t form_most_bytes(compress_form part, const layout *cut)
+{
+    size_t bytes = form_packed_bytes(part, cut);
+    size_t plain = layout_stripe_length(cut, 0) * sizeof(float);
+    return compress_feeds_back(part.kind) && bytes < plain ? plain : bytes;
 }
 
 /* Whether a part may be of this kind: with feedback one that leaves nothing behind is not rounded.

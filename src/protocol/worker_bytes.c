@@ -34,7 +34,10 @@ static uint64_t worker_packed(const tarry_server_settings *server, uint64_t numb
     bool cut = server->stripe_length > 0 && server->stripe_length < numbers; /* 0: it is chosen */
     uint64_t stripe = cut ? server->stripe_length : numbers;
     uint64_t kept = compress_feeds_back(server->compress) ? 2 * numbers * sizeof(float) : 0;
-    return (numbers + stripe - 1) / stripe * compress_bytes(form_of(server), (size_t)stripe) + kept;
+    compress_form form = form_of(server);
+    uint64_t exact = form.exact * sizeof(float);
+    form.exact = 0;
+    return (numbers + stripe - 1) / stripe * compress_bytes(form, (size_t)stripe) + exact + kept;
 }
 
 uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,

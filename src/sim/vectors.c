@@ -98,8 +98,9 @@ int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, 
     if (!tarry_plan_is_original(plan))
         made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
     bool packs = made->form.kind != TARRY_COMPRESS_NONE;
+    const layout cut = cut_for(made, plan_least_parts(plan));
     if (packs)
-        made->packed = memory_allocate(allocator, compress_bytes(made->form, made->room), 1);
+        made->packed = memory_allocate(allocator, form_packed_bytes(made->form, &cut), 1);
     if (allocate_lost(made) != TARRY_OK || (packs && made->packed == NULL) ||
         made->gradients == NULL || (keeps_previous && made->previous == NULL) ||
         made->parts == NULL || made->estimate == NULL || made->truth == NULL ||
@@ -240,7 +241,7 @@ void vectors_send(vectors *state, uint64_t round, uint32_t attempt, uint32_t wor
     residuals_encode(state->lost[worker], stripe, stripe_of_part(state, &cut, worker, stripe),
                      compress_key(state->seed, round, attempt, worker, stripe), state->packed);
     memset(sent, 0, length * sizeof(*sent));
-    compress_decode_add(state->form, state->packed, length, 1, sent);
+    compress_decode_add(form_of_stripe(state->form, &cut, stripe), state->packed, length, 1, sent);
 }
 
 void vectors_settle(vectors *state, uint32_t worker, const uint64_t *stood, const uint64_t *voids)
@@ -267,9 +268,9 @@ static void combine_packed(vectors *state, uint32_t attempt, uint32_t worker, co
 {
     size_t length = layout_stripe_length(cut, stripe);
     uint64_t key = compress_key(state->seed, state->round, attempt, worker, stripe);
-    compress_encode(state->form, stripe_of_part(state, cut, worker, stripe), length, key,
-                    state->packed);
-    compress_decode_add(state->form, state->packed, length, state->weights[0],
+    const compress_form form = form_of_stripe(state->form, cut, stripe);
+    compress_encode(form, stripe_of_part(state, cut, worker, stripe), length, key, state->packed);
+    compress_decode_add(form, state->packed, length, state->weights[0],
                         state->estimate + layout_stripe_start(cut, stripe));
 }
 

@@ -184,8 +184,7 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
         layout cut = sim_layout(sim, effect->parts);
         tarry_message part = effect->message;
         part.form = sim->settings.server.compress;
-        uint64_t bytes = compress_bytes(form_of(&sim->settings.server),
-                                        layout_stripe_length(&cut, effect->stripe));
+        uint64_t bytes = form_stripe_bytes(form_of(&sim->settings.server), &cut, effect->stripe);
         int error = sim->settings.relays > 0 ? relay_node_up(sim, id, &part, bytes, &left_ns)
                                              : send_message(sim, id, &part, bytes);
         if (error != TARRY_OK)

@@ -21,6 +21,9 @@ class Agreement:
     parts: int
     sum: str
     engine: str  # by which workers make sums among themselves
+    compress: str  # the form of what workers send
+    compress_share: float  # of the numbers, with 'topk'; else 0
+    exact: int  # the last so many numbers are float32 in every form
     reproducible: bool
     model: str  # names and shapes of what is summed, a line each
     options: str  # whatever else has to be the same
@@ -46,6 +49,7 @@ class Agreement:
             "piece": "pieces of {theirs} samples where the others have {ours}",
             "seed": "the seed {theirs} where the others have {ours}",
             "engine": "the engine {theirs!r} where the others have {ours!r}",
+            "compress": "the form {theirs!r} where the others have {ours!r}",
             "checkpoint": "the checkpoint {theirs!r} where the others have {ours!r}",
         }
         for name, text in words.items():

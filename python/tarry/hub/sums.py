@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ..errors import FileError, StateError
 from ..notices import Notice
@@ -60,6 +60,14 @@ class Sums(abc.ABC):
             wanted["pick"] = "share"
             if self.agreement.parts == 1:
                 wanted["keep"] = "credited"
+        if self.agreement.compress != "none":
+            wanted |= {
+                "compress": cast(Any, self.agreement.compress),
+                "compress_seed": self.agreement.seed % (1 << 64),
+                "compress_exact": self.agreement.exact,
+            }
+        if self.agreement.compress_share:
+            wanted["compress_share"] = self.agreement.compress_share
         return Server(
             self.plan,
             self.agreement.dimension,

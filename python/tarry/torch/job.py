@@ -14,6 +14,7 @@ from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
 from ..hub import address as addresses
 from ..hub.training import SUMS, plan_of
+from ..names import COMPRESSES
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
@@ -350,6 +351,25 @@ class Job:
         self.close(wait=kind is None)
 
 
+def _check_form(compress: str, share: float, *, sum: str, parts: int) -> None:
+    """Raises ArgumentError."""
+    if compress not in COMPRESSES:
+        raise ArgumentError(f"compress is {compress!r}, and there are {', '.join(COMPRESSES)}")
+    if compress == "topk":
+        if not 1e-6 <= share <= 0.5:
+            raise ArgumentError(f"compress_share is {share}: 'topk' sends a share of the numbers, 0.000001 to 0.5")
+    elif share:
+        raise ArgumentError(f"compress_share is for compress='topk', and compress is {compress!r}")
+    if compress == "none":
+        return
+    if sum != "server":
+        raise ArgumentError(f"compress={compress!r} goes with sum='server', and sum is {sum!r}")
+    if parts != 1:
+        raise ArgumentError(
+            f"compress={compress!r} goes with one part, and parts is {parts}: what rounding cost would be multiplied"
+        )
+
+
 def join(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -372,6 +392,8 @@ def join(
     parts: int = 1,
     sum: str = "everywhere",
     engine: str = "direct",
+    compress: str = "none",
+    compress_share: float = 0.0,
     reproducible: bool = False,
 ) -> Job:
     """Makes this process a worker of a training, of which `tarry run`, srun, mpirun or torchrun started several.
@@ -394,6 +416,9 @@ def join(
                 not reach each other
     engine      by which workers do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
                 processes of this machine. 'nccl' wants a GPU for each, and was not tried
+    compress    the form in which gradients are sent, where sum is 'server': 'none' (float32), 'bf16', 'int8', 'int4',
+                or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
+    compress_share  of the numbers that 'topk' sends, up to 0.5
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
     Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
@@ -401,6 +426,7 @@ def join(
     """
     if sum not in SUMS:
         raise ArgumentError(f"sum is {sum!r}, and there are {', '.join(SUMS)}")
+    _check_form(compress, compress_share, sum=sum, parts=parts)
     place = place_of()
     if engine != "direct":
         if sum != "everywhere":
@@ -433,6 +459,9 @@ def join(
         parts=parts,
         sum=sum,
         engine=engine,
+        compress=compress,
+        compress_share=compress_share,
+        exact=layout.exact,
         reproducible=reproducible,
         model=layout.describe(),
         options=f"shuffle={shuffle} drop_last={drop_last} optimizer={type(optimizer).__name__} others={sorted(named)}",

@@ -36,6 +36,7 @@ class Layout:
         self.metrics_at = self.buffers_at + self.buffer_numbers
         self.weight_at = self.metrics_at + len(self.metrics)
         self.dimension = self.weight_at + 1
+        self.exact = self.dimension - self.gradient_numbers  # numbers of which nothing may be rounded
         self._shapes = [one.shape for _, one in self.parameters]
 
     def check(self) -> None:

@@ -272,9 +272,9 @@ static bool count_part(tarry_server *server, const tarry_message *part)
     layout cut = server_layout(server, part->parts);
     if (part->stripe >= cut.stripes)
         return false;
-    server->result.upload_bytes +=
-        compress_bytes(form_of_kind(part->form, server->settings.compress_share),
-                       layout_stripe_length(&cut, part->stripe));
+    const compress_form form =
+        form_of_kind(part->form, server->settings.compress_share, server->settings.compress_exact);
+    server->result.upload_bytes += form_stripe_bytes(form, &cut, part->stripe);
     return true;
 }
 

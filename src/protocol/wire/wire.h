@@ -24,7 +24,7 @@
 #include <tarry/plan.h>
 
 enum {
-    WIRE_VERSION = 6,
+    WIRE_VERSION = 7,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -127,6 +127,7 @@ typedef struct wire_welcome {
     tarry_compress compress;   /* the form of coded parts; not NONE only where the server sums */
     uint64_t compress_seed;    /* 0 with NONE */
     uint32_t compress_share;   /* of TOPK, as in the server's settings; else 0 */
+    uint32_t compress_exact;   /* as in the server's settings; 0 with NONE */
     double conditioning_limit; /* > 1 */
     uint64_t silence_ns;       /* >= 1; heartbeats come within an eighth of it */
     uint64_t plan_bytes;       /* of the PLAN blob that follows; 0: it has it */

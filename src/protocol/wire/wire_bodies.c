@@ -81,6 +81,7 @@ size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
     at = bytes_put(at, welcome->compress, 1);
     at = bytes_put(at, 0, 3);
     at = bytes_put(at, welcome->compress_share, 4);
+    at = bytes_put(at, welcome->compress_exact, 4);
     at = bytes_put(at, welcome->compress_seed, 8);
     at = wire_put_text(at, welcome->near);
     return wire_close(WIRE_WELCOME, frame, at, 0);
@@ -123,8 +124,9 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     bool shared = read.compress == TARRY_COMPRESS_TOPK;
     read.compress_share = (uint32_t)wire_get_between(&from, 4, shared ? 1 : 0,
                                                      shared ? TARRY_COMPRESS_SHARE_MOST : 0);
-    read.compress_seed =
-        wire_get_between(&from, 8, 0, read.compress != TARRY_COMPRESS_NONE ? UINT64_MAX : 0);
+    bool rounds = read.compress != TARRY_COMPRESS_NONE;
+    read.compress_exact = (uint32_t)wire_get_between(&from, 4, 0, rounds ? UINT32_MAX : 0);
+    read.compress_seed = wire_get_between(&from, 8, 0, rounds ? UINT64_MAX : 0);
     wire_get_name(&from, read.near);
     wire_require(&from, read.worker < read.workers || read.worker == WIRE_ANY_WORKER);
     if (!wire_ended(&from))

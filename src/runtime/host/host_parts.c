@@ -34,8 +34,10 @@ bool host_find_cut(const host *self, const tarry_message *message, layout *cut)
 
 size_t host_part_bytes(const host *self, const layout *cut, const tarry_message *message)
 {
-    const compress_form form = form_of_kind(message->form, self->settings.server.compress_share);
-    return compress_bytes(form, layout_stripe_length(cut, message->stripe));
+    const tarry_server_settings *settings = &self->settings.server;
+    const compress_form form =
+        form_of_kind(message->form, settings->compress_share, settings->compress_exact);
+    return form_stripe_bytes(form, cut, message->stripe);
 }
 
 stripe *host_take_room(host *self)

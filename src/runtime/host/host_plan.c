@@ -82,7 +82,7 @@ static int make_sums(host *self, tarry_diagnostic *diagnostic)
     const host_settings *settings = &self->settings;
     const layout *cut = &self->cut;
     size_t longest = layout_stripe_length(cut, 0);
-    size_t bytes = form_most_bytes(form_of(&settings->server), longest);
+    size_t bytes = form_most_bytes(form_of(&settings->server), cut);
     size_t room = (bytes + sizeof(float) - 1) / sizeof(float);
     stripes_init(&self->pool, room > longest ? room : longest, &self->allocator);
     self->members = memory_allocate(&self->allocator, self->plan->workers, sizeof(*self->members));

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "coding/layout.h"
 #include "coding/transfer.h"
-#include "compress/compress.h"
+#include "protocol/form.h"
 
 /* One stripe of the sum. */
 typedef struct place {
@@ -132,11 +132,12 @@ static void unpack_stripes(const summation_runner *runner, const layout *cut, ui
     assert(cut->parts == 1);
     if (!add)
         zero_stripe(cut, index, self->estimate);
-    for (uint32_t i = 0; i < count; i++)
-        compress_decode_add(
-            (compress_form){.kind = runner->kind[i], .share = self->settings.form.share},
-            (const void *)runner->z[i], length, runner->weights[i],
-            self->estimate + layout_stripe_start(cut, index));
+    for (uint32_t i = 0; i < count; i++) {
+        const compress_form form =
+            form_of_kind(runner->kind[i], self->settings.form.share, self->settings.form.exact);
+        compress_decode_add(form_of_stripe(form, cut, index), (const void *)runner->z[i], length,
+                            runner->weights[i], self->estimate + layout_stripe_start(cut, index));
+    }
 }
 
 /* Adds the first `count` stripes of runner->z, each times `scale`, to every part of the estimate,

@@ -187,8 +187,8 @@ static const float *lone_gradient(const executor *self, const tarry_effect *effe
 
 /* The stripe of z in the form in which it is sent, at `packed`, with what rounding lost of those
  * before, if that is kept. */
-static void pack(executor *self, const tarry_effect *effect, const float *z, size_t count,
-                 void *packed)
+static void pack(executor *self, const tarry_effect *effect, compress_form form, const float *z,
+                 size_t count, void *packed)
 {
     const executor_settings *settings = &self->settings;
     const uint64_t key = compress_key(settings->compress_seed, effect->round, effect->attempt,
@@ -196,7 +196,7 @@ static void pack(executor *self, const tarry_effect *effect, const float *z, siz
     if (self->slate->residuals != NULL)
         residuals_encode(self->slate->residuals, effect->stripe, z, key, packed);
     else
-        compress_encode(settings->form, z, count, key, packed);
+        compress_encode(form, z, count, key, packed);
 }
 
 /* Sends the stripe of z. Who leaves leaves nothing behind: it is not rounded. */
@@ -209,23 +209,24 @@ static void post_stripe(executor *self, const tarry_effect *effect, const layout
     void *packed = worker_slate_stripe(self->slate, cut, effect->stripe);
     const void *bytes = packed;
     tarry_message part = effect->message;
-    part.form = settings->form.kind;
+    compress_form form = form_of_stripe(settings->form, cut, effect->stripe);
+    part.form = form.kind;
     if (part.form != TARRY_COMPRESS_NONE)
         executor_claim(self, start, length);
     if (self->slate->residuals != NULL && is_leaving(self)) {
         part.form = TARRY_COMPRESS_NONE;
+        form = (compress_form){.kind = TARRY_COMPRESS_NONE};
         bytes = residuals_flush(self->slate->residuals, effect->stripe, z);
     } else if (part.form != TARRY_COMPRESS_NONE) {
-        pack(self, effect, z, length, packed);
+        pack(self, effect, form, z, length, packed);
     }
-    settings->uplink.post_part(
-        settings->uplink.user, &part,
-        &(executor_stripe){
-            .first = start,
-            .count = length,
-            .bytes = bytes,
-            .size = compress_bytes(form_of_kind(part.form, settings->form.share), length),
-        });
+    settings->uplink.post_part(settings->uplink.user, &part,
+                               &(executor_stripe){
+                                   .first = start,
+                                   .count = length,
+                                   .bytes = bytes,
+                                   .size = compress_bytes(form, length),
+                               });
 }
 
 /*

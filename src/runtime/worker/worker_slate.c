@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "coding/transfer.h"
+#include "protocol/form.h"
 
 static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
 {
@@ -57,7 +58,7 @@ static int allocate_packed(worker_slate *self, const layout *cut, compress_form 
 {
     if (form.kind == TARRY_COMPRESS_NONE)
         return TARRY_OK;
-    self->packed_stride = compress_bytes(form, layout_stripe_length(cut, 0));
+    self->packed_stride = form_packed_bytes(form, cut);
     self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
     if (self->packed == NULL)
         return TARRY_ERROR_NO_MEMORY;

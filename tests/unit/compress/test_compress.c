@@ -23,9 +23,9 @@ enum { ROOM = 1100, CANARY = 8, KEYS = 4096 };
 
 static uint64_t seed;
 
-static const compress_form NONE = {TARRY_COMPRESS_NONE, 0}, BF16 = {TARRY_COMPRESS_BF16, 0},
-                           INT8 = {TARRY_COMPRESS_INT8, 0}, INT4 = {TARRY_COMPRESS_INT4, 0},
-                           TOPK = {TARRY_COMPRESS_TOPK, 20000};
+static const compress_form NONE = {TARRY_COMPRESS_NONE, 0, 0}, BF16 = {TARRY_COMPRESS_BF16, 0, 0},
+                           INT8 = {TARRY_COMPRESS_INT8, 0, 0}, INT4 = {TARRY_COMPRESS_INT4, 0, 0},
+                           TOPK = {TARRY_COMPRESS_TOPK, 20000, 0};
 
 typedef struct packed {
     float in[ROOM], out[ROOM + CANARY];
@@ -253,7 +253,7 @@ static void topk_sends_the_largest(void **state)
     const uint32_t shares[] = {1, 20000, 333333, TARRY_COMPRESS_SHARE_MOST};
     const size_t counts[] = {1, 2, 51, ROOM};
     for (uint32_t run = 0; run < 16; run++) {
-        const compress_form form = {TARRY_COMPRESS_TOPK, shares[run % 4]};
+        const compress_form form = {TARRY_COMPRESS_TOPK, shares[run % 4], 0};
         const size_t count = counts[run / 4], kept = topk_kept(form.share, count);
         draw(its.in, count, 20 + run);
         memcpy(sorted, its.in, sizeof(sorted));
@@ -274,7 +274,7 @@ static void topk_has_an_order(void **state)
 {
     (void)state;
     packed its = {.in = {1, -2, 2, 2, 0.5F, -2, 0, 1, 1, 2}};
-    const compress_form form = {TARRY_COMPRESS_TOPK, 300000};
+    const compress_form form = {TARRY_COMPRESS_TOPK, 300000, 0};
     pass(&its, form, 10, 0);
     for (size_t i = 0; i < 10; i++)
         assert_true(its.out[i] == (i >= 1 && i <= 3 ? its.in[i] : 0));
@@ -296,7 +296,7 @@ static void topk_chooses_in_blocks(void **state)
     (void)state;
     enum { COUNT = TOPK_BLOCK + 100 };
     float *in = calloc(COUNT, sizeof(float)), *out = calloc(COUNT, sizeof(float));
-    const compress_form form = {TARRY_COMPRESS_TOPK, 10000};
+    const compress_form form = {TARRY_COMPRESS_TOPK, 10000, 0};
     uint8_t *bytes = malloc(compress_bytes(form, COUNT));
     assert_true(in != NULL && out != NULL && bytes != NULL);
     for (size_t i = 0; i < TOPK_BLOCK; i++)
@@ -411,6 +411,37 @@ static void integers_are_the_same_by_all_variants(void **state)
     }
 }
 
+/* Whatever the form, and wherever the part is cut. */
+static void the_last_numbers_may_be_exact(void **state)
+{
+    (void)state;
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    const size_t counts[] = {0, 1, 3, 4, 260, 261, ROOM};
+    packed its, alone;
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+        compress_form form = forms[f];
+        form.exact = 4;
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+            size_t count = counts[c], rounded = count > 4 ? count - 4 : 0;
+            draw(its.in, count, 9);
+            memcpy(alone.in, its.in, sizeof(its.in));
+            pass(&its, form, count, 5);
+            pass(&alone, forms[f], rounded, 5);
+            assert_int_equal(compress_bytes(form, count),
+                             compress_bytes(forms[f], rounded) + (count - rounded) * 4);
+            assert_memory_equal(its.out, alone.out, rounded * sizeof(float));
+            assert_memory_equal(its.out + rounded, its.in + rounded,
+                                (count - rounded) * sizeof(float));
+        }
+    }
+    const compress_form whole = {TARRY_COMPRESS_INT8, 0, 4};
+    assert_int_equal(compress_within(whole, 10, 0, 10).exact, 4);
+    assert_int_equal(compress_within(whole, 10, 0, 6).exact, 0);
+    assert_int_equal(compress_within(whole, 10, 3, 5).exact, 2);
+    assert_int_equal(compress_within(whole, 10, 7, 2).exact, 3); /* of which there are two */
+    assert_int_equal(compress_within(whole, 10, 9, 1).exact, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +460,7 @@ int main(void)
         cmocka_unit_test(very_small_blocks_are_zeros),
         cmocka_unit_test(decoding_adds_times_a_weight),
         cmocka_unit_test(integers_are_the_same_by_all_variants),
+        cmocka_unit_test(the_last_numbers_may_be_exact),
     };
     seed = test_seed("compress", 16);
     return cmocka_run_group_tests(tests, NULL, NULL);

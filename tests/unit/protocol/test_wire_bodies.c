@@ -178,8 +178,10 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->everywhere = random_below(stream, 2) == 1;
     if (!welcome->everywhere)
         welcome->compress = (tarry_compress)random_below(stream, TARRY_COMPRESSES);
-    if (welcome->compress != TARRY_COMPRESS_NONE)
+    if (welcome->compress != TARRY_COMPRESS_NONE) {
         welcome->compress_seed = random_u64(stream);
+        welcome->compress_exact = random_u32(stream);
+    }
     if (welcome->compress == TARRY_COMPRESS_TOPK)
         welcome->compress_share = 1 + random_below(stream, TARRY_COMPRESS_SHARE_MOST);
     welcome->conditioning_limit = 1 / random_uniform(stream);
@@ -355,18 +357,18 @@ static const struct {
     wire_kind kind;
     unsigned at, least, most;
 } bounded[] = {
-    {WIRE_HELLO, 0, 'T', 'T'}, {WIRE_HELLO, 5, 0, 0},       {WIRE_HELLO, 10, 0, 3},
-    {WIRE_HELLO, 11, 0, 255},  {WIRE_WELCOME, 0, 6, 6},     {WIRE_WELCOME, 1, 0, 0},
-    {WIRE_WELCOME, 2, 0, 1},   {WIRE_WELCOME, 3, 0, 7},     {WIRE_WELCOME, 60, 0, 0},
-    {WIRE_WELCOME, 63, 0, 0},  {WIRE_WELCOME, 71, 0, 0},    {WIRE_WELCOME, 79, 0, 0},
-    {WIRE_WELCOME, 87, 0, 0},  {WIRE_WELCOME, 111, 0, 0},   {WIRE_WELCOME, 119, 0, 0},
-    {WIRE_WELCOME, 120, 0, 3}, {WIRE_WELCOME, 121, 0, 0},   {WIRE_WELCOME, 127, 0, 0},
-    {WIRE_WELCOME, 128, 0, 0}, {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},
-    {WIRE_BYE, 0, 1, 3},       {WIRE_PARAMETERS, 15, 0, 0}, {WIRE_BLOB, 1, 0, 0},
-    {WIRE_BLOB, 3, 0, 0},      {WIRE_BLOB, 15, 0, 0},       {WIRE_FETCH, 1, 0, 0},
-    {WIRE_FETCH, 3, 0, 0},     {WIRE_SHARE, 0, 1, 2},       {WIRE_SHARE, 1, 0, 0},
-    {WIRE_SHARE, 7, 0, 0},     {WIRE_SHARE, 15, 0, 0},      {WIRE_SHARE, 17, ' ', 255},
-    {WIRE_SHARED, 0, 1, 2},    {WIRE_SHARED, 1, 0, 1},
+    {WIRE_HELLO, 0, 'T', 'T'},  {WIRE_HELLO, 5, 0, 0},     {WIRE_HELLO, 10, 0, 3},
+    {WIRE_HELLO, 11, 0, 255},   {WIRE_WELCOME, 0, 7, 7},   {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_WELCOME, 2, 0, 1},    {WIRE_WELCOME, 3, 0, 7},   {WIRE_WELCOME, 60, 0, 0},
+    {WIRE_WELCOME, 63, 0, 0},   {WIRE_WELCOME, 71, 0, 0},  {WIRE_WELCOME, 79, 0, 0},
+    {WIRE_WELCOME, 87, 0, 0},   {WIRE_WELCOME, 111, 0, 0}, {WIRE_WELCOME, 119, 0, 0},
+    {WIRE_WELCOME, 120, 0, 3},  {WIRE_WELCOME, 121, 0, 0}, {WIRE_WELCOME, 127, 0, 0},
+    {WIRE_WELCOME, 128, 0, 0},  {WIRE_WELCOME, 132, 0, 0}, {WIRE_REFUSED, 0, 1, 12},
+    {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},       {WIRE_PARAMETERS, 15, 0, 0},
+    {WIRE_BLOB, 1, 0, 0},       {WIRE_BLOB, 3, 0, 0},      {WIRE_BLOB, 15, 0, 0},
+    {WIRE_FETCH, 1, 0, 0},      {WIRE_FETCH, 3, 0, 0},     {WIRE_SHARE, 0, 1, 2},
+    {WIRE_SHARE, 1, 0, 0},      {WIRE_SHARE, 7, 0, 0},     {WIRE_SHARE, 15, 0, 0},
+    {WIRE_SHARE, 17, ' ', 255}, {WIRE_SHARED, 0, 1, 2},    {WIRE_SHARED, 1, 0, 1},
 };
 
 static void what_is_out_of_range_is_refused(void **state)
@@ -383,6 +385,7 @@ static void what_is_out_of_range_is_refused(void **state)
             sent.welcome.compress = TARRY_COMPRESS_NONE;
             sent.welcome.compress_seed = 0;
             sent.welcome.compress_share = 0;
+            sent.welcome.compress_exact = 0;
         }
         uint8_t frame[MOST_FRAME];
         encode(bounded[i].kind, &sent, frame);
@@ -436,6 +439,9 @@ static void a_job_that_cannot_be_is_refused(void **state)
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong = good;
     wrong.compress_seed = 1; /* of what? */
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_exact = 1;
+    wrong.compress_seed = 0;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong.compress = TARRY_COMPRESS_INT8;
     assert_welcome(&wrong, TARRY_OK);
@@ -502,18 +508,18 @@ static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(6, 6, 98, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 7, 98, &hello), TARRY_OK);
-    assert_int_equal(hello.newest, 7);
+    assert_int_equal(decode_hello(7, 7, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 8, 98, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, 8);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 7, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(7, 8, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 7);
+    assert_int_equal(decode_hello(1, 8, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(8, 9, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 8);
     assert_int_equal(hello.worker, 0);
-    assert_int_equal(decode_hello(6, 7, WIRE_SMALL_BYTES, &hello), TARRY_OK);
-    assert_int_equal(decode_hello(6, 7, 9, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(6, 5, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(7, 8, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(7, 8, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(7, 6, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(1, 1, 96, &hello), TARRY_OK); /* before there were racks */
     assert_int_equal(hello.newest, 1);

@@ -6,7 +6,9 @@ small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] [--s
 Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
 each step's gradient is compared with that of one process. --deaths FILE: workers but the first die in the middle of
 a sum over process groups, each in the fifth of its life, until FILE has --most-deaths bytes, one for each.
---halves: the steps come by two calls of job.steps.
+--halves: the steps come by two calls of job.steps. --compress FORM, --share F: gradients are sent so. With --check it
+prints 'off MOST LAST', how far the sums of all steps are from their own sum, at most and at the end, and 'exact X',
+how far mean losses and weights are, as a share of them.
 """
 
 import argparse
@@ -38,6 +40,8 @@ parser.add_argument("--engine", default="direct")
 parser.add_argument("--deaths", default="")
 parser.add_argument("--most-deaths", type=int, default=0)
 parser.add_argument("--sum", default="everywhere")
+parser.add_argument("--compress", default="none")
+parser.add_argument("--share", type=float, default=0.0)
 parser.add_argument("--noise", action="store_true")
 parser.add_argument("--report", type=int, default=0)
 parser.add_argument("--halves", action="store_true")
@@ -59,27 +63,29 @@ data = (inputs, inputs.sum(1, keepdim=True) ** 2)
 loss_of = torch.nn.MSELoss(reduction="sum")
 
 
-def serial_gradient(job: tt.Job, number: int) -> list[torch.Tensor]:
-    """The mean over the batch by one process, piece by piece."""
+def serial_gradient(job: tt.Job, number: int) -> tuple[list[torch.Tensor], float, int]:
+    """The mean over the batch by one process, piece by piece, and that of the loss; and how many samples it has."""
     kept = [parameter.grad for parameter in model.parameters()]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     for parameter in model.parameters():
         parameter.grad = None
-    weight = 0
+    weight, total = 0, 0.0
     for unit in range(job.permutation.units):
         samples = job.permutation.indices(number, unit)
         if len(samples) == 0:
             continue
         seed_all(job.permutation.seed, number, unit)
         x, y = (one[torch.from_numpy(samples)] for one in data)
-        loss_of(model(x), y).backward()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        total += float(loss)
         weight += len(y)
     found = [parameter.grad / weight for parameter in model.parameters()]
     for parameter, gradient in zip(model.parameters(), kept, strict=True):
         parameter.grad = gradient
     for name, value in model.named_buffers():
         value.copy_(buffers[name])
-    return found
+    return found, total / weight, weight
 
 
 def digest() -> str:
@@ -110,18 +116,20 @@ def die_in_sums() -> None:
 
 if options.deaths and os.environ["TARRY_WORKER"] != "0":
     die_in_sums()
-worst = 0.0
+worst = inexact = most_off = last_off = 0.0
+off = [torch.zeros_like(one) for one in model.parameters()]
 noise = torch.Generator().manual_seed(os.getpid())
 with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
-    sum=options.sum, engine=options.engine, metrics=("error",),
+    sum=options.sum, engine=options.engine, compress=options.compress, compress_share=options.share,
+    metrics=("error",),
 ) as job:  # fmt: skip
     say("begins", job.worker, job.done)
     calls = [options.steps // 2, options.steps] if options.halves else [options.steps]
     for step in itertools.chain.from_iterable(job.steps(steps) for steps in calls):
         if options.check:
-            serial = serial_gradient(job, step.number)
+            serial, loss, weight = serial_gradient(job, step.number)
         for piece in step:
             with piece:
                 x, y = piece.batch
@@ -135,10 +143,19 @@ with tt.join(
             largest = max(float(one.abs().max()) for one in serial)
             for own, other in zip(model.parameters(), serial, strict=True):
                 worst = max(worst, float((own.grad - other).abs().max()) / largest)
+            for sums, own, other in zip(off, model.parameters(), serial, strict=True):
+                sums += weight * (own.grad - other)
+            last_off = max(float(sums.abs().max()) for sums in off) / (weight * largest)
+            most_off = max(most_off, last_off)
+            for own, other in ((step.metrics["loss"], loss), (step.metrics["weight"], weight)):
+                inexact = max(inexact, abs(own - other) / other)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         scheduler.step()
         if options.report and step.number % options.report == 0:
             say("step", job.worker, step.number, step.lost)
     say("worst", worst)
+    if options.check:
+        say("off", most_off, last_off)
+        say("exact", inexact)
     say("end", job.worker, job.done, digest())

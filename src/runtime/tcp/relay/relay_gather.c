@@ -228,11 +228,15 @@ static relay_group *group_of(const relay_child *child, const tarry_message *part
     return NULL;
 }
 
+/* Numbers that are exact in every form are float32; one number takes two of these at most. */
 size_t relay_stripe_bytes(const tcp_relay *self)
 {
     const wire_welcome *welcome = &self->trunk.welcome;
-    return form_most_bytes(form_of_kind(welcome->compress, welcome->compress_share),
-                           (size_t)welcome->stripe_length);
+    const compress_form form = form_of_kind(welcome->compress, welcome->compress_share, 0);
+    const size_t longest = (size_t)welcome->stripe_length;
+    size_t bytes = compress_bytes(form, longest), plain = (longest + 1) * sizeof(float);
+    bool may_be_plain = compress_feeds_back(form.kind) || welcome->compress_exact > 0;
+    return may_be_plain && bytes < plain ? plain : bytes;
 }
 
 relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *fixed, size_t bytes)

@@ -149,6 +149,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .compress = settings->compress,
         .compress_share = form_of(settings).share,
+        .compress_exact = form_of(settings).exact,
         .compress_seed = settings->compress != TARRY_COMPRESS_NONE ? settings->compress_seed : 0,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,

@@ -71,6 +71,7 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->keep == other->keep && one->ahead == other->ahead &&
            one->keeps_stale == other->keeps_stale && one->compress == other->compress &&
            one->compress_share == other->compress_share &&
+           one->compress_exact == other->compress_exact &&
            one->compress_seed == other->compress_seed &&
            one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
            one->everywhere == other->everywhere;
@@ -143,6 +144,11 @@ static int check_part(const worker_offer *offer, const tarry_plan *plan,
 
 /* ---- an executor ---- */
 
+static compress_form form_of_welcome(const wire_welcome *welcome)
+{
+    return form_of_kind(welcome->compress, welcome->compress_share, welcome->compress_exact);
+}
+
 static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
                       const wire_welcome *welcome, const share *part, worker_slate **made)
 {
@@ -152,7 +158,7 @@ static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
         .ahead = welcome->ahead,
         .keeps_stale = welcome->keeps_stale,
         .conditioning_limit = welcome->conditioning_limit,
-        .form = form_of_kind(welcome->compress, welcome->compress_share),
+        .form = form_of_welcome(welcome),
         .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
         .last = worker->job.last,
         .part = part->memory,
@@ -180,7 +186,7 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .pieces = worker->job.plan->pieces,
         .cut = cut_of(worker->job.plan, welcome),
         .kernels = kernel_best(),
-        .form = form_of_kind(welcome->compress, welcome->compress_share),
+        .form = form_of_welcome(welcome),
         .compress_seed = welcome->compress_seed,
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,

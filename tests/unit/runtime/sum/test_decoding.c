@@ -20,7 +20,7 @@
 #include "runtime/sum/summation.h"
 #include "seed.h"
 
-enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3 };
+enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3, EXACT = 5 };
 
 /* Decode threads, and what they must give, in double. */
 typedef struct bench {
@@ -114,6 +114,7 @@ static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
     if (compress_feeds_back(form.kind) && random_below(its->stream, 4) == 0)
         form = (compress_form){.kind = TARRY_COMPRESS_NONE};
     item->form = form.kind;
+    form = compress_within(form, DIMENSION, start, length);
     compress_encode(form, numbers, length, random_u64(its->stream), item->bytes);
     compress_decode_add(form, item->bytes, length, 1, sent);
     for (size_t x = 0; x < length; x++) {
@@ -167,7 +168,7 @@ static void sum_with_clears(tarry_compress kind, bool adaptive, uint32_t threads
 {
     bench its;
     if (kind != TARRY_COMPRESS_NONE)
-        begin_form(&its, form_of_kind(kind, 200000), threads, stream);
+        begin_form(&its, form_of_kind(kind, 200000, EXACT), threads, stream);
     else
         begin(&its, adaptive, threads, stream);
     for (uint32_t round = 0; round < 20; round++) {

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients that are sent in fewer bytes: exact but for what the form costs, the same bits on all workers, through
+deaths and resumes."""
+
+import os
+import pathlib
+import signal
+from typing import Any
+
+import pytest
+import runs
+from test_training import WORKERS, same, worst
+
+torch = pytest.importorskip("torch")
+
+import tarry.torch as tt  # noqa: E402
+from tarry import ArgumentError  # noqa: E402
+
+# How far a step's gradient may be from that of one process, of its largest number, and how far it is at least.
+FORMS = {
+    "bf16": (("--compress", "bf16"), 0.02, 1e-5),
+    "int8": (("--compress", "int8"), 0.05, 1e-4),
+    "int4": (("--compress", "int4"), 2.0, 1e-2),
+    "topk": (("--compress", "topk", "--share", 0.3), 2.0, 1e-2),
+}
+EACH_FORM = pytest.mark.parametrize("form", FORMS)
+AT_SERVER = ("--sum", "server")
+
+
+def told(lines: list[str], what: str) -> list[list[float]]:
+    return [[float(word) for word in line.split()[1:]] for line in lines if line.startswith(f"{what} ")]
+
+
+@EACH_FORM
+def test_gradients_are_what_the_form_gives_and_what_rides_is_exact(form: str) -> None:
+    words, most, least = FORMS[form]
+    lines = runs.succeed("small", 40, "--check", *AT_SERVER, *words, workers=WORKERS)
+    same(lines, 40)
+    assert least < worst(lines) < most
+    assert all(found < 1e-5 for (found,) in told(lines, "exact"))
+
+
+@pytest.mark.parametrize("form", ["int4", "topk"])
+def test_what_rounding_lost_comes_later(form: str) -> None:
+    """The sums of all steps are off by what was lost last, however many there were. Without it they would be off by as
+    much as the square root of their number."""
+    words, _, _ = FORMS[form]
+    few, many = (
+        runs.succeed("small", steps, "--check", "--seconds", 0, *AT_SERVER, *words, workers=2) for steps in (2, 200)
+    )
+    assert max(most for most, _ in told(few, "off")) > 0.01
+    assert max(last for _, last in told(many, "off")) < 5 * max(most for most, _ in told(few, "off"))
+
+
+@EACH_FORM
+def test_a_killed_worker_costs_no_step_and_comes_back(form: str) -> None:
+    words, most, _ = FORMS[form]
+    with runs.running(
+        "small", 150, "--seconds", 0.01, "--check", "--report", 10, *AT_SERVER, *words,
+        workers=WORKERS, options=("--restarts", 3),
+    ) as process:  # fmt: skip
+        runs.await_line(process, "step 0 20")
+        os.kill(runs.children(process)[-1], signal.SIGKILL)
+        output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
+    assert process.returncode == 0, output + errors
+    assert "is started again (1 of 3 times)" in errors
+    lines = [line.partition("] ")[2] for line in output.splitlines()]
+    same(lines, 150)
+    assert worst(lines) < 2 * most
+    assert all(found < 1e-5 for (found,) in told(lines, "exact"))
+    assert not any(line.endswith("True") for line in lines)  # nobody's step was lost
+
+
+@pytest.mark.parametrize("form", ["bf16", "int8"])
+def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, form: str) -> None:
+    """What is rounded by chance is so by the seed; where a training goes on the chances are those of other rounds."""
+    words, most, _ = FORMS[form]
+    arguments = ("--reproducible", *AT_SERVER, *words)
+    once, again = (same(runs.succeed("small", 30, *arguments, workers=WORKERS), 30) for _ in range(2))
+    assert once == again
+    file = tmp_path / "run.ckpt"
+    with runs.running(
+        "small", 100_000, "--report", 1, "--seconds", 0.01, *arguments, "--checkpoint", file, workers=WORKERS
+    ) as process:
+        runs.await_line(process, "step 0 5")
+        runs.await_true("no checkpoint was written", file.exists)
+        for child in runs.children(process):
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+    lines = runs.succeed("small", 60, "--check", *arguments, "--checkpoint", file, workers=WORKERS)
+    begun = {int(line.split()[2]) for line in lines if line.startswith("begins ")}
+    assert len(begun) == 1 and 0 < begun.pop() < 60
+    same(lines, 60)
+    assert worst(lines) < most
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"compress": "int7"}, "compress is 'int7', and there are none, bf16, int8"),
+        ({"compress": "int8"}, "compress='int8' goes with sum='server', and sum is 'everywhere'"),
+        ({"compress": "int8", "sum": "server", "parts": 2}, "compress='int8' goes with one part, and parts is 2"),
+        ({"compress": "topk", "sum": "server"}, r"compress_share is 0\.0: 'topk' sends a share"),
+        ({"compress": "topk", "sum": "server", "compress_share": 0.6}, r"compress_share is 0\.6"),
+        ({"compress": "int8", "sum": "server", "compress_share": 0.1}, "compress_share is for compress='topk'"),
+    ],
+)
+def test_what_can_not_be_is_told(options: dict[str, Any], why: str) -> None:
+    model = torch.nn.Linear(3, 1)
+    with pytest.raises(ArgumentError, match=why):
+        tt.join(model, torch.optim.SGD(model.parameters(), lr=0.1), data=torch.zeros(8, 3), batch=4, piece=2, **options)
