@@ -138,15 +138,18 @@ static void report(executor *self, bool good, uint64_t taken_ns)
                       .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
 }
 
-/* Hands out what there is to step on or to compute, if there is anything. With the lock held. */
+/* Hands out what there is to step on or to compute, if there is anything. With the lock held, which
+ * is let go for each task whose round is over: all is looked at anew then. */
 static bool begin_task(executor *self)
 {
     snapshots *pool = self->settings.snapshots;
-    if (!self->closing && has_step(self)) {
-        hand_out_step(self);
-        return true;
-    }
-    while (!self->closing && has_task(self)) {
+    while (!self->closing) {
+        if (has_step(self)) {
+            hand_out_step(self);
+            return true;
+        }
+        if (!has_task(self))
+            return false;
         snapshot *held = snapshots_hold(pool);
         if (held != NULL && held->round == self->task.round) {
             hand_out(self, held);
@@ -177,7 +180,7 @@ int executor_take(executor *self, uint64_t until_ns, const tarry_task **task)
     pthread_mutex_lock(&self->lock);
     self->callers++;
     int error = self->call.out ? TARRY_ERROR_STATE : TARRY_OK;
-    while (error == TARRY_OK && !self->closing && !begin_task(self))
+    while (error == TARRY_OK && !begin_task(self) && !self->closing)
         error = wait_for_change(self, until_ns);
     *task = error == TARRY_OK && !self->closing ? &self->call.task : NULL;
     self->callers--;

@@ -48,8 +48,9 @@ typedef struct bench {
     size_t let_through;       /* but for so many */
     bool computing;
     bool fails;
-    bool heeds; /* a compute function returns once it is not wanted, */
-    bool pulls; /* or the test takes tasks itself */
+    bool heeds;  /* a compute function returns once it is not wanted, */
+    bool pulls;  /* or the test takes tasks itself */
+    bool closes; /* the executor, as soon as it posts */
     size_t calls, give_ups, changes;
     const float *gradients[LOAD]; /* where those were written that were computed last */
 } bench;
@@ -70,6 +71,8 @@ static void post(void *user, const tarry_message *message, bool more)
     own->posts[own->count++ % MOST_POSTS] = *message;
     pthread_cond_broadcast(&own->change);
     pthread_mutex_unlock(&own->lock);
+    if (own->closes)
+        executor_close(&own->executor);
 }
 
 /* The stripe of the part itself, or that in another form, elsewhere. */
@@ -797,6 +800,23 @@ static void who_waits_for_a_task_hears_of_the_end(void **state)
     tear_down(&own);
 }
 
+/* While the lock is let go to say that a task's round is over, nobody waits who could be told. */
+static void an_end_while_a_report_is_sent_is_not_missed(void **state)
+{
+    (void)state;
+    bench own;
+    set_up_pulled(&own);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    while (executor_idle(&own.executor))
+        sched_yield();
+    gives_parameters(&own, 1, 2);
+    own.closes = true;
+    assert_null(take_the_last(&own));
+    assert_int_equal(own.count, 1);
+    tear_down(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -818,6 +838,7 @@ int main(void)
         cmocka_unit_test(tasks_are_taken_and_given_back),
         cmocka_unit_test(a_task_that_is_given_back_too_late_counts_for_nothing),
         cmocka_unit_test(who_waits_for_a_task_hears_of_the_end),
+        cmocka_unit_test(an_end_while_a_report_is_sent_is_not_missed),
         cmocka_unit_test(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
