@@ -20,12 +20,13 @@ import dataclasses
 import importlib.util
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import IO, Any
 
 import systems
@@ -43,7 +44,7 @@ CASES: dict[str, tuple[str, dict[str, float]]] = {
     "one of 8 five times slower": ("slow:1,5", {}),
     "speeds 1 : 2 : 4": ("slow:3,2+slow:2,4", {}),
     "Markov": ("markov:0.05,0.2,5", {}),
-    "exp, 0.3 of a piece": ("exp:0.0075", {}),
+    "exp of 0.3 pieces": ("exp:0.0075", {}),
     "a kill every 2 s": ("none", {"kills": 2.0}),
     "one stopped": ("none", {"stop": 2.0}),
 }
@@ -86,8 +87,14 @@ class Rank:
     def start(self) -> None:
         self.process = subprocess.Popen(
             self._command, env=self._environment, stdout=subprocess.PIPE if self.rank == 0 else subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, text=True,
+            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
         )  # fmt: skip
+
+    def end(self) -> None:
+        """With the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
 
 @contextlib.contextmanager
@@ -140,8 +147,7 @@ def _run_ranks(system: str, load: work.Workload, nuisance: dict[str, float]) -> 
                     time.sleep(0.05)
         finally:
             for one in ranks:
-                one.process.kill()
-                one.process.wait()
+                one.end()
         reader.join()
     return lines
 
@@ -210,6 +216,14 @@ def installed(system: str) -> bool:
     return system not in ("torchft", "hivemind") or importlib.util.find_spec(system) is not None
 
 
+def _names(parser: argparse.ArgumentParser, text: str, what: str, known: Iterable[str]) -> list[str]:
+    names = [one.strip() for one in text.split(",")]
+    for name in names:
+        if name not in known:
+            parser.error(f"no {what} {name!r}; known: {', '.join(known)}")
+    return names
+
+
 def main(out: IO[str] = sys.stdout) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
@@ -217,7 +231,8 @@ def main(out: IO[str] = sys.stdout) -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=work.Workload.steps)
     options = parser.parse_args()
-    wanted: list[str] = options.systems.split(",")
+    wanted = _names(parser, options.systems, "system", systems.SYSTEMS)
+    cases = _names(parser, options.cases, "case", CASES)
     for system in wanted:
         if not installed(system):
             print(f"{system} is not installed, and is left out", file=sys.stderr)
@@ -225,10 +240,10 @@ def main(out: IO[str] = sys.stdout) -> None:
     print("| delays | balanced, ms | " + " | ".join(chosen) + " |", file=out)
     print("| --- | --- | " + " | ".join("---" for _ in chosen) + " |", file=out)
     worst = 0.0
-    for case in options.cases.split(","):
-        straggler, nuisance = CASES[case.strip()]
+    for case in cases:
+        straggler, nuisance = CASES[case]
         load = dataclasses.replace(work.Workload(), straggler=straggler, steps=options.steps)
-        if case.strip() == "no compute":
+        if case == "no compute":
             load = dataclasses.replace(load, seconds=0.0)
         if nuisance:
             load = dataclasses.replace(load, steps=3 * options.steps)  # what happens needs its time
@@ -239,7 +254,7 @@ def main(out: IO[str] = sys.stdout) -> None:
                 runs[system].append(measure(system, loads[system], nuisance))
         worst = max([worst, *(one.apart for found in runs.values() for one in found)])
         cells = [cell(runs[system], balanced(loads[system])) for system in chosen]
-        print(f"| {case.strip()} | {balanced(load) * 1e3:.1f} | " + " | ".join(cells) + " |", file=out, flush=True)
+        print(f"| {case} | {balanced(load) * 1e3:.1f} | " + " | ".join(cells) + " |", file=out, flush=True)
     if "tarry" in chosen:
         print(
             f"Tarry's sums of {work.COMPARED} more steps: at most {worst:.1e} of their length from one process's",
