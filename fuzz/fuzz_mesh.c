@@ -24,6 +24,7 @@ enum {
     PARTS_MOST = 3,
     DIMENSION_MOST = 100,
     STATE_BYTES = 300,
+    EXACT = 3,  /* numbers that are so in every form */
     TURNS = 12, /* of the loop after each step: what came over loopback is dealt with */
     MOST_BYTES = WIRE_HEAD_BYTES + LAYOUT_BLOCK + 4 * DIMENSION_MOST,
 };
@@ -39,6 +40,7 @@ typedef struct run {
     float *sum, *part, *into, *held;
     size_t dimension, held_dimension;
     uint32_t parts;
+    tarry_compress up, down;
     float weights[PARTS_MOST * MEMBERS_MOST];
     int sums, others;
 } run;
@@ -158,6 +160,15 @@ static void look_at_sum(run *its)
     forget_sum(its);
 }
 
+/* Others than float32 for some of the sums that may have them. */
+static void choose_forms(run *its, uint8_t how)
+{
+    bool may = its->parts == 1 && its->shape.kind == TARRY_SHAPE_DIRECT;
+    its->up = may ? (tarry_compress)(how / 4 % 4 % (TARRY_COMPRESS_INT8 + 1)) : TARRY_COMPRESS_NONE;
+    its->down =
+        may ? (tarry_compress)(how / 16 % 4 % (TARRY_COMPRESS_INT8 + 1)) : TARRY_COMPRESS_NONE;
+}
+
 static void start(run *its, input *in)
 {
     tarry_engine *engine = mesh_engine(its->mesh);
@@ -168,6 +179,7 @@ static void start(run *its, input *in)
     }
     its->dimension = 1 + take(in) % DIMENSION_MOST;
     its->parts = 1 + how % PARTS_MOST;
+    choose_forms(its, how);
     size_t length = (its->dimension + its->parts - 1) / its->parts;
     its->sum = calloc(its->dimension, sizeof(float));
     its->part = calloc(length, sizeof(float));
@@ -181,6 +193,9 @@ static void start(run *its, input *in)
         .part = (how & 0x80) != 0 ? NULL : its->part,
         .weights = its->weights,
         .sum = its->sum,
+        .compress = its->up,
+        .compress_down = its->down,
+        .compress_exact = EXACT,
     };
     require(engine->methods->start(engine, &asked) == TARRY_OK);
 }
@@ -238,6 +253,8 @@ static void say_begun(run *its, uint32_t who, input *in)
         .parts = its->parts > 0 ? its->parts : 1,
         .empty = (how & 2) != 0,
         .shape = {how == 0x40 ? TARRY_SHAPE_TREE : its->shape.kind, its->shape.rows},
+        .up = how == 0x41 ? TARRY_COMPRESS_BF16 : its->mesh->sum.forms.of.up.kind,
+        .down = its->mesh->sum.forms.of.down.kind,
     };
     if (begun.dimension > 0)
         say(its, who, frame, wire_begun_encode(&begun, frame), in);
@@ -260,16 +277,19 @@ static void say_block(run *its, uint32_t who, input *in)
     if (mesh_flow_is_over(sum, flow))
         return;
     size_t first, count = mesh_flow_next(sum, flow, &first);
+    const compress_form form = mesh_form_of(sum, kinds[flow->kind], (route_span){first, count});
     const wire_block block = {
         .name = {.step = its->step},
         .kind = kinds[flow->kind],
         .part = flow->part,
-        .first = first + (how >= 0xf0),
+        .first = first + (how >= 0xf8),
         .count = count,
+        .form = how >= 0xf0 && how < 0xf8 ? TARRY_COMPRESS_BF16 : form.kind,
+        .bytes = compress_bytes(form, count),
     };
     size_t size = wire_block_encode(&block, frame);
-    memset(frame + size, 0, block.count * sizeof(float));
-    say(its, who, frame, size + block.count * sizeof(float), in);
+    memset(frame + size, (how & 0x20) != 0 ? 0x80 : 0, block.bytes);
+    say(its, who, frame, size + block.bytes, in);
 }
 
 static tarry_sum_id any_sum(input *in)

@@ -118,6 +118,7 @@ TITLES = {
     "attempts_that_nobody_ends": "an attempt that nobody answers goes on without end",
     "attempts_without_a_pause": "attempts that fail follow each other at once, and without a bound",
     "a_part_that_stays_what_it_was": "another attempt sums what a worker encoded for the one before",
+    "a_share_that_its_owner_has_as_it_was": "who sums a share keeps it as it was before it was rounded for the others",
     "a_part_counted_by_two_relays": "a part counts that a relay has added up, and again by another relay",
     "a_gathered_part_of_an_attempt_before": "what a relay has added up for an attempt before is summed",
     "a_relay_that_takes_its_workers_along": "the chunks of workers whose relay has died are handed out at once",

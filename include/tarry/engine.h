@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/compress.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
 #include <tarry/shape.h>
@@ -66,6 +67,16 @@ typedef struct tarry_engine_sum {
      * nobody is told. */
     void (*came)(void *user, size_t first, size_t count);
     void *user;
+    /*
+     * The forms in which numbers travel (docs/compression.md), the same at every member, and
+     * another than NONE only with one part: those of the coded parts on their way to who sums them,
+     * and of the sum on its way back. BF16 or INT8, which rounds by the seed, the step, the worker
+     * and the place. All members have the sum as it was sent. The last `compress_exact` numbers are
+     * float32 all the same. An engine that knows no forms refuses others than NONE.
+     */
+    tarry_compress compress, compress_down;
+    uint64_t compress_seed;
+    uint32_t compress_exact;
 } tarry_engine_sum;
 
 typedef enum tarry_engine_state {
@@ -105,7 +116,7 @@ typedef struct tarry_engine_methods {
                 tarry_diagnostic *diagnostic);
     /* Starts a sum of the group. All that is pointed to is borrowed until it is DONE, FAILED or
      * abandoned. Does not wait. Errors: STATE (no group, or one runs), NO_MEMORY, ARGUMENT
-     * (`whole`). */
+     * (`whole`; forms that it does not have). */
     int (*start)(tarry_engine *engine, const tarry_engine_sum *sum);
     /* Works on it, and waits until it is DONE or FAILED, until_ns of the monotonic clock (0: does
      * not wait), or `wake`. Waiting takes next to no processor time. */

@@ -125,8 +125,9 @@ typedef struct tarry_server_settings {
     tarry_shape_kind shape;
     /*
      * The form in which workers send their coded parts (docs/compression.md): another than NONE
-     * with one part and TARRY_SUM_SERVER. What is rounded by chance is so by this seed, and by
-     * round, attempt, worker and stripe.
+     * with one part, and with TARRY_SUM_EVERYWHERE one without feedback, and the shape AUTO, which
+     * is DIRECT then, or DIRECT. What is rounded by chance is so by this seed, and by round,
+     * attempt, worker and stripe; among workers by step, worker and place.
      */
     tarry_compress compress;
     uint64_t compress_seed;

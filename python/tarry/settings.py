@@ -31,9 +31,9 @@ class ServerSettings(TypedDict, total=False):
     silence       without an answer after which a worker counts as lost (default 2)
     early         a worker with nothing left to do sends its part before all are done
     sum           made at the 'server' (default) or 'everywhere', among the workers
-    compress      the form in which coded parts are sent, with one part and the sum at the server: 'none' (default:
-                  float32), 'bf16', 'int8', which is rounded by chance, and, with what rounding lost in the next part,
-                  'int4' or 'topk', the largest numbers alone
+    compress      the form in which coded parts are sent, with one part: 'none' (default: float32), 'bf16', 'int8',
+                  which is rounded by chance, and, at the server, with what rounding lost in the next part, 'int4' or
+                  'topk', the largest numbers alone
     compress_seed of that chance (default 0)
     compress_share of the numbers that 'topk' sends, up to 0.5
     compress_exact the last so many numbers of a gradient are float32 in every form: counts that ride with it

@@ -23,6 +23,7 @@
 #include "engine/segment.h"
 #include "engine/share.h"
 #include "engine/shared.h"
+#include "engine/sum_form.h"
 
 enum { SHARED_SLOTS = 4 };
 
@@ -57,11 +58,13 @@ typedef struct shared_engine {
     size_t share_stride; /* from one part's share to the next in a slot; they follow the coded
                             part's stripe */
     share_terms terms;   /* known once all have begun */
+    sum_forms forms;
+    uint8_t *packed;                   /* a share in its form; NULL: nothing is rounded */
     uint32_t copied, summed, gathered; /* stripes */
 } shared_engine;
 
 /* Makes the sum's cut and takes memory for it. Errors: NO_MEMORY (also if the segments are too
- * small), ARGUMENT (`whole`). */
+ * small), ARGUMENT (`whole`, forms). */
 int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *sum);
 /* One step of the sum. False: there is none now, or it ended. */
 bool shared_sum_step(shared_engine *engine);

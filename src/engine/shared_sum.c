@@ -71,8 +71,9 @@ static void side_show(shared_engine *engine, segment_side *side, uint32_t count)
 
 static uint64_t make_tag(const shared_engine *engine, const tarry_engine_sum *sum)
 {
-    const uint64_t words[] = {engine->epoch,     engine->count,  sum->name.step, sum->name.term,
-                              sum->name.attempt, sum->dimension, sum->parts,     sum->whole};
+    const uint64_t words[] = {engine->epoch,     engine->count,     sum->name.step, sum->name.term,
+                              sum->name.attempt, sum->dimension,    sum->parts,     sum->whole,
+                              sum->compress,     sum->compress_down};
     XXH3_state_t state;
     XXH3_INITSTATE(&state);
     XXH3_64bits_reset(&state);
@@ -133,6 +134,9 @@ int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *asked)
     const tarry_engine_sum *sum = &rest;
     size_t stride;
     int error = share_rest(asked, &rest, &stride);
+    if (error == TARRY_OK)
+        error = sum_forms_of(&rest, engine->count, engine->members[engine->place].worker,
+                             &engine->forms);
     if (error != TARRY_OK)
         return error;
     size_t slot = common_slot(engine), stripe = stripe_length(slot, sum, engine->count);
@@ -141,15 +145,24 @@ int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *asked)
     uint32_t *places = memory_allocate(&engine->allocator, engine->count, sizeof(*places));
     float *rows =
         memory_allocate(&engine->allocator, (size_t)engine->count * sum->parts, sizeof(*rows));
-    if (places == NULL || rows == NULL) {
+    layout cut = layout_make(sum->dimension, sum->parts, stripe);
+    bool rounds =
+        sum_form_rounds(&engine->forms, SUM_UP) || sum_form_rounds(&engine->forms, SUM_DOWN);
+    uint8_t *packed = NULL;
+    if (rounds)
+        packed = memory_allocate(&engine->allocator, share_most(&cut, engine->count) + 1,
+                                 2 * sizeof(float)); /* of one number: the most in any form */
+    if (places == NULL || rows == NULL || (rounds && packed == NULL)) {
+        memory_release(&engine->allocator, packed);
         memory_release(&engine->allocator, rows);
         memory_release(&engine->allocator, places);
         return TARRY_ERROR_NO_MEMORY;
     }
     engine->terms = (share_terms){.places = places, .rows = rows};
+    engine->packed = packed;
     engine->sum = *sum;
     engine->stride = stride;
-    take_shape(engine, layout_make(sum->dimension, sum->parts, stripe), slot);
+    take_shape(engine, cut, slot);
     engine->copied = engine->summed = engine->gathered = 0;
     engine->tag = make_tag(engine, sum);
     engine->progress =
@@ -166,9 +179,11 @@ void shared_sum_end(shared_engine *engine, tarry_engine_state state)
         atomic_store(&engine->own.board->coded.tag, 0);
         ring_those_who_wait(engine);
     }
+    memory_release(&engine->allocator, engine->packed);
     memory_release(&engine->allocator, engine->terms.rows);
     memory_release(&engine->allocator, engine->terms.places);
     engine->terms = (share_terms){0};
+    engine->packed = NULL;
     engine->progress.state = state;
     size_t gathered = engine->gathered * engine->cut.stripe_length;
     engine->progress.whole =
@@ -245,6 +260,27 @@ static void copy_range(const shared_engine *engine, float *slot, size_t start, s
     memcpy(slot + (begin - start), engine->sum.part + begin, (end - begin) * sizeof(*slot));
 }
 
+/* Numbers of a share become what they were if they had been sent. */
+static void pass(const shared_engine *engine, sum_way way, share of, float *numbers)
+{
+    const size_t length = engine->cut.part_length;
+    if (!sum_form_rounds(&engine->forms, way) || of.length == 0)
+        return;
+    sum_form_encode(&engine->forms, way, length, of.first, of.length, numbers, engine->packed);
+    sum_form_decode(sum_form_of(&engine->forms, way, length, of.first, of.length), engine->packed,
+                    of.length, numbers);
+}
+
+/* Each other's share of what was copied, which is all that they read. */
+static void pass_up(const shared_engine *engine, float *slot, uint32_t stripe, size_t start)
+{
+    for (uint32_t i = 0; i < engine->count; i++) {
+        share its = share_of(&engine->cut, stripe, engine->count, i);
+        if (i != engine->place)
+            pass(engine, SUM_UP, its, slot + (its.first - start));
+    }
+}
+
 /* All but the own share, which nobody else reads. */
 static void copy_stripe(shared_engine *engine)
 {
@@ -256,6 +292,7 @@ static void copy_stripe(shared_engine *engine)
         float *slot = slot_of(engine, engine->place, stripe);
         copy_range(engine, slot, start, start, own.first);
         copy_range(engine, slot, start, own.first + own.length, end);
+        pass_up(engine, slot, stripe, start);
     }
     side_show(engine, &engine->own.board->coded, ++engine->copied);
 }
@@ -302,6 +339,7 @@ static void sum_stripe(shared_engine *engine)
     }
     share_decode(engine->with, &engine->cut, own, &engine->terms, engine->z, KERNEL_SET,
                  summed_in(engine, engine->place, stripe), engine->share_stride);
+    pass(engine, SUM_DOWN, own, summed_in(engine, engine->place, stripe));
     if (still_of(engine, false))
         side_show(engine, &engine->own.board->summed, ++engine->summed);
 }

@@ -484,7 +484,8 @@ static int begin(sum_engine *own, const tarry_engine_sum *sum)
 {
     if (own->count == 0 || own->progress.state == TARRY_ENGINE_RUNNING)
         return TARRY_ERROR_STATE;
-    if (!cut_make(sum, own->count, SHARE_NUMBERS, &own->cut))
+    if (!cut_make(sum, own->count, SHARE_NUMBERS, &own->cut) ||
+        sum->compress != TARRY_COMPRESS_NONE || sum->compress_down != TARRY_COMPRESS_NONE)
         return TARRY_ERROR_ARGUMENT;
     size_t stripe = own->cut.stripe_length * sizeof(float);
     size_t ahead = AHEAD_BYTES / stripe;

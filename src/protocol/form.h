@@ -23,6 +23,13 @@ static inline compress_form form_of(const tarry_server_settings *settings)
     return form_of_kind(settings->compress, settings->compress_share, settings->compress_exact);
 }
 
+/* That of parts for the server: what goes to other workers is for their engines to write. */
+static inline compress_form form_of_parts(const tarry_server_settings *settings)
+{
+    return settings->sum == TARRY_SUM_SERVER ? form_of(settings)
+                                             : (compress_form){.kind = TARRY_COMPRESS_NONE};
+}
+
 /* That of a stripe of a part. */
 static inline compress_form form_of_stripe(compress_form part, const layout *cut, uint32_t index)
 {

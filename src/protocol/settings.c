@@ -319,7 +319,7 @@ static const rule rules[] = {
     {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
     {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {COMPRESSED, SEVERAL_PARTS, "decoding several parts would multiply what rounding one has cost"},
-    {COMPRESSED, EVERYWHERE, "among workers parts are sent as they are"},
+    {FED_BACK, EVERYWHERE, "what rounding lost would have to follow pieces of attempts that stand"},
     {FED_BACK, SCALED, "what rounding lost would be multiplied with the sum"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {NOISED, EVERYWHERE, "noise is added by the server, before anybody else has the sum"},

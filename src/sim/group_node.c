@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/sum_id.h"
 #include "plan/plan.h"
+#include "protocol/form.h"
 #include "sim/links/group_sum.h"
 #include "sim/world.h"
 
@@ -68,7 +69,8 @@ static int finish(tarry_sim *sim, const tarry_effect *effect)
     const group_sum sum = {.members = group->members,
                            .count = group->begun,
                            .dimension = sim->settings.dimension,
-                           .parts = effect->parts};
+                           .parts = effect->parts,
+                           .form = form_of(&sim->settings.server)};
     tarry_sum_id made = group->name;
     made.digest = 1; /* of equal bits everywhere */
     for (uint32_t place = 0; place < sum.count; place++)

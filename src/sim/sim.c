@@ -66,6 +66,11 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
         settings->upload != TARRY_SIM_UPLOAD_CODED)
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                          "simulator: only coded parts are summed among workers");
+    else if (error == TARRY_OK && settings->server.compress != TARRY_COMPRESS_NONE &&
+             settings->way != TARRY_SIM_STAR && settings->way != TARRY_SIM_DIRECT &&
+             settings->way != TARRY_SIM_CHOSEN)
+        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                         "simulator: where each hop would round anew, numbers are float32");
     if (error != TARRY_OK)
         return error;
     tarry_sim *made = memory_allocate(allocator, 1, sizeof(*made));

@@ -129,6 +129,29 @@ class Everywhere(TarryTest):
         flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
         self.assertEqual(self.train(*flags)[1], self.train(*flags, "--processes")[1])
 
+    def test_numbers_in_fewer_bytes(self):
+        """Rounded on their way, by chances that have a seed: the same by threads and processes, and over a resume."""
+        flags = ["--features", "3000", "--reproducible", "--verify", *EVERYWHERE]
+        plain, _ = self.train(*flags)
+        for form in "bf16", "int8":
+            with self.subTest(form=form):
+                report, parameters = self.train(*flags, "--compress", form)
+                for before, after in zip(plain["rounds"], report["rounds"], strict=True):
+                    self.assertTrue(after["exact"])
+                    self.assertLess(before["verified_error"], 1e-5)
+                    self.assertTrue(1e-4 < after["verified_error"] < 3e-2, after["verified_error"])
+                self.assertAlmostEqual(plain["final"]["loss"] / report["final"]["loss"], 1, delta=1e-3)
+                self.assertEqual(self.train(*flags, "--compress", form, "--processes")[1], parameters)
+                self.assertNotEqual(self.train(*flags, "--compress", form, "--seed", "5")[1], parameters)
+                more = [*flags, "--compress", form, "--checkpoint", f"c-{form}"]
+                self.succeed(*RUN, *more, "--rounds", "3", "--checkpoint-every", "1")
+                self.assertEqual(self.train(*more, "--resume")[1], parameters)
+        for shape in "grid", "tree":
+            self.fail_with(2, f"tarry: --shape: {shape} cannot be combined with --compress int8: each hop would round anew",
+                           *RUN, *EVERYWHERE, "--compress", "int8", "--shape", shape)
+        report, _ = self.train(*EVERYWHERE, "--compress", "int8", "--shape", "direct")
+        self.assertEqual({each["sum"]["shape"] for each in report["rounds"]}, {"direct"})
+
     def test_the_scores_are_all_that_the_server_looks_at(self):
         """Between them no state comes to it; the last step's is there in the end."""
         often, parameters = self.train("--reproducible", *EVERYWHERE, "--processes")

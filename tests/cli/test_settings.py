@@ -63,8 +63,8 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
     **{(form, other): "cannot be combined with"
-       for form in ("int8", "bf16", "int4", "topk") for other in ("two parts", "four parts", "auto", "auto to two", "everywhere")},
-    **{(form, "scale"): "cannot be combined with" for form in ("int4", "topk")},
+       for form in ("int8", "bf16", "int4", "topk") for other in ("two parts", "four parts", "auto", "auto to two")},
+    **{(form, other): "cannot be combined with" for form in ("int4", "topk") for other in ("scale", "everywhere")},
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},

@@ -213,6 +213,22 @@ class Schemes(SimulateTest):
                        "own:compress=int8,upload=each,credit=chunk")
         self.fail_like(2, ".*compress.*", "simulate", *SMALL, "--scheme", "own:compress=int8,parts=2")
 
+    def test_sums_among_workers_in_another_form(self):
+        """The way to owners is shorter, of 7/8 d numbers of 4 bytes at 1e6 bytes a second; and nobody sums in another shape."""
+        links = ["--workers", "8", "--chunks", "8", "--replication", "2", "--trials", "1", "--straggler", "none",
+                 "--dimension", "1e6", "--bandwidth", "1e6", "--parameter-bytes", "0", "--silence", "100"]
+        plain, half, byte, chosen = self.simulate(
+            *links, "--scheme", "partial:sum=everywhere,partial:sum=everywhere,compress=bf16,partial:sum=everywhere,compress=int8,"
+                                "partial:sum=auto,compress=int8")
+        self.assertAlmostEqual(plain["time"]["mean"] - half["time"]["mean"], 1.75, delta=0.01)
+        self.assertAlmostEqual(plain["time"]["mean"] - byte["time"]["mean"], 3.5 - 7 / 8 * 260 / 256, delta=0.01)
+        self.assertAlmostEqual(byte["time"]["mean"], chosen["time"]["mean"], delta=0.01)
+        rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", "partial:sum=everywhere,compress=int8")[0]
+        self.assertTrue(1e-3 < rounded["verified_error"] < 3e-2, rounded["verified_error"])
+        for way in ("ring", "grid", "tree"):
+            self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with sum=server, everywhere or auto.*", "simulate", *SMALL,
+                           "--scheme", f"partial:sum={way},compress=int8")
+
     def test_running_ahead_of_answers(self):
         schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"
         for latency, ahead in (("0", 3), ("0.0625", 3), ("0.5", 20), ("1", 40)):

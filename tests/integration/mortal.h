@@ -62,6 +62,7 @@ typedef struct mortal_area {
     uint32_t workers, chunks;
     uint64_t dimension;
     bool tls, shares;
+    double rounding;               /* of a number on its way, as a share of the largest */
     char address[128], folder[64]; /* of the server; of the credentials */
     _Atomic int32_t licences;      /* so many may still die or stop: the first who come there */
     mortal_slot slots[MORTAL_MOST];

@@ -60,6 +60,8 @@ static void make_server(party *its)
     settings.server.sum = TARRY_SUM_EVERYWHERE;
     settings.server.pick = TARRY_PICK_SHARE;
     settings.server.shape = wanted->shape;
+    settings.server.compress = wanted->compress;
+    settings.server.compress_seed = wanted->seed;
     settings.server.silence_ns = wanted->silence_ns > 0 ? wanted->silence_ns : LONG_SILENCE_NS;
     settings.patience_ns = PATIENCE_NS;
     settings.share = wanted->shares;
@@ -79,6 +81,9 @@ void party_begin(party *its, const party_settings *settings)
     mortal_area *area = its->crowd.area;
     area->tls = settings->tls;
     area->shares = settings->shares;
+    area->rounding = settings->compress == TARRY_COMPRESS_INT8   ? 1.0 / 127
+                     : settings->compress == TARRY_COMPRESS_BF16 ? 1.0 / 256
+                                                                 : 0;
     if (settings->tls) {
         key_folder_make(&its->keys);
         snprintf(area->folder, sizeof(area->folder), "%s", its->keys.folder);

@@ -14,7 +14,8 @@ typedef struct party_settings {
     uint64_t dimension, seed;
     bool tls, shares;
     tarry_shape_kind shape;
-    uint64_t silence_ns; /* 0: longer than a stall of the machine */
+    tarry_compress compress; /* NONE, BF16 or INT8 */
+    uint64_t silence_ns;     /* 0: longer than a stall of the machine */
 } party_settings;
 
 typedef struct party {

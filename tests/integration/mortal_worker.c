@@ -164,7 +164,7 @@ static void compare_state(uint64_t step)
 static void check_sum(uint64_t step, const float *sum)
 {
     size_t d = me.job.dimension;
-    double most = 0, scale = 0;
+    double most = 0, scale = 0, reach = 0; /* reach: the largest that coded parts can have */
     memset(me.sum, 0, d * sizeof(*me.sum));
     for (uint32_t chunk = 0; chunk < me.job.chunks; chunk++) {
         const tarry_span span = {.origin = chunk, .count = 1, .of = 1};
@@ -173,8 +173,12 @@ static void check_sum(uint64_t step, const float *sum)
                                                .span_count = 1,
                                                .gradient = me.gradient,
                                                .dimension = d});
-        for (size_t i = 0; i < d; i++)
+        double largest = 0;
+        for (size_t i = 0; i < d; i++) {
             me.sum[i] += (double)me.gradient[i];
+            largest = fmax(largest, fabs((double)me.gradient[i]));
+        }
+        reach += largest;
     }
     for (size_t i = 0; i < d; i++) {
         most = fmax(most, fabs(me.sum[i] - (double)sum[i]));
@@ -182,7 +186,7 @@ static void check_sum(uint64_t step, const float *sum)
     }
     /* A chunk that is counted twice, or not at all, is a share of that. What is left of gradients
      * that cancel each other is not. */
-    if (!(most <= 1e-5 * (scale + me.job.chunks)))
+    if (!(most <= 1e-5 * (scale + me.job.chunks) + me.area->rounding * reach))
         complain("the sum is wrong", step);
     compare(&me.area->steps[step].sum, __real_sum_digest(step, sum, d), "its sum differs", step);
 }

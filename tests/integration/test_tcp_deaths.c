@@ -62,6 +62,18 @@ static void deaths_over_tls(void **state)
     die("deaths over TLS", (party_settings){.dimension = 70000, .tls = true}, 4);
 }
 
+/* What each number may be off by is less than a step of each part. */
+static void deaths_while_numbers_are_rounded(void **state)
+{
+    (void)state;
+    die("deaths in int8", (party_settings){.dimension = 70000, .compress = TARRY_COMPRESS_INT8},
+        10);
+    die("deaths in bf16 over TLS",
+        (party_settings){.dimension = 70000, .compress = TARRY_COMPRESS_BF16, .tls = true}, 3);
+    die("deaths in int8 in shared memory",
+        (party_settings){.dimension = 20000, .compress = TARRY_COMPRESS_INT8, .shares = true}, 3);
+}
+
 static void deaths_in_shared_memory(void **state)
 {
     (void)state;
@@ -128,6 +140,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(deaths_in_trees),
         cmocka_unit_test(deaths_over_tls),
         cmocka_unit_test(deaths_in_shared_memory),
+        cmocka_unit_test(deaths_while_numbers_are_rounded),
         cmocka_unit_test(a_stopped_worker_holds_nobody_up),
         cmocka_unit_test(a_long_run_with_everything),
     };

@@ -59,6 +59,10 @@ static void start(engine_group *group, uint32_t place, const sum_case *of, uint3
         .whole = whole,
         .came = sum_watch_came,
         .user = group->watches[place],
+        .compress = group->forms.up,
+        .compress_down = group->forms.down,
+        .compress_exact = group->forms.exact,
+        .compress_seed = group->forms.seed,
     };
     group->progress[place] = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
@@ -141,7 +145,12 @@ void engine_group_check(const engine_group *group, const sum_case *of)
             print_error("member %u of %u: state %d, %s\n", i, group->count,
                         (int)group->progress[i].state, group->progress[i].why);
         assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
-        sum_case_check(of, group->sums[i]); /* to the bit, so that all are the same */
+        if (group->forms.up != TARRY_COMPRESS_NONE || group->forms.down != TARRY_COMPRESS_NONE) {
+            sum_case_check_rounded(of, &group->forms, group->sums[i], 0, of->dimension);
+            assert_memory_equal(group->sums[i], group->sums[0], of->dimension * sizeof(float));
+        } else {
+            sum_case_check(of, group->sums[i]); /* to the bit, so that all are the same */
+        }
         if (group->watches[i] != NULL)
             sum_watch_check(group->watches[i]);
     }

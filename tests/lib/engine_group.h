@@ -22,6 +22,7 @@ typedef struct engine_group {
     float *sums[ENGINE_GROUP_MOST];        /* of the sum in progress; owned */
     sum_watch *watches[ENGINE_GROUP_MOST]; /* NULL: nobody listens to what comes of it */
     tarry_engine_progress progress[ENGINE_GROUP_MOST];
+    sum_case_forms forms; /* of sums that begin from here on */
 } engine_group;
 
 /* All engines form the group; asserts that each does. */

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "coding/kernel.h"
+#include "compress/compress.h"
 
 static float draw(random_stream *stream)
 {
@@ -121,6 +122,89 @@ void sum_case_check_near(const sum_case *of, const float *sum)
 void sum_case_check(const sum_case *of, const float *sum)
 {
     sum_case_check_behind(of, of, 0, sum);
+}
+
+static float to_bf16(float number)
+{
+    const compress_form form = {.kind = TARRY_COMPRESS_BF16};
+    uint8_t bytes[2];
+    float found = 0;
+    compress_encode(form, &number, 1, 0, bytes);
+    compress_decode_add(form, bytes, 1, 1, &found);
+    return found;
+}
+
+/* The number as it is where member `owner` sums it, of what is not rounded by chance. */
+static float summed_by(const sum_case *of, const sum_case_forms *forms, size_t place,
+                       uint32_t owner)
+{
+    bool exact = of->count == 1 || place + forms->exact >= of->dimension;
+    float sum = 0;
+    for (uint32_t i = 0; i < of->count; i++) {
+        if (of->part[i] == NULL)
+            continue;
+        float term = of->part[i][place];
+        const float *in = &term;
+        if (i != owner && forms->up != TARRY_COMPRESS_NONE && !exact)
+            term = to_bf16(term);
+        kernel_best()->combine(&sum, &in, &of->weights[i], 1, 1, KERNEL_ADD);
+    }
+    return exact || forms->down == TARRY_COMPRESS_NONE ? sum : to_bf16(sum);
+}
+
+/* *owner: of the number before, which has the same one as a rule. */
+static bool is_of_some_owner(const sum_case *of, const sum_case_forms *forms, size_t place,
+                             float value, uint32_t *owner)
+{
+    for (uint32_t tried = 0; tried < of->count; tried++) {
+        float found = summed_by(of, forms, place, *owner);
+        if (memcmp(&found, &value, sizeof(found)) == 0)
+            return true;
+        *owner = (*owner + 1) % of->count;
+    }
+    return false;
+}
+
+static double largest(const float *numbers, size_t count)
+{
+    double most = 0;
+    for (size_t i = 0; numbers != NULL && i < count; i++)
+        most = fmax(most, fabs((double)numbers[i]));
+    return most;
+}
+
+/* How far a number may be off that is at most `most`. */
+static double step_of(tarry_compress form, double most)
+{
+    return form == TARRY_COMPRESS_INT8 ? most / 127 : form == TARRY_COMPRESS_BF16 ? most / 256 : 0;
+}
+
+static double most_off(const sum_case *of, const sum_case_forms *forms)
+{
+    double off = 0;
+    for (uint32_t i = 0; i < of->count; i++)
+        off +=
+            fabs((double)of->weights[i]) * step_of(forms->up, largest(of->part[i], of->dimension));
+    return (off + step_of(forms->down, largest(of->sum, of->dimension) + off)) * (1 + 1e-5);
+}
+
+void sum_case_check_rounded(const sum_case *of, const sum_case_forms *forms, const float *sum,
+                            size_t first, size_t last)
+{
+    assert_int_equal(of->parts, 1);
+    const double most = most_off(of, forms);
+    bool chance = forms->up == TARRY_COMPRESS_INT8 || forms->down == TARRY_COMPRESS_INT8;
+    uint32_t owner = 0;
+    for (size_t place = first; place < last; place++) {
+        bool known = !chance || of->count == 1 || place + forms->exact >= of->dimension;
+        if (known ? is_of_some_owner(of, forms, place, sum[place], &owner)
+                  : fabs((double)sum[place] - (double)of->sum[place]) <= most)
+            continue;
+        print_error("%u members, forms %d and %d: number %zu of %zu is %.9g, and was %.9g\n",
+                    of->count, forms->up, forms->down, place, of->dimension, (double)sum[place],
+                    (double)of->sum[place]);
+        fail();
+    }
 }
 
 sum_watch *sum_watch_make(const float *sum, size_t dimension)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/compress.h>
+
 typedef struct sum_case {
     size_t dimension;
     uint32_t parts;
@@ -31,6 +33,20 @@ void sum_case_check_near(const sum_case *of, const float *sum);
 /* The same where the first `whole` numbers of each part are of a case before, of the same shape. */
 void sum_case_check_behind(const sum_case *before, const sum_case *of, size_t whole,
                            const float *sum);
+/* The forms in which numbers of a sum travel; all zeros: float32. */
+typedef struct sum_case_forms {
+    tarry_compress up, down;
+    uint32_t exact;
+    uint64_t seed;
+} sum_case_forms;
+
+/*
+ * Asserts that numbers first .. last - 1 of a sum of one part are what its forms may give: each
+ * term rounded once, but for that of whoever summed it, and their sum once. Of BF16, and of what is
+ * exact, to the bit; of INT8 by less than a step for each that was rounded.
+ */
+void sum_case_check_rounded(const sum_case *of, const sum_case_forms *forms, const float *sum,
+                            size_t first, size_t last);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);
 

@@ -11,7 +11,7 @@ MESSAGE_BYTES = 24  # of a message before its sets, or its numbers
 BLOB_BYTES = 24  # of a BLOB before its bytes
 ANY_WORKER = 2**32 - 1
 ZEROS = bytes(32)
-VERSION = 6  # of the protocol
+VERSION = 7  # of the protocol
 RANKING = 2  # of ranks and coefficients
 
 HEAD = struct.Struct("<IB3s")

@@ -60,6 +60,20 @@ class Everywhere(NetworkTest):
         self.assert_workers_end(cluster)
         self.assertEqual([each["sum"]["step"] for each in report["rounds"]], list(range(1, 13)))
 
+    def test_numbers_in_fewer_bytes_over_tls(self):
+        """Sums are off by what rounding costs, all workers have the same, and they are direct."""
+        job = [*JOB, "--rounds", "10", "--verify", "--chunks", "8"]
+        plain = self.trained(job)
+        for form in "bf16", "int8":
+            with self.subTest(form=form):
+                cluster, _ = self.begin([*job, "--compress", form])
+                report = cluster.finish(WAIT)
+                self.assert_workers_end(cluster)
+                self.assertAlmostEqual(report["final"]["loss"] / plain["final"]["loss"], 1, delta=0.05)
+                for each in report["rounds"]:
+                    self.assertTrue(each["exact"] and each["sum"]["shape"] == "direct")
+                    self.assertTrue(1e-5 < each["verified_error"] < 5e-2, each["verified_error"])
+
     def test_every_shape_over_tls(self):
         """The shape that is asked for where there are members enough, and one that is chosen; links are told by the second."""
         job = [*JOB, "--rounds", "10", "--verify"]

@@ -31,7 +31,7 @@ typedef struct totals {
     uint64_t steps, rounds, exact, failed, attempts, late, silent, restarts, longest, parted,
         changed;
     uint64_t waits, made_up, called_back, raised, replans, turned, evolved, early, withdrawn;
-    uint64_t pieces; /* attempts of which something stood */
+    uint64_t pieces, rounded; /* attempts of which something stood; in another form than float32 */
     uint64_t commits, returns, fetches, loads, differing;
     uint64_t residuals, voids;                       /* of parts that stood; thrown away */
     uint64_t deaths, kept, drifted, summed, dropped; /* where messages pass relays */
@@ -62,6 +62,7 @@ static void count(totals *all, const cluster *world)
     all->returns += world->returns;
     all->fetches += world->fetches;
     all->pieces += world->pieces;
+    all->rounded += world->rounded_sums;
     all->loads += world->loads;
     all->differing += world->differing;
     all->residuals += world->feedback.commits;
@@ -154,7 +155,10 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
         return;
     assert_true(all.commits > all.rounds / 4 && all.exact > all.rounds / 4);
     assert_true(all.failed > 0 && all.attempts > all.rounds / 20 && all.restarts > 0);
-    printf("attempts of which something stood %" PRIu64 "\n", all.pieces);
+    printf("attempts of which something stood %" PRIu64 ", in another form than float32 %" PRIu64
+           "\n",
+           all.pieces, all.rounded);
+    assert_true(all.rounded > all.commits / 20);
     assert_true(all.fetches > all.rounds / 50 && all.loads > all.rounds / 50);
     assert_true(all.differing > all.rounds / 200);
     assert_true(all.early > all.rounds / 100 && all.withdrawn > all.early / 200);

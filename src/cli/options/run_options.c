@@ -314,10 +314,12 @@ static const option_entry rule_entries[] = {
      FIELD(settings.server.fill)},
     {.name = "compress",
      .argument = "FORM",
-     .help = "The form in which workers send their coded parts, with one part: float32 (none, "
-             "default), bf16 (half as long), int8 (a byte a number, rounded by chance), and, with "
-             "what rounding lost in the next round's part: int4 (half a byte) or topk:F (the "
-             "largest numbers alone, a share F of all)",
+     .help =
+         "The form in which workers send their coded parts, with one part: float32 (none, "
+         "default), bf16 (half as long), int8 (a byte a number, rounded by chance), and, with "
+         "what rounding lost in the next round's part: int4 (half a byte) or topk:F (the "
+         "largest numbers alone, a share F of all). With --sum everywhere none, bf16 or int8, on "
+         "their way to the worker that sums them",
      .kind = OPTION_TEXT,
      .read = read_compress,
      FIELD(compress)},
@@ -476,6 +478,13 @@ int run_options_settle(run_options *options)
     if (options->among_workers != NULL && options->settings.server.sum != TARRY_SUM_EVERYWHERE)
         return complain(EXIT_USAGE, "--%s: has no meaning without --sum everywhere",
                         options->among_workers);
+    const tarry_server_settings *server = &options->settings.server;
+    if (server->sum == TARRY_SUM_EVERYWHERE && server->compress != TARRY_COMPRESS_NONE &&
+        (server->shape == TARRY_SHAPE_GRID || server->shape == TARRY_SHAPE_TREE))
+        return complain(EXIT_USAGE,
+                        "--shape: %s cannot be combined with --compress %s: each hop would round "
+                        "anew",
+                        option_choice_name(shapes, (int)server->shape), options->compress);
     if (tarry_settings_settle(&options->settings, options->given, &conflict) == TARRY_OK) {
         if (options->settings.server.pick == TARRY_PICK_PLAN &&
             !run_options_given(options, TARRY_SETTING_ORDER))

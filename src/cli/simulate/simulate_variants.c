@@ -91,6 +91,13 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "compress=%s goes with relays=0 and another upload than each",
                         variant->run.compress);
+    if (run->server.compress != TARRY_COMPRESS_NONE && !model &&
+        (settings->sum == TARRY_SIM_RING || settings->sum == TARRY_SIM_GRID ||
+         settings->sum == TARRY_SIM_TREE))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "compress=%s goes with sum=server, everywhere or auto: else each hop would "
+                        "round anew",
+                        variant->run.compress);
     if (compress_feeds_back(run->server.compress) && *upload != TARRY_SIM_UPLOAD_CODED)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "compress=%s goes with upload=coded",
                         variant->run.compress);

@@ -294,6 +294,13 @@ bool server_vote_may_leave(const tarry_server *server)
     return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
 }
 
+/* Who has another form than float32 rounds each number once on its way to its owner. */
+static tarry_shape_kind kind_of_shape(const tarry_server *server)
+{
+    return server->settings.compress != TARRY_COMPRESS_NONE ? TARRY_SHAPE_DIRECT
+                                                            : server->settings.shape;
+}
+
 /* What takes least time, or is wanted. Another shape has other roundings: a run that is to repeat
  * goes by nothing that may differ the next time. */
 static void choose_shape(tarry_server *server)
@@ -302,11 +309,11 @@ static void choose_shape(tarry_server *server)
     if (server->settings.reproducible) {
         const route_links usual = route_links_usual();
         server->attempt_shape =
-            route_choose(server->settings.shape, voters, (double)server->settings.dimension, parts,
+            route_choose(kind_of_shape(server), voters, (double)server->settings.dimension, parts,
                          &usual, (tarry_shape){TARRY_SHAPE_AUTO, 0});
     } else {
         server->attempt_shape =
-            route_learn_choose(&server->routes, server->settings.shape, voters, parts);
+            route_learn_choose(&server->routes, kind_of_shape(server), voters, parts);
         server->result.links = route_learn_known(&server->routes);
     }
     server->result.shape = server->attempt_shape;

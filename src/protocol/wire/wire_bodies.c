@@ -118,7 +118,7 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     read.plan_bytes = wire_get_between(&from, 8, 0, WIRE_BLOB_MOST);
     read.job_bytes = wire_get_between(&from, 8, 0, WIRE_BLOB_MOST);
     read.compress = (tarry_compress)wire_get_between(&from, 1, TARRY_COMPRESS_NONE,
-                                                     read.everywhere ? TARRY_COMPRESS_NONE
+                                                     read.everywhere ? TARRY_COMPRESS_INT8
                                                                      : TARRY_COMPRESSES - 1);
     wire_get_zeros(&from, 3);
     bool shared = read.compress == TARRY_COMPRESS_TOPK;

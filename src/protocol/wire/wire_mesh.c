@@ -102,9 +102,16 @@ size_t wire_begun_encode(const wire_begun *begun, uint8_t *frame)
     at = bytes_put(at, begun->parts, 4);
     at = bytes_put(at, begun->empty, 1);
     at = bytes_put(at, begun->shape.kind, 1);
-    at = bytes_put(at, 0, 2);
+    at = bytes_put(at, begun->up, 1);
+    at = bytes_put(at, begun->down, 1);
     at = bytes_put(at, begun->shape.rows, 4);
     return wire_close(WIRE_BEGUN, frame, at, 0);
+}
+
+/* Those without feedback. */
+static tarry_compress get_form(wire_reader *from)
+{
+    return (tarry_compress)wire_get_between(from, 1, TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8);
 }
 
 int wire_begun_decode(const wire_head *head, const uint8_t *body, wire_begun *begun)
@@ -117,7 +124,8 @@ int wire_begun_decode(const wire_head *head, const uint8_t *body, wire_begun *be
     read.empty = wire_get_bool(&from);
     read.shape.kind =
         (tarry_shape_kind)wire_get_between(&from, 1, TARRY_SHAPE_DIRECT, TARRY_SHAPE_TREE);
-    wire_get_zeros(&from, 2);
+    read.up = get_form(&from);
+    read.down = get_form(&from);
     read.shape.rows = (uint32_t)wire_get(&from, 4);
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
@@ -129,10 +137,12 @@ size_t wire_block_encode(const wire_block *block, uint8_t *frame)
 {
     uint8_t *at = put_name(frame + WIRE_HEAD_BYTES, &block->name);
     at = bytes_put(at, block->kind, 1);
-    at = bytes_put(at, 0, 3);
+    at = bytes_put(at, block->form, 1);
+    at = bytes_put(at, 0, 2);
     at = bytes_put(at, block->part, 4);
     at = bytes_put(at, block->first, 8);
-    return wire_close(WIRE_BLOCK, frame, at, block->count * NUMBER_BYTES);
+    at = bytes_put(at, block->count, 4);
+    return wire_close(WIRE_BLOCK, frame, at, block->bytes);
 }
 
 int wire_block_decode(const wire_head *head, const uint8_t *body, wire_block *block)
@@ -140,13 +150,15 @@ int wire_block_decode(const wire_head *head, const uint8_t *body, wire_block *bl
     wire_reader from = wire_reader_make(body, LAYOUT_BLOCK);
     wire_block read = {.name = get_name(&from)};
     read.kind = (wire_block_kind)wire_get_between(&from, 1, 0, WIRE_BLOCKS - 1);
-    wire_get_zeros(&from, 3);
+    read.form = get_form(&from);
+    wire_get_zeros(&from, 2);
     read.part = (uint32_t)wire_get_between(&from, 4, 0,
                                            read.kind == WIRE_BLOCK_PART ? 0 : WIRE_PARTS_MOST - 1);
     read.first = wire_get_between(&from, 8, 0, WIRE_VECTOR_MOST);
-    size_t numbers = head->length - LAYOUT_BLOCK;
-    read.count = numbers / NUMBER_BYTES;
-    wire_require(&from, numbers % NUMBER_BYTES == 0);
+    read.count = wire_get_between(&from, 4, 1, WIRE_BLOCK_NUMBERS);
+    read.bytes = head->length - LAYOUT_BLOCK;
+    wire_require(&from, read.form == TARRY_COMPRESS_NONE ? read.bytes == read.count * NUMBER_BYTES
+                                                         : read.kind != WIRE_BLOCK_PARTIAL);
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *block = read;

@@ -6,6 +6,7 @@
 #ifndef PROTOCOL_WIRE_MESH_H
 #define PROTOCOL_WIRE_MESH_H
 
+#include <tarry/compress.h>
 #include <tarry/shape.h>
 
 #include "protocol/wire/wire.h"
@@ -36,12 +37,13 @@ typedef struct wire_greeting {
 
 /* The sender has begun this sum, and takes its blocks. */
 typedef struct wire_begun {
-    tarry_sum_id name;  /* without the digest */
-    uint64_t epoch;     /* of the group */
-    uint64_t dimension; /* 1..WIRE_VECTOR_MOST */
-    uint32_t parts;     /* 1..WIRE_PARTS_MOST */
-    bool empty;         /* its coded part is zeros, and is not sent */
-    tarry_shape shape;  /* not AUTO; what rows it may have is for the engine to check */
+    tarry_sum_id name;       /* without the digest */
+    uint64_t epoch;          /* of the group */
+    uint64_t dimension;      /* 1..WIRE_VECTOR_MOST */
+    uint32_t parts;          /* 1..WIRE_PARTS_MOST */
+    bool empty;              /* its coded part is zeros, and is not sent */
+    tarry_shape shape;       /* not AUTO; what rows it may have is for the engine to check */
+    tarry_compress up, down; /* the forms of coded parts and of the sum: NONE, BF16 or INT8 */
 } wire_begun;
 
 typedef enum wire_block_kind {
@@ -54,9 +56,11 @@ typedef enum wire_block_kind {
 typedef struct wire_block {
     tarry_sum_id name; /* without the digest */
     wire_block_kind kind;
-    uint32_t part;  /* PART: 0; else which one */
-    uint64_t first; /* number of the part that these begin at */
-    uint64_t count; /* 1..WIRE_BLOCK_NUMBERS */
+    uint32_t part;       /* PART: 0; else which one */
+    uint64_t first;      /* number of the part that these begin at */
+    uint64_t count;      /* 1..WIRE_BLOCK_NUMBERS */
+    tarry_compress form; /* NONE, BF16 or INT8; PARTIAL: NONE */
+    uint64_t bytes;      /* of the numbers; NONE: 4 each; else it is for the engine to check */
 } wire_block;
 
 typedef enum wire_ask_kind {

@@ -93,7 +93,7 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
-        .form = form_of(server),
+        .form = form_of_parts(server),
         .sum = server->sum,
     };
 }
@@ -119,6 +119,9 @@ static int join_worker(local_runtime *local, uint32_t worker)
     };
     if (settings->last != NULL)
         membership.last = settings->last[worker];
+    membership.forms = (collective_forms){.up = settings->server.compress,
+                                          .seed = settings->server.compress_seed,
+                                          .exact = settings->server.compress_exact};
     int error = make_engine(local, worker, &membership.engine);
     return error != TARRY_OK ? error
                              : local_worker_join(&local->workers[worker], &local->shared, worker,
@@ -240,7 +243,7 @@ static executor_settings common_settings(local_runtime *local)
         .user = settings->user,
         .cut = local->base.host->cut,
         .kernels = kernel_best(),
-        .form = form_of(&settings->server),
+        .form = form_of_parts(&settings->server),
         .compress_seed = settings->server.compress_seed,
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };

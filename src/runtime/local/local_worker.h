@@ -43,6 +43,7 @@ typedef struct local_membership {
     tarry_replica replica;
     tarry_sum_id last;
     tarry_engine *engine; /* taken over */
+    collective_forms forms;
 } local_membership;
 
 /* Before local_worker_init. Errors: as collective_create. */

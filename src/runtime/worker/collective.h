@@ -21,6 +21,13 @@
 #include "runtime/worker/exchange.h"
 #include "runtime/worker/snapshot.h"
 
+/* The forms in which numbers of sums travel, as in tarry_engine_sum. */
+typedef struct collective_forms {
+    tarry_compress up, down;
+    uint64_t seed;
+    uint32_t exact;
+} collective_forms;
+
 /* All that is pointed to is borrowed, and must outlive the collective. */
 typedef struct collective_settings {
     uint32_t worker, workers;
@@ -29,6 +36,7 @@ typedef struct collective_settings {
     tarry_replica replica;
     tarry_sum_id last; /* that the replica has stepped on; step 0: it has the first state */
     tarry_engine *engine;
+    collective_forms forms;
     exchange *exchange;
     /* The worker's own: it gets the replica's parameters. Where the replica has none, vectors of
      * one number that nobody reads. */

@@ -196,6 +196,7 @@ static void run_reduce(collective *self)
 {
     tarry_engine *engine = self->settings.engine;
     const collective_sum *sum = &self->order.reduce;
+    const collective_forms *forms = &self->settings.forms;
     const layout cut = layout_make(self->settings.dimension, sum->parts, 1);
     const tarry_engine_sum wanted = {
         .name = sum->name,
@@ -208,6 +209,10 @@ static void run_reduce(collective *self)
         .early = sum->early,
         .came = on_came,
         .user = self,
+        .compress = forms->up,
+        .compress_down = forms->down,
+        .compress_seed = forms->seed,
+        .compress_exact = forms->exact,
     };
     tarry_engine_progress progress = {
         .state = TARRY_ENGINE_FAILED,

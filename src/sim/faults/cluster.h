@@ -120,6 +120,7 @@ typedef enum plant {
     PLANT_NO_PAUSE,     /* attempts that fail follow each other at once, and without a bound */
     PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
     PLANT_OTHER_SHAPE,  /* a worker sums in another shape than the others */
+    PLANT_KEEP_EXACT,   /* who sums a share keeps it as it was before it was rounded for others */
     /* where messages pass relays: */
     PLANT_GATHER_TWICE, /* what was added up on the way is summed, though a part of it counted */
     PLANT_GATHER_STALE, /* what was added up for an attempt before passes as the present one's */
@@ -334,6 +335,7 @@ typedef struct cluster {
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t commits, returns, loads, fetches, wrong_sums; /* where everyone gets the sum */
     uint32_t pieces;                                       /* attempts of which something stood */
+    uint32_t rounded_sums;                                 /* whose numbers are rounded */
     uint32_t flipped,
         differing; /* steps after which parameters were wrong; workers found to differ */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,

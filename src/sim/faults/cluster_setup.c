@@ -131,6 +131,12 @@ static void draw_everywhere(cluster *it)
     it->flips = draws_chance(&it->draws, DRAW_SETUP, 2, 0.7) ? 0 : 0.1;
     settings->shape = (tarry_shape_kind)draws_between(&it->draws, DRAW_SETUP, 2, TARRY_SHAPE_AUTO,
                                                       TARRY_SHAPE_TREE);
+    /* From a stream of its own: other worlds stay what they are. */
+    if (draws_chance(&it->draws, DRAW_SETUP, 4, 0.4) && tarry_plan_parts(it->plan) == 1) {
+        settings->compress = TARRY_COMPRESS_INT8;
+        settings->shape =
+            settings->shape == TARRY_SHAPE_DIRECT ? TARRY_SHAPE_DIRECT : TARRY_SHAPE_AUTO;
+    }
     cluster_note(it, "everyone gets the sum: grace %llu, transfers within %u",
                  (unsigned long long)settings->voters_grace_ns, it->transfer_time);
 }

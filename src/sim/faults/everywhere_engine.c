@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { LONG_SILENCES = 3 };
+enum { LONG_SILENCES = 3, ROUNDING = 64 /* to a multiple */ };
 
 static bool in(uint32_t set, uint32_t worker)
 {
@@ -24,6 +24,46 @@ sum_attempt *everywhere_attempt(cluster *it, const tarry_sum_id *name)
         if (sum_id_named(&it->attempts[i].name, name))
             return &it->attempts[i];
     return NULL;
+}
+
+/* ---- numbers in another form: who sums a share sends it rounded, and that is the sum ---- */
+
+static bool rounds(const cluster *it)
+{
+    return it->settings.compress != TARRY_COMPRESS_NONE;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    return x ^ x >> 33;
+}
+
+/* The share of the sum of that name that the owner has summed, a whole number, and what it sends of
+ * it. */
+static uint64_t summed_by(const tarry_sum_id *name, uint32_t owner)
+{
+    return mix(everywhere_digest(name) + owner) >> 32;
+}
+
+static uint64_t sent_by(const tarry_sum_id *name, uint32_t owner)
+{
+    uint64_t summed = summed_by(name, owner);
+    bool up = (mix(name->step << 8 | owner) & 1) != 0; /* by step and place alone */
+    return summed - summed % ROUNDING + (up ? ROUNDING : 0);
+}
+
+/* That of the sum as the worker has it, where nothing went wrong. */
+static uint64_t digest_at(const cluster *it, uint32_t worker, const sum_attempt *of)
+{
+    uint64_t digest = everywhere_digest(&of->name);
+    for (uint32_t owner = 0; owner < it->workers && rounds(it); owner++) {
+        bool keeps = owner == worker && cluster_planted(it, PLANT_KEEP_EXACT);
+        uint64_t sent = sent_by(&of->name, owner);
+        if (in(of->group, owner))
+            digest += mix(keeps ? summed_by(&of->name, owner) : sent) - mix(sent);
+    }
+    return digest;
 }
 
 void everywhere_open(cluster *it, const tarry_message *signal)
@@ -43,6 +83,10 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->piece = signal->piece;
     opened->whole = signal->whole;
     it->pieces += signal->whole > 0;
+    it->rounded_sums += rounds(it);
+    if (rounds(it) && opened->shape.kind != TARRY_SHAPE_DIRECT)
+        invariant_broken(it, "rounds_once_each_way", "attempt %u: shape %d", opened->name.attempt,
+                         (int)opened->shape.kind);
 }
 
 bool everywhere_parted(const cluster *it, uint32_t a, uint32_t b)
@@ -154,7 +198,7 @@ static bool finish(cluster *it, uint32_t worker, sum_attempt *of)
     if (!draws_fault(&it->draws, FAULT_ENGINE, worker, it->engine_faults, &details)) {
         bool again = of->whole > 0 && cluster_planted(it, PLANT_SUM_AGAIN);
         end_at(it, worker, ITEM_REDUCED, soon(it, worker))->sum.digest =
-            everywhere_digest(&of->name) + (again ? 1 + worker : 0);
+            digest_at(it, worker, of) + (again ? 1 + worker : 0);
     } else if (stream_chance(&details, 0.2)) {
         cluster_note(it, "worker %u gets another sum than the others", worker);
         it->wrong_sums++;

@@ -9,13 +9,15 @@
 
 #include <tarry/shape.h>
 
+#include "compress/compress.h"
 #include "sim/links/network.h"
 
 typedef struct group_sum {
     const uint32_t *members; /* workers, in ascending order; NULL: workers 0..count-1 */
     uint32_t count;          /* >= 1 */
-    uint64_t dimension;      /* d, of 4 bytes each */
+    uint64_t dimension;      /* d, of 4 bytes each but for the form */
     uint32_t parts;          /* l: each member has a coded part of ceil(d / l) numbers */
+    compress_form form;      /* of coded parts on their way to owners; of a direct sum alone */
 } group_sum;
 
 static inline uint32_t group_sum_member(const group_sum *sum, uint32_t place)

@@ -78,6 +78,57 @@ static void all_members_and_parts_get_the_sum(void **state)
     }
 }
 
+/* What is not sent is rounded all the same, so that a sum is what it is between machines. */
+static void numbers_are_rounded_as_if_they_were_sent(void **state)
+{
+    (void)state;
+    enum { EXACT = 20 };
+    static const sum_case_forms forms[] = {
+        {TARRY_COMPRESS_BF16, TARRY_COMPRESS_NONE, 0, 1},
+        {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, EXACT, 1},
+        {TARRY_COMPRESS_BF16, TARRY_COMPRESS_BF16, EXACT, 1},
+        {TARRY_COMPRESS_INT8, TARRY_COMPRESS_INT8, EXACT, 1},
+    };
+    static const size_t dimensions[] = {1, 7, 64, 1001, 6007};
+    uint64_t seed = test_seed("shared forms", 4);
+    for (uint32_t count = 1; count <= ENGINE_GROUP_MOST; count += 2) {
+        engine_group group;
+        make_engines(&group, count, SMALL);
+        engine_group_form(&group, 1);
+        uint32_t attempt = 0;
+        for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
+            for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
+                sum_case *of = sum_case_make(dimensions[i], 1, count, i % 2 == 1, ++seed);
+                group.forms = forms[f];
+                engine_group_start(&group, of, ++attempt);
+                engine_group_run(&group, seed, 0);
+                engine_group_check(&group, of);
+                sum_case_free(of);
+            }
+        }
+        free_engines(&group);
+    }
+}
+
+static void forms_that_are_none_of_sums_are_refused(void **state)
+{
+    (void)state;
+    static const float weights[4];
+    float numbers[100];
+    engine_group group;
+    make_engines(&group, 2, SMALL);
+    engine_group_form(&group, 1);
+    tarry_engine_sum sum = {.dimension = 100, .parts = 1, .weights = weights, .sum = numbers};
+    sum.compress = TARRY_COMPRESS_TOPK;
+    assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+                     TARRY_ERROR_ARGUMENT);
+    sum.compress = TARRY_COMPRESS_INT8;
+    sum.parts = 2;
+    assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+                     TARRY_ERROR_ARGUMENT);
+    free_engines(&group);
+}
+
 static void segments_of_any_size_go_together(void **state)
 {
     (void)state;
@@ -527,6 +578,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_members_and_parts_get_the_sum),
+        cmocka_unit_test(numbers_are_rounded_as_if_they_were_sent),
+        cmocka_unit_test(forms_that_are_none_of_sums_are_refused),
         cmocka_unit_test(segments_of_any_size_go_together),
         cmocka_unit_test(what_all_have_stands),
         cmocka_unit_test(what_can_not_stand_is_refused),

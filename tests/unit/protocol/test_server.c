@@ -62,6 +62,17 @@ static void settings_are_checked(void **state)
     bad = good;
     bad.credit = (tarry_credit)2;
     assert_refused(plan, &bad, "credit");
+    bad = good;
+    bad.sum = TARRY_SUM_EVERYWHERE;
+    bad.compress = TARRY_COMPRESS_INT8;
+    const tarry_shape_kind hops[] = {TARRY_SHAPE_GRID, TARRY_SHAPE_TREE};
+    for (size_t i = 0; i < 2; i++) {
+        bad.shape = hops[i];
+        assert_refused(plan, &bad, "shape direct");
+    }
+    bad.shape = TARRY_SHAPE_DIRECT;
+    bad.compress = TARRY_COMPRESS_INT4;
+    assert_refused(plan, &bad, "sum");
     edge_plan_free(plan);
 }
 

@@ -176,8 +176,8 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->keeps_stale = random_below(stream, 2) == 1;
     welcome->ships = random_below(stream, 2) == 1;
     welcome->everywhere = random_below(stream, 2) == 1;
-    if (!welcome->everywhere)
-        welcome->compress = (tarry_compress)random_below(stream, TARRY_COMPRESSES);
+    welcome->compress = (tarry_compress)random_below(
+        stream, welcome->everywhere ? TARRY_COMPRESS_INT8 + 1 : TARRY_COMPRESSES);
     if (welcome->compress != TARRY_COMPRESS_NONE) {
         welcome->compress_seed = random_u64(stream);
         welcome->compress_exact = random_u32(stream);
@@ -456,6 +456,9 @@ static void a_job_that_cannot_be_is_refused(void **state)
     wrong.compress_share = 1;
     wrong.everywhere = true;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_share = 0;
+    wrong.compress = TARRY_COMPRESS_INT8;
+    assert_welcome(&wrong, TARRY_OK);
     wrong = good;
     wrong.silence_ns = 0;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);

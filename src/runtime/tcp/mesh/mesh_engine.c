@@ -19,6 +19,7 @@ static void engine_address(tarry_engine *engine, uint8_t *bytes, size_t *size)
 static void free_group(mesh *self)
 {
     mesh_sum *sum = &self->sum;
+    mesh_form_free(self);
     mesh_route_free(self);
     memory_release(&self->allocator, sum->z);
     memory_release(&self->allocator, sum->among);
@@ -251,6 +252,8 @@ static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
     int error = share_rest(sum, &self->formed.asked, &self->formed.stride);
     if (error == TARRY_OK)
         error = mesh_route_make_room(self, sum->parts);
+    if (error == TARRY_OK)
+        error = mesh_form_make_room(self, &self->formed.asked);
     if (error != TARRY_OK)
         return error;
     pthread_mutex_lock(&self->lock);

@@ -7,12 +7,11 @@
  * parent takes the place of what was sent there.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "protocol/wire/wire_layout.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
-
-enum { NUMBER_BYTES = 4 };
 
 /* ---- out ---- */
 
@@ -26,14 +25,14 @@ static void on_released(void *user, void *owner)
 }
 
 /* False: the connection is over, as is told by and by. */
-static bool send_block(mesh *self, mesh_member *to, const wire_block *block, const float *numbers)
+static bool send_block(mesh *self, mesh_member *to, const wire_block *block, const void *numbers)
 {
     mesh_sum *sum = &self->sum;
     uint8_t prefix[WIRE_HEAD_BYTES + LAYOUT_BLOCK];
     size_t size = wire_block_encode(block, prefix);
     const channel_load load = {
         .bytes = numbers,
-        .size = block->count * NUMBER_BYTES,
+        .size = block->bytes,
         .tag = MESH_TAG_SUM,
         .released = on_released,
         .owner = self,
@@ -52,27 +51,45 @@ static mesh_member *reached(const mesh_sum *sum, uint32_t place)
     return member != NULL && mesh_is_linked(member) ? member : NULL;
 }
 
+static wire_block block_of(const mesh_sum *sum, wire_block_kind kind, uint32_t part,
+                           route_span span)
+{
+    const compress_form form = mesh_form_of(sum, kind, span);
+    return (wire_block){
+        .name = sum->asked.name,
+        .kind = kind,
+        .part = part,
+        .first = span.first,
+        .count = span.length,
+        .form = form.kind,
+        .bytes = compress_bytes(form, span.length),
+    };
+}
+
 /* One part of a span of what is in the sum's place. */
 static void send_part(mesh *self, uint32_t place, wire_block_kind kind, route_span span,
                       uint32_t part)
 {
     const mesh_sum *sum = &self->sum;
     mesh_member *to = reached(sum, place);
-    const wire_block block = {
-        .name = sum->asked.name,
-        .kind = kind,
-        .part = part,
-        .first = span.first,
-        .count = layout_exists(&sum->cut, part, span.first, span.length),
-    };
+    span.length = layout_exists(&sum->cut, part, span.first, span.length);
+    const wire_block block = block_of(sum, kind, part, span);
     if (to != NULL && block.count > 0)
         send_block(self, to, &block, sum->asked.sum + part * sum->stride + span.first);
 }
 
-static void send_all_parts(mesh *self, uint32_t place, wire_block_kind kind, route_span span)
+/* A span of an own slice that is final, in its form where it has one. */
+static void send_sum(mesh *self, uint32_t place, const mesh_slice *slice, route_span span)
 {
-    for (uint32_t part = 0; part < self->sum.cut.parts; part++)
-        send_part(self, place, kind, span, part);
+    const mesh_sum *sum = &self->sum;
+    mesh_member *to = reached(sum, place);
+    if (!sum_form_rounds(&sum->forms.of, SUM_DOWN)) {
+        for (uint32_t part = 0; part < sum->cut.parts; part++)
+            send_part(self, place, WIRE_BLOCK_SUM, span, part);
+    } else if (to != NULL) {
+        const wire_block block = block_of(sum, WIRE_BLOCK_SUM, 0, span);
+        send_block(self, to, &block, slice->unsent);
+    }
 }
 
 /* ---- coded parts ---- */
@@ -93,14 +110,15 @@ static uint32_t decoded_everywhere(const mesh_sum *sum)
 static void send_coded(mesh *self, mesh_slice *slice, uint64_t before)
 {
     const mesh_sum *sum = &self->sum;
-    wire_block block = {.name = sum->asked.name, .kind = WIRE_BLOCK_PART};
     mesh_member *to = reached(sum, slice->owner);
     for (; to != NULL && slice->sent < sum->cut.stripes && slice->sent < before; slice->sent++) {
         route_span span = mesh_span(sum, &slice->where, slice->sent);
-        block.first = span.first;
-        block.count = span.length;
-        if (span.length > 0 && !send_block(self, to, &block, sum->asked.part + span.first))
+        const wire_block block = block_of(sum, WIRE_BLOCK_PART, 0, span);
+        if (span.length == 0)
+            continue;
+        if (!send_block(self, to, &block, mesh_form_pack(sum, slice, span)))
             return;
+        mesh_form_packed(sum, slice, span);
     }
 }
 
@@ -155,8 +173,10 @@ static void send_final(mesh *self, mesh_slice *slice)
         for (uint32_t k = 1; k < sum->count; k++) { /* not all to the same one first */
             uint32_t place = (sum->place + k) % sum->count;
             if (sum->intake[place].coded[slice->number] != MESH_NO_FLOW)
-                send_all_parts(self, place, WIRE_BLOCK_SUM, span);
+                send_sum(self, place, slice, span);
         }
+        if (sum_form_rounds(&sum->forms.of, SUM_DOWN))
+            slice->unsent += block_of(sum, WIRE_BLOCK_SUM, 0, span).bytes;
     }
 }
 
@@ -265,9 +285,29 @@ static bool is_in(const mesh_sum *sum, const mesh_slice *slice)
     return true;
 }
 
-static void decode_stripe(mesh_sum *sum, const mesh_slice *slice)
+/* Of coded parts in another form than float32, of which there is one, in the order of members. */
+static void decode_rounded(mesh_sum *sum, const mesh_slice *slice, route_span span)
+{
+    float *out = sum->asked.sum + span.first;
+    memset(out, 0, span.length * sizeof(*out));
+    for (uint32_t t = 0; t < slice->terms.count; t++) {
+        int32_t flow = sum->intake[slice->terms.places[t]].coded[slice->number];
+        const float *term =
+            flow == MESH_NO_FLOW /* the own one */
+                ? sum->asked.part + span.first
+                : mesh_form_term(
+                      sum, mesh_flow_window(sum, &sum->route.flows[flow], slice->decoded, 0), span);
+        sum->kernel->combine(out, &term, &slice->terms.rows[t], 1, span.length, KERNEL_ADD);
+    }
+}
+
+static void decode_stripe(mesh_sum *sum, mesh_slice *slice)
 {
     route_span span = mesh_span(sum, &slice->where, slice->decoded);
+    if (sum_form_rounds(&sum->forms.of, SUM_UP)) {
+        decode_rounded(sum, slice, span);
+        return;
+    }
     for (uint32_t t = 0; t < slice->terms.count; t++) {
         int32_t flow = sum->intake[slice->terms.places[t]].coded[slice->number];
         sum->z[t] = flow == MESH_NO_FLOW /* the own one */
@@ -285,6 +325,7 @@ static bool advance(mesh *self, mesh_slice *slice)
     bool moved = false;
     if (is_in(sum, slice)) {
         decode_stripe(sum, slice);
+        mesh_form_round(sum, slice, mesh_span(sum, &slice->where, slice->decoded));
         slice->decoded = mesh_next_stripe(sum, &slice->where, slice->decoded + 1);
         moved = true;
     }
@@ -326,6 +367,7 @@ static void sum_came(mesh *self, const mesh_flow *flow, const wire_block *block)
 {
     mesh_sum *sum = &self->sum;
     const route_span span = {block->first, block->count};
+    mesh_form_came(sum, flow, block);
     if (flow->piece == ROUTE_NOBODY) {
         tell_came(sum, block->part, span);
         return;

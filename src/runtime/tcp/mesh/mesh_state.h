@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "engine/share.h"
+#include "engine/sum_form.h"
 #include "protocol/wire/wire_mesh.h"
 #include "route/route_cost.h"
 #include "runtime/tcp/mesh/mesh.h"
@@ -111,6 +112,8 @@ typedef struct mesh_slice {
     uint32_t first_piece, pieces; /* of it */
     uint32_t decoded;             /* the next stripe to be */
     uint32_t final;               /* the next stripe that leaves are sent */
+    uint8_t *packed, *unsent;     /* room for the next stripe in its form; of an own one: the next
+                                     that leaves are sent */
     share_terms terms;            /* `rows`: of `rows_room` numbers */
 } mesh_slice;
 
@@ -134,6 +137,15 @@ typedef struct mesh_intake {
     bool begun;                     /* it has, or need not say so */
 } mesh_intake;
 
+/* The forms of the sum that runs, and room for what is in them. */
+typedef struct mesh_forms {
+    sum_forms of;
+    uint8_t *out;  /* what is sent, slice by slice: of the own coded part, and of own slices' sum */
+    uint8_t *in;   /* a block of the sum for each flow, as it comes, of so many bytes */
+    uint8_t *term; /* numbers of one block of a coded part */
+    size_t out_room, in_room, in_stride, term_room;
+} mesh_forms;
+
 typedef struct mesh_sum {
     uint64_t epoch;
     tarry_shape shape;
@@ -150,6 +162,7 @@ typedef struct mesh_sum {
     uint32_t partials_parts;
     float *rows; /* of all own slices */
     size_t rows_room;
+    mesh_forms forms;
     size_t window_stripes;
     uint32_t ahead; /* stripes of the own coded part that may be out and not decoded here */
     const kernel *kernel;
@@ -332,6 +345,29 @@ static inline bool mesh_flow_is_over(const mesh_sum *sum, const mesh_flow *flow)
 {
     return flow->stripe == sum->cut.stripes;
 }
+
+/* ---- mesh_form.c: numbers in fewer bytes ---- */
+
+/* Room for a sum of the group in its forms, while nothing runs. Errors: NO_MEMORY, ARGUMENT (a form
+ * that is none of a sum's, or any in another shape than direct, where each hop would round). */
+int mesh_form_make_room(mesh *self, const tarry_engine_sum *asked);
+void mesh_form_free(mesh *self);
+/* The sum begins. */
+void mesh_form_begin(mesh_sum *sum);
+/* The form of a block of that kind. */
+compress_form mesh_form_of(const mesh_sum *sum, wire_block_kind kind, route_span span);
+/* The own coded part's numbers in another's slice, as they are sent: they stay until the sum's end,
+ * once mesh_form_packed has been told that they are on their way. */
+const void *mesh_form_pack(const mesh_sum *sum, const mesh_slice *slice, route_span span);
+void mesh_form_packed(const mesh_sum *sum, mesh_slice *slice, route_span span);
+/* The numbers of a block of a coded part that came, until the next ones are asked for. */
+const float *mesh_form_term(const mesh_sum *sum, const void *came, route_span span);
+/* The next stripe of an own slice is summed: it becomes what others are sent of it. */
+void mesh_form_round(mesh_sum *sum, mesh_slice *slice, route_span span);
+/* Where a block of the sum is to be written as it comes, */
+void *mesh_form_place(const mesh_sum *sum, const mesh_flow *flow, const wire_block *block);
+/* ... and it is there. */
+void mesh_form_came(const mesh_sum *sum, const mesh_flow *flow, const wire_block *block);
 
 /* ---- mesh_sum.c ---- */
 

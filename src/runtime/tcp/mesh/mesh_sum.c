@@ -110,6 +110,7 @@ static void join(mesh *self, uint32_t place, const wire_begun *begun)
     mesh_sum *sum = &self->sum;
     mesh_intake *intake = &sum->intake[place];
     if (begun->dimension != sum->asked.dimension || begun->parts != sum->asked.parts ||
+        begun->up != sum->forms.of.up.kind || begun->down != sum->forms.of.down.kind ||
         !is_same_shape(begun->shape, sum->shape)) {
         mesh_sum_fail(self, place, "it makes a sum of other numbers, or in another way");
         return;
@@ -144,6 +145,8 @@ void mesh_sum_say_begun(mesh *self, mesh_member *member)
         .parts = sum->asked.parts,
         .empty = !sum->has[sum->place],
         .shape = sum->shape,
+        .up = sum->forms.of.up.kind,
+        .down = sum->forms.of.down.kind,
     };
     channel_send(member->link->channel, frame, wire_begun_encode(&begun, frame));
 }
@@ -219,6 +222,13 @@ static mesh_flow *find_flow(const mesh_sum *sum, uint32_t place, const wire_bloc
     return NULL;
 }
 
+static bool is_in_its_form(const mesh_sum *sum, const wire_block *block)
+{
+    const route_span span = {block->first, block->count};
+    const compress_form form = mesh_form_of(sum, block->kind, span);
+    return block->form == form.kind && block->bytes == compress_bytes(form, block->count);
+}
+
 /* The stripe behind the last one that its window has room for. */
 static uint64_t window_end(const mesh_sum *sum, const mesh_flow *flow)
 {
@@ -235,12 +245,12 @@ channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **
     if (!is_wanted(link, block, &from))
         return CHANNEL_TAKE; /* to nowhere */
     const mesh_flow *flow = find_flow(sum, from, block);
-    if (flow == NULL) {
+    if (flow == NULL || !is_in_its_form(sum, block)) {
         mesh_misbehaves(link, "it sends another block than the next one");
         return CHANNEL_END;
     }
     if (flow->kind == MESH_SUM) {
-        *place = sum->asked.sum + block->part * sum->stride + block->first;
+        *place = mesh_form_place(sum, flow, block);
         return CHANNEL_TAKE;
     }
     if (flow->stripe >= window_end(sum, flow))
@@ -285,6 +295,7 @@ static void begin(mesh *self, const tarry_engine_sum *asked, size_t stride)
         slice->decoded = slice->final = mesh_next_stripe(sum, &slice->where, 0);
         slice->sent = 0;
     }
+    mesh_form_begin(sum);
     mesh_watch_begin(self);
     for (uint32_t i = 0; i < sum->count; i++) {
         mesh_intake *intake = &sum->intake[i];

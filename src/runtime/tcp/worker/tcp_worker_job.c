@@ -144,9 +144,11 @@ static int check_part(const worker_offer *offer, const tarry_plan *plan,
 
 /* ---- an executor ---- */
 
+/* That of parts for the server; what goes to other workers is for the engine to write. */
 static compress_form form_of_welcome(const wire_welcome *welcome)
 {
-    return form_of_kind(welcome->compress, welcome->compress_share, welcome->compress_exact);
+    return form_of_kind(welcome->everywhere ? TARRY_COMPRESS_NONE : welcome->compress,
+                        welcome->compress_share, welcome->compress_exact);
 }
 
 static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,

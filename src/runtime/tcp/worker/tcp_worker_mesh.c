@@ -100,6 +100,11 @@ static int make_engine(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     worker_job *job = &worker->job;
     tarry_engine *brought = worker->settings.engine;
+    if (brought != NULL && job->offer.welcome.compress != TARRY_COMPRESS_NONE)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "the engine '%s' sums float32, and in this job numbers travel in another "
+                        "form",
+                        brought->methods->name);
     return brought != NULL
                ? brought_create(job->mesh, brought, &worker->allocator, &job->engine, diagnostic)
                : direct_create(job->mesh, false, worker->settings.share, &worker->allocator,
@@ -117,6 +122,9 @@ static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
         .replica = job->replica,
         .last = job->last,
         .engine = job->engine,
+        .forms = {.up = job->offer.welcome.compress,
+                  .seed = job->offer.welcome.compress_seed,
+                  .exact = job->offer.welcome.compress_exact},
         .exchange = mesh_exchange(job->mesh),
         .snapshots = &job->snapshots,
         .ended = executor_ended,

@@ -17,6 +17,7 @@ typedef struct mesh_group {
     uint64_t epoch, step;
     const char *const *credentials; /* [count]; NULL: plain text */
     tarry_shape shape;              /* of groups that are formed from here on; AUTO: direct */
+    sum_case_forms forms;           /* of sums that begin from here on */
     bool early;                     /* who begins from here on begins before others are told to */
 } mesh_group;
 
