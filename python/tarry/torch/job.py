@@ -38,6 +38,7 @@ from .step import Guard, LossOf, Step
 from .sums import Lost, Summed, Sums
 
 _COMPARED_FIRST, _COMPARED_EACH = 3, 16  # steps of which copies of pieces are compared
+AMONG_WORKERS = ("bf16", "int8")  # forms in which numbers of a sum among workers may travel
 _LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
 
 
@@ -351,7 +352,7 @@ class Job:
         self.close(wait=kind is None)
 
 
-def _check_form(compress: str, share: float, *, sum: str, parts: int) -> None:
+def _check_form(compress: str, share: float, *, sum: str, engine: str, parts: int) -> None:
     """Raises ArgumentError."""
     if compress not in COMPRESSES:
         raise ArgumentError(f"compress is {compress!r}, and there are {', '.join(COMPRESSES)}")
@@ -362,8 +363,13 @@ def _check_form(compress: str, share: float, *, sum: str, parts: int) -> None:
         raise ArgumentError(f"compress_share is for compress='topk', and compress is {compress!r}")
     if compress == "none":
         return
-    if sum != "server":
-        raise ArgumentError(f"compress={compress!r} goes with sum='server', and sum is {sum!r}")
+    if sum != "server" and compress not in AMONG_WORKERS:
+        raise ArgumentError(
+            f"compress={compress!r} goes with sum='server', and sum is {sum!r}: what rounding lost would have to "
+            "follow pieces of sums that failed"
+        )
+    if engine != "direct":
+        raise ArgumentError(f"compress={compress!r} goes with Tarry's own engine: {engine!r} sums float32")
     if parts != 1:
         raise ArgumentError(
             f"compress={compress!r} goes with one part, and parts is {parts}: what rounding cost would be multiplied"
@@ -416,8 +422,8 @@ def join(
                 not reach each other
     engine      by which workers do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
                 processes of this machine. 'nccl' wants a GPU for each, and was not tried
-    compress    the form in which gradients are sent, where sum is 'server': 'none' (float32), 'bf16', 'int8', 'int4',
-                or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
+    compress    the form in which gradients are sent: 'none' (float32), 'bf16', 'int8' and, where sum is 'server',
+                'int4' or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
     compress_share  of the numbers that 'topk' sends, up to 0.5
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
@@ -426,7 +432,7 @@ def join(
     """
     if sum not in SUMS:
         raise ArgumentError(f"sum is {sum!r}, and there are {', '.join(SUMS)}")
-    _check_form(compress, compress_share, sum=sum, parts=parts)
+    _check_form(compress, compress_share, sum=sum, engine=engine, parts=parts)
     place = place_of()
     if engine != "direct":
         if sum != "everywhere":

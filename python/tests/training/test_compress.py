@@ -23,7 +23,10 @@ FORMS = {
     "int4": (("--compress", "int4"), 2.0, 1e-2),
     "topk": (("--compress", "topk", "--share", 0.3), 2.0, 1e-2),
 }
-EACH_FORM = pytest.mark.parametrize("form", FORMS)
+# Where the sum is made, and the form.
+EACH_FORM = pytest.mark.parametrize(
+    ("where", "form"), [*(("server", form) for form in FORMS), *(("everywhere", form) for form in ("bf16", "int8"))]
+)
 AT_SERVER = ("--sum", "server")
 
 
@@ -32,9 +35,9 @@ def told(lines: list[str], what: str) -> list[list[float]]:
 
 
 @EACH_FORM
-def test_gradients_are_what_the_form_gives_and_what_rides_is_exact(form: str) -> None:
+def test_gradients_are_what_the_form_gives_and_what_rides_is_exact(where: str, form: str) -> None:
     words, most, least = FORMS[form]
-    lines = runs.succeed("small", 40, "--check", *AT_SERVER, *words, workers=WORKERS)
+    lines = runs.succeed("small", 40, "--check", "--sum", where, *words, workers=WORKERS)
     same(lines, 40)
     assert least < worst(lines) < most
     assert all(found < 1e-5 for (found,) in told(lines, "exact"))
@@ -53,10 +56,10 @@ def test_what_rounding_lost_comes_later(form: str) -> None:
 
 
 @EACH_FORM
-def test_a_killed_worker_costs_no_step_and_comes_back(form: str) -> None:
+def test_a_killed_worker_costs_no_step_and_comes_back(where: str, form: str) -> None:
     words, most, _ = FORMS[form]
     with runs.running(
-        "small", 150, "--seconds", 0.01, "--check", "--report", 10, *AT_SERVER, *words,
+        "small", 150, "--seconds", 0.01, "--check", "--report", 10, "--sum", where, *words,
         workers=WORKERS, options=("--restarts", 3),
     ) as process:  # fmt: skip
         runs.await_line(process, "step 0 20")
@@ -71,11 +74,12 @@ def test_a_killed_worker_costs_no_step_and_comes_back(form: str) -> None:
     assert not any(line.endswith("True") for line in lines)  # nobody's step was lost
 
 
-@pytest.mark.parametrize("form", ["bf16", "int8"])
-def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, form: str) -> None:
-    """What is rounded by chance is so by the seed; where a training goes on the chances are those of other rounds."""
+@pytest.mark.parametrize(("where", "form"), [("server", "bf16"), ("server", "int8"), ("everywhere", "int8")])
+def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, where: str, form: str) -> None:
+    """What is rounded by chance is so by the seed; where the server sums and a training goes on, the chances are those
+    of other rounds."""
     words, most, _ = FORMS[form]
-    arguments = ("--reproducible", *AT_SERVER, *words)
+    arguments = ("--reproducible", "--sum", where, *words)
     once, again = (same(runs.succeed("small", 30, *arguments, workers=WORKERS), 30) for _ in range(2))
     assert once == again
     file = tmp_path / "run.ckpt"
@@ -90,15 +94,18 @@ def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, form
     lines = runs.succeed("small", 60, "--check", *arguments, "--checkpoint", file, workers=WORKERS)
     begun = {int(line.split()[2]) for line in lines if line.startswith("begins ")}
     assert len(begun) == 1 and 0 < begun.pop() < 60
-    same(lines, 60)
+    resumed = same(lines, 60)
     assert worst(lines) < most
+    if where == "everywhere":
+        assert resumed == same(runs.succeed("small", 60, *arguments, workers=WORKERS), 60)
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
         ({"compress": "int7"}, "compress is 'int7', and there are none, bf16, int8"),
-        ({"compress": "int8"}, "compress='int8' goes with sum='server', and sum is 'everywhere'"),
+        ({"compress": "int4"}, "compress='int4' goes with sum='server', and sum is 'everywhere'"),
+        ({"compress": "int8", "engine": "gloo"}, "compress='int8' goes with Tarry's own engine: 'gloo' sums float32"),
         ({"compress": "int8", "sum": "server", "parts": 2}, "compress='int8' goes with one part, and parts is 2"),
         ({"compress": "topk", "sum": "server"}, r"compress_share is 0\.0: 'topk' sends a share"),
         ({"compress": "topk", "sum": "server", "compress_share": 0.6}, r"compress_share is 0\.6"),
