@@ -154,6 +154,27 @@ def test_a_worker_with_another_engine_is_refused() -> None:
         assert server.round().exact
 
 
+def test_an_engine_has_no_part_where_numbers_travel_in_another_form() -> None:
+    """And the library's own has: all of its workers have the same bits."""
+    with serving(PLAN, D, sum="everywhere", compress="int8") as (server, crew):
+        models = [hire(crew, None, worker) for worker in range(2)]
+        server.wait(2, timeout=20)
+        with (
+            tarry.Worker(
+                crew.address, insecure=True, prepare=preparing(Model(D)), worker=2, listen="127.0.0.1:0",
+                engine=Adder(Board(), 2),
+            ) as other,
+            pytest.raises(tarry.ArgumentError, match="the engine 'adder' sums float32"),
+        ):  # fmt: skip
+            other.take(20)
+        for _ in range(3):
+            assert server.round().exact
+            server.wait(2, timeout=20)
+        assert np.array_equal(models[0].numbers, models[1].numbers)
+        assert not np.array_equal(models[0].numbers, serial(PLAN, D, 3))
+        assert models[0].numbers == pytest.approx(serial(PLAN, D, 3), rel=0.05, abs=0.05)
+
+
 def test_an_engine_needs_a_name_and_a_short_address() -> None:
     class Odd(Adder):
         name = "two words"
