@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compress/compress.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/bytes.h"
-#include "compress/compress_int.h"
+#include "compress/compress_blocks.h"
+#include "compress/compress_kernel.h"
 #include "compress/compress_topk.h"
 
-enum { NUMBER_BYTES = 4, HALF_BYTES = 2 };
+enum {
+    NUMBER_BYTES = 4,
+    PIECE = 16 * INT_BLOCK, /* as float32 16 KB, which stay in the nearest cache */
+};
 
 /* How many of `count` numbers are rounded: those before the exact ones. */
 static size_t rounded_of(compress_form form, size_t count)
@@ -40,6 +41,11 @@ size_t compress_bytes(compress_form form, size_t count)
     return rounded_bytes(form, rounded) + (count - rounded) * NUMBER_BYTES;
 }
 
+size_t compress_piece(compress_form form)
+{
+    return form.kind == TARRY_COMPRESS_TOPK ? TOPK_BLOCK : PIECE;
+}
+
 /* The finalizer of MurmurHash3, a bijection of 64 bits. */
 static uint64_t mix(uint64_t x)
 {
@@ -54,25 +60,6 @@ uint64_t compress_key(uint64_t seed, uint64_t round, uint32_t attempt, uint32_t 
     uint64_t key = mix(mix(seed) + round);
     key = mix(key + attempt);
     return mix(key + ((uint64_t)worker << 32 | stripe));
-}
-
-/* ---- bf16 ---- */
-
-static uint16_t to_half(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof(bits));
-    if (isnan(number))
-        return (uint16_t)(bits >> 16 | 0x40); /* a quiet one: rounding could make it infinite */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static float from_half(const uint8_t *bytes)
-{
-    uint32_t bits = (uint32_t)bytes[0] << 16 | (uint32_t)bytes[1] << 24;
-    float number;
-    memcpy(&number, &bits, sizeof(number));
-    return number;
 }
 
 /* ---- float32 ---- */
@@ -97,14 +84,13 @@ void compress_encode(compress_form form, const float *numbers, size_t count, uin
     const size_t rounded = rounded_of(form, count);
     switch (form.kind) {
     case TARRY_COMPRESS_BF16:
-        for (size_t i = 0; i < rounded; i++)
-            bytes_put(bytes + i * HALF_BYTES, to_half(numbers[i]), HALF_BYTES);
+        compress_kernel_best()->bf16.put(numbers, rounded, key, bytes);
         break;
     case TARRY_COMPRESS_INT8:
-        compress_int_best()->int8.put(numbers, rounded, key, bytes);
+        compress_kernel_best()->int8.put(numbers, rounded, key, bytes);
         break;
     case TARRY_COMPRESS_INT4:
-        compress_int_best()->int4.put(numbers, rounded, key, bytes);
+        compress_kernel_best()->int4.put(numbers, rounded, key, bytes);
         break;
     case TARRY_COMPRESS_TOPK:
         topk_put(form.share, numbers, rounded, bytes);
@@ -122,14 +108,13 @@ void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count,
     const size_t rounded = rounded_of(form, count);
     switch (form.kind) {
     case TARRY_COMPRESS_BF16:
-        for (size_t i = 0; i < rounded; i++)
-            out[i] += weight * from_half(bytes + i * HALF_BYTES);
+        compress_kernel_best()->bf16.add(bytes, rounded, weight, out);
         break;
     case TARRY_COMPRESS_INT8:
-        compress_int_best()->int8.add(bytes, rounded, weight, out);
+        compress_kernel_best()->int8.add(bytes, rounded, weight, out);
         break;
     case TARRY_COMPRESS_INT4:
-        compress_int_best()->int4.add(bytes, rounded, weight, out);
+        compress_kernel_best()->int4.add(bytes, rounded, weight, out);
         break;
     case TARRY_COMPRESS_TOPK:
         topk_add(form.share, bytes, rounded, weight, out);
@@ -139,4 +124,12 @@ void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count,
         break;
     }
     add_plain(bytes + rounded_bytes(form, rounded), count - rounded, weight, out + rounded);
+}
+
+void compress_decode_add_some(compress_form form, const uint8_t *bytes, size_t count, size_t first,
+                              size_t some, float weight, float *out)
+{
+    const size_t before = compress_bytes(compress_within(form, count, 0, first), first);
+    compress_decode_add(compress_within(form, count, first, some), bytes + before, some, weight,
+                        out);
 }

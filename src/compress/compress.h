@@ -6,10 +6,13 @@
  *   BF16  count times the upper half of a float32, rounded to nearest, to even where two are near
  *   INT8  for each block of up to 256 numbers, the scale s (float32), and a byte q each, -127..127:
  *         the number is q s. s is the largest magnitude over 127, and a number x becomes
- *         floor(x / s + u), u uniform in [0, 1): its mean is x, to 2^-18 s. A block whose largest
- *         magnitude is below 127 FLT_MIN is zeros.
- *   INT4  the same with -7..7: two numbers a byte, the first of them in the lower half, and zeros
- *         beside the last of an odd number. Below 7 FLT_MIN a block is zeros.
+ *         floor(x / s + u), u uniform in [0, 1) by steps of 2^-16: its mean is x, to 2^-16 s. A
+ *         block whose largest magnitude is below 127 FLT_MIN is zeros.
+ *   INT4  for each such block the scale s, and half a byte each: a sign (the upper bit) and a level
+ *         l, 0..7, of the number +-2^(l - 1) s, or 0 with l = 0. s is the largest magnitude over
+ *         64. x becomes the one that |x| is 0.75 to 1.5 times of; what is below 0.75 s becomes 0.
+ *         Two numbers a byte, the first of them in the lower half, and zeros beside the last of an
+ *         odd number. Below 64 FLT_MIN a block is zeros.
  *   TOPK  for each block of up to 65536 numbers, the k = ceil(share count / 10^6) of the largest
  *         magnitudes (of equal ones the first): their places in the block (2 bytes each), which
  *         ascend, and then they themselves (float32). All others are 0.
@@ -17,8 +20,8 @@
  * The last `exact` numbers are float32 in every form, behind the bytes of those before them.
  *
  * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
- * INT8 it is the byte -128, and in INT4 -8, to be read as NaN, of a block whose scale has its sign
- * bit set; in TOPK it counts as larger than all finite ones.
+ * INT8 it is the byte -128, and in INT4 the sign with level 0, to be read as NaN, of a block whose
+ * scale has its sign bit set; in TOPK it counts as larger than all finite ones.
  */
 #ifndef COMPRESS_COMPRESS_H
 #define COMPRESS_COMPRESS_H
@@ -59,13 +62,21 @@ size_t compress_bytes(compress_form form, size_t count);
 uint64_t compress_key(uint64_t seed, uint64_t round, uint32_t attempt, uint32_t worker,
                       uint32_t stripe);
 
-/* Writes numbers[0..count-1] in the form, compress_bytes of them; INT8 and INT4 round by the key
- * alone. */
+/* Writes numbers[0..count-1] in the form, compress_bytes of them; INT8 rounds by the key, and by
+ * nothing else. */
 void compress_encode(compress_form form, const float *numbers, size_t count, uint64_t key,
                      uint8_t *bytes);
 
 /* out[i] += weight * (the i-th of `count` numbers that `bytes` holds). Any bytes are numbers. */
 void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count, float weight,
                          float *out);
+
+/* Numbers after which the form begins anew, so that from a multiple of it on they can be read by
+ * themselves. */
+size_t compress_piece(compress_form form);
+/* The same of numbers first .. first + some - 1 of these, into out[0..some-1]; first: a multiple of
+ * compress_piece. */
+void compress_decode_add_some(compress_form form, const uint8_t *bytes, size_t count, size_t first,
+                              size_t some, float weight, float *out);
 
 #endif

@@ -123,20 +123,25 @@ static void zero_stripe(const layout *cut, uint32_t index, float *estimate)
     }
 }
 
-/* As transfer_decode, of one part whose stripes came in another form. */
+/* As transfer_decode, of one part whose stripes came in another form: piece by piece, so that the
+ * sum stays in the cache. */
 static void unpack_stripes(const summation_runner *runner, const layout *cut, uint32_t index,
                            uint32_t count, bool add)
 {
     summation *self = runner->owner;
-    size_t length = layout_stripe_length(cut, index);
+    const compress_form own = self->settings.form;
+    const size_t length = layout_stripe_length(cut, index), piece = compress_piece(own);
+    float *estimate = self->estimate + layout_stripe_start(cut, index);
     assert(cut->parts == 1);
     if (!add)
         zero_stripe(cut, index, self->estimate);
-    for (uint32_t i = 0; i < count; i++) {
-        const compress_form form =
-            form_of_kind(runner->kind[i], self->settings.form.share, self->settings.form.exact);
-        compress_decode_add(form_of_stripe(form, cut, index), (const void *)runner->z[i], length,
-                            runner->weights[i], self->estimate + layout_stripe_start(cut, index));
+    for (size_t first = 0; first < length; first += piece) {
+        const size_t some = length - first < piece ? length - first : piece;
+        for (uint32_t i = 0; i < count; i++) {
+            const compress_form form = form_of_kind(runner->kind[i], own.share, own.exact);
+            compress_decode_add_some(form_of_stripe(form, cut, index), (const void *)runner->z[i],
+                                     length, first, some, runner->weights[i], estimate + first);
+        }
     }
 }
 

@@ -15,7 +15,8 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "compress/compress.h"
-#include "compress/compress_int.h"
+#include "compress/compress_blocks.h"
+#include "compress/compress_kernel.h"
 #include "compress/compress_topk.h"
 #include "seed.h"
 
@@ -113,8 +114,9 @@ static float largest(const float *numbers, size_t count)
     return most;
 }
 
-static void is_off_by_less_than_a_step(compress_form form, double most)
+static void int8_is_off_by_less_than_a_step(void **state)
 {
+    (void)state;
     packed its;
     const size_t counts[] = {1, 2, 255, 256, 257, 700, ROOM};
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
@@ -122,21 +124,56 @@ static void is_off_by_less_than_a_step(compress_form form, double most)
         draw(its.in, count, 3);
         for (size_t i = 0; i < count && i < INT_BLOCK; i++)
             its.in[i] *= 1e-6F; /* blocks are scaled each by itself */
-        pass(&its, form, count, 77 + c);
+        pass(&its, INT8, count, 77 + c);
         for (size_t i = 0; i < count; i++) {
             size_t first = i / INT_BLOCK * INT_BLOCK;
             size_t block = count - first < INT_BLOCK ? count - first : INT_BLOCK;
-            double step = (double)largest(its.in + first, block) / most;
+            double step = (double)largest(its.in + first, block) / 127;
             assert_true(fabs((double)its.in[i] - (double)its.out[i]) < step * (1 + 1e-5));
         }
     }
 }
 
-static void integers_are_off_by_less_than_a_step(void **state)
+/* Against all that a number may become. */
+static double nearest_power(double number, double most)
+{
+    double size = fabs(number), found = most;
+    if (size < 0.75 * most / 64)
+        return 0;
+    while (found > most / 64 && size < 0.75 * found)
+        found /= 2;
+    return number < 0 ? -found : found;
+}
+
+static void int4_is_the_nearest_power_of_two_below_the_largest(void **state)
 {
     (void)state;
-    is_off_by_less_than_a_step(INT8, 127);
-    is_off_by_less_than_a_step(INT4, 7);
+    packed its;
+    const size_t counts[] = {1, 2, 255, 256, 257, 700, ROOM};
+    double squares = 0, size = 0;
+    size_t zeros = 0, all = 0;
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        size_t count = counts[c];
+        draw(its.in, count, 3);
+        for (size_t i = 0; i < count && i < INT_BLOCK; i++)
+            its.in[i] *= 1e-6F;
+        pass(&its, INT4, count, 77);
+        for (size_t i = 0; i < count; i++) {
+            size_t first = i / INT_BLOCK * INT_BLOCK;
+            size_t block = count - first < INT_BLOCK ? count - first : INT_BLOCK;
+            double most = (double)largest(its.in + first, block), in = (double)its.in[i];
+            double out = (double)its.out[i];
+            double other = nearest_power(in * (1 + (c % 2 ? 1e-6 : -1e-6)), most); /* at a border */
+            assert_true(fabs(out - nearest_power(in, most)) <= 1e-6 * most ||
+                        fabs(out - other) <= 1e-6 * most);
+            squares += (out - in) * (out - in) / (most * most);
+            size += in * in / (most * most);
+            zeros += out == 0;
+            all++;
+        }
+    }
+    assert_true(zeros > 0 && zeros < all / 20);
+    assert_true(sqrt(squares / size) < 0.23); /* of normal blocks */
 }
 
 /* Of a number's errors over many keys: mean 0, and the variance that rounding by chance has. */
@@ -165,11 +202,10 @@ static void rounds_by_chance(compress_form form, double most, double share_off)
     assert_true(sqrt(squares / KEYS / size) < share_off); /* of a normal block */
 }
 
-static void integers_are_rounded_by_chance(void **state)
+static void int8_is_rounded_by_chance(void **state)
 {
     (void)state;
     rounds_by_chance(INT8, 127, 0.0125);
-    rounds_by_chance(INT4, 7, 0.2);
 }
 
 /* Numbers next to each other, and stripes, are rounded independently. */
@@ -177,7 +213,7 @@ static void chances_are_independent(void **state)
 {
     (void)state;
     packed its;
-    double beside = 0, between = 0, before[INT_BLOCK] = {0};
+    double beside = 0, halves = 0, between = 0, before[INT_BLOCK] = {0};
     its.in[0] = 127;
     for (size_t i = 1; i < INT_BLOCK; i++)
         its.in[i] = 0.5F; /* of a step of 1 */
@@ -186,12 +222,13 @@ static void chances_are_independent(void **state)
         for (size_t i = 2; i < INT_BLOCK; i++) {
             double apart = (double)its.out[i] - 0.5;
             beside += apart * ((double)its.out[i - 1] - 0.5);
+            halves += i > 16 ? apart * ((double)its.out[i - 16] - 0.5) : 0; /* of one draw */
             between += apart * before[i];
             before[i] = apart;
         }
     }
     double count = KEYS * (double)(INT_BLOCK - 2), limit = 6 * 0.25 * sqrt(count);
-    assert_true(fabs(beside) < limit && fabs(between) < limit);
+    assert_true(fabs(beside) < limit && fabs(halves) < limit && fabs(between) < limit);
 }
 
 static void a_key_says_all(void **state)
@@ -357,6 +394,40 @@ static void very_small_blocks_are_zeros(void **state)
     assert_true(its.out[0] > 126 * FLT_MIN && its.out[0] < 130 * FLT_MIN);
 }
 
+static void read_in_pieces(compress_form form)
+{
+    const size_t piece = compress_piece(form), count = 2 * piece + 300;
+    float *in = calloc(count, sizeof(float)), *whole = calloc(count, sizeof(float));
+    float *out = calloc(count, sizeof(float));
+    uint8_t *bytes = malloc(compress_bytes(form, count));
+    assert_true(in != NULL && whole != NULL && out != NULL && bytes != NULL);
+    draw(in, count, 11);
+    compress_encode(form, in, count, 5, bytes);
+    compress_decode_add(form, bytes, count, 1, whole);
+    for (size_t first = 0; first < count; first += piece)
+        compress_decode_add_some(form, bytes, count, first,
+                                 count - first < piece ? count - first : piece, 1, out + first);
+    assert_memory_equal(whole, out, count * sizeof(float));
+    free(bytes);
+    free(out);
+    free(whole);
+    free(in);
+}
+
+static void pieces_can_be_read_by_themselves(void **state)
+{
+    (void)state;
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    const uint32_t exact[] = {0, 7, 300, 1000, 200000}; /* in the last piece, or before it */
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+        for (size_t e = 0; e < sizeof(exact) / sizeof(exact[0]); e++) {
+            compress_form form = forms[f];
+            form.exact = exact[e];
+            read_in_pieces(form);
+        }
+    }
+}
+
 static void decoding_adds_times_a_weight(void **state)
 {
     (void)state;
@@ -373,41 +444,55 @@ static void decoding_adds_times_a_weight(void **state)
     }
 }
 
+static const compress_way *way_of(const compress_kernel *kernel, tarry_compress kind)
+{
+    return kind == TARRY_COMPRESS_BF16   ? &kernel->bf16
+           : kind == TARRY_COMPRESS_INT8 ? &kernel->int8
+                                         : &kernel->int4;
+}
+
+/* One form by all kernels, at some place in memory. */
+static void compare_kernels(const packed *its, compress_form form, size_t offset, size_t count,
+                            uint64_t key, float weight)
+{
+    packed plain, other;
+    const size_t size = compress_bytes(form, count);
+    const compress_way *first = way_of(compress_kernel_at(0), form.kind);
+    memset(plain.out, 0, sizeof(plain.out));
+    first->put(its->in + offset, count, key, plain.bytes + offset);
+    first->add(plain.bytes + offset, count, weight, plain.out + offset);
+    for (size_t v = 1; compress_kernel_at(v) != NULL; v++) {
+        const compress_way *next = way_of(compress_kernel_at(v), form.kind);
+        memset(other.out, 0, sizeof(other.out));
+        memset(other.bytes, 0xa5, sizeof(other.bytes));
+        next->put(its->in + offset, count, key, other.bytes + offset);
+        assert_memory_equal(other.bytes + offset, plain.bytes + offset, size);
+        assert_int_equal(other.bytes[offset + size], 0xa5);
+        next->add(plain.bytes + offset, count, weight, other.out + offset);
+        for (size_t i = 0; i < ROOM; i++)
+            assert_true(other.out[i] == plain.out[i] ||
+                        (isnan(other.out[i]) && isnan(plain.out[i])));
+    }
+}
+
 /* To the bit, whatever the length and the place in memory, and with numbers that are not finite. */
-static void integers_are_the_same_by_all_variants(void **state)
+static void all_kernels_write_and_read_the_same(void **state)
 {
     (void)state;
-    packed its, other;
+    packed its;
     random_stream from = random_stream_make(seed, RANDOM_TEST, 8, 0);
-    const float odd[] = {INFINITY, -INFINITY, NAN, 0, FLT_MIN / 2, FLT_MAX, -127};
-    size_t variants = 0;
-    for (; compress_int_at(variants) != NULL; variants++)
-        assert_non_null(compress_int_at(variants)->name);
-    for (uint32_t run = 0; run < 1000; run++) {
-        const bool wide = run % 4 < 2;
+    const float odd[] = {INFINITY, -INFINITY, NAN, 0, -0.0F, FLT_MIN / 2, FLT_MAX, -127};
+    const compress_form forms[] = {BF16, INT8, INT4};
+    for (uint32_t run = 0; run < 1500; run++) {
         size_t offset = random_below(&from, 4), count = random_below(&from, ROOM - 4);
         uint64_t key = random_u64(&from);
         float weight = (float)random_normal(&from);
         draw(its.in, ROOM, 100 + run);
         for (uint32_t i = random_below(&from, 4); i > 0 && run % 2 == 0; i--)
-            its.in[random_below(&from, ROOM)] = odd[random_below(&from, 7)];
-        size_t size = compress_bytes(wide ? INT8 : INT4, count);
-        const compress_int *plain = compress_int_at(0);
-        const compress_int_form *first = wide ? &plain->int8 : &plain->int4;
-        memset(its.out, 0, sizeof(its.out));
-        first->put(its.in + offset, count, key, its.bytes + offset);
-        first->add(its.bytes + offset, count, weight, its.out + offset);
-        for (size_t v = 1; v < variants; v++) {
-            const compress_int *variant = compress_int_at(v);
-            const compress_int_form *next = wide ? &variant->int8 : &variant->int4;
-            memset(other.out, 0, sizeof(other.out));
-            next->put(its.in + offset, count, key, other.bytes + offset);
-            assert_memory_equal(other.bytes + offset, its.bytes + offset, size);
-            next->add(its.bytes + offset, count, weight, other.out + offset);
-            for (size_t i = 0; i < ROOM; i++)
-                assert_true(other.out[i] == its.out[i] ||
-                            (isnan(other.out[i]) && isnan(its.out[i])));
-        }
+            its.in[random_below(&from, ROOM)] = odd[random_below(&from, 8)];
+        for (size_t i = 0; i < ROOM && run % 5 == 0; i++)
+            its.in[i] *= expf(4 * (float)random_normal(&from)); /* all of INT4's levels */
+        compare_kernels(&its, forms[run % 3], offset, count, key, weight);
     }
 }
 
@@ -442,14 +527,28 @@ static void the_last_numbers_may_be_exact(void **state)
     assert_int_equal(compress_within(whole, 10, 9, 1).exact, 4);
 }
 
+/* What a kernel is chosen by must have one name each, and the best is the last. */
+static void kernels_have_names(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    for (; compress_kernel_at(count) != NULL; count++)
+        for (size_t other = 0; other < count; other++)
+            assert_string_not_equal(compress_kernel_at(count)->name,
+                                    compress_kernel_at(other)->name);
+    assert_string_equal(compress_kernel_at(0)->name, "reference");
+    assert_ptr_equal(compress_kernel_best(), compress_kernel_at(count - 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lengths_are_those_of_the_forms),
         cmocka_unit_test(float32_is_as_it_was),
         cmocka_unit_test(bf16_is_the_nearest),
-        cmocka_unit_test(integers_are_off_by_less_than_a_step),
-        cmocka_unit_test(integers_are_rounded_by_chance),
+        cmocka_unit_test(int8_is_off_by_less_than_a_step),
+        cmocka_unit_test(int4_is_the_nearest_power_of_two_below_the_largest),
+        cmocka_unit_test(int8_is_rounded_by_chance),
         cmocka_unit_test(chances_are_independent),
         cmocka_unit_test(a_key_says_all),
         cmocka_unit_test(what_is_not_finite_spreads_to_no_other),
@@ -458,8 +557,10 @@ int main(void)
         cmocka_unit_test(topk_chooses_in_blocks),
         cmocka_unit_test(any_bytes_are_numbers),
         cmocka_unit_test(very_small_blocks_are_zeros),
+        cmocka_unit_test(pieces_can_be_read_by_themselves),
         cmocka_unit_test(decoding_adds_times_a_weight),
-        cmocka_unit_test(integers_are_the_same_by_all_variants),
+        cmocka_unit_test(all_kernels_write_and_read_the_same),
+        cmocka_unit_test(kernels_have_names),
         cmocka_unit_test(the_last_numbers_may_be_exact),
     };
     seed = test_seed("compress", 16);
