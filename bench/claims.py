@@ -115,6 +115,15 @@ def kernels(bench):
 
 
 @claim
+def forms(bench):
+    """Coded parts in int8 against the machine's read bandwidth and sums of float32."""
+    report = bench.bench("forms")
+    plain, byte = (next(row for row in report["results"] if row["form"] == form) for form in ("float32", "int8"))
+    bench.at_least("int8, d = 1e8: encode, of read bandwidth", byte["encode"] / report["read"], 0.85)
+    bench.at_least("int8, d = 1e8: sum of 4 parts, numbers per second over those of float32", byte["sum"] / plain["sum"], 1.5)
+
+
+@claim
 def round_cost(bench):
     """A round with trivial chunk functions against the memory traffic that it needs."""
     report = bench.bench("round")

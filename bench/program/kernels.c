@@ -3,7 +3,6 @@
 
 #include <cblas.h>
 #include <float.h>
-#include <unistd.h>
 
 #include <tarry/error.h>
 
@@ -107,15 +106,6 @@ static const measurement measurements[] = {
     {run_stored, bytes_summed, offsetof(bench_row, stored)},
 };
 
-/* Four times the last cache, within reason where the system does not know its size. */
-static size_t flush_length(void)
-{
-    const long least = 64L << 20, most = 1L << 30;
-    long bytes = 4 * sysconf(_SC_LEVEL3_CACHE_SIZE);
-    bytes = bytes < least ? least : bytes > most ? most : bytes;
-    return (size_t)bytes / sizeof(float);
-}
-
 static void measure_row(bench *b, uint32_t repeat, bench_row *row)
 {
     row->inputs = b->inputs;
@@ -155,7 +145,7 @@ int bench_kernels_run(const bench_settings *settings, bench_row *rows)
         goto free_small;
     for (size_t i = 0; i < most * settings->parts; i++)
         b.coefficients[i] = 1.0F / (float)(i + 1);
-    error = bench_memory_create(1, flush_length(), BENCH_PAGE, &b.other);
+    error = bench_memory_create(1, bench_flush_length(), BENCH_PAGE, &b.other);
     if (error != TARRY_OK)
         goto free_small;
     error = bench_memory_create(most + 1, settings->dimension,

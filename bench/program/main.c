@@ -3,6 +3,7 @@
 #include "cli/options/subcommand.h"
 #include "cli/text/program.h"
 #include "program/allreduce.h"
+#include "program/forms.h"
 #include "program/kernels.h"
 #include "program/network.h"
 #include "program/relays.h"
@@ -16,6 +17,7 @@ static int run(int argc, char **argv)
 {
     static const subcommand kinds[] = {
         {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
+        {"forms", command_bench_forms, "forms of coded parts beside read bandwidth and float32"},
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
         {"relays", command_bench_relays, "a server with thousands of workers, through relays"},

@@ -44,6 +44,14 @@ void bench_memory_free(bench_memory *memory)
     memory_release(NULL, memory->block);
 }
 
+size_t bench_flush_length(void)
+{
+    const long least = 64L << 20, most = 1L << 30;
+    long bytes = 4 * sysconf(_SC_LEVEL3_CACHE_SIZE);
+    bytes = bytes < least ? least : bytes > most ? most : bytes;
+    return (size_t)bytes / sizeof(float);
+}
+
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
 
 /* Eight lines at a time into four sums, so that no addition waits for the one before. */

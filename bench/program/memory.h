@@ -24,6 +24,10 @@ typedef struct bench_memory {
 int bench_memory_create(size_t count, size_t length, size_t alignment, bench_memory *out);
 void bench_memory_free(bench_memory *memory);
 
+/* Floats whose reading empties the caches: four times the last one, within reason where the system
+ * does not know its size. */
+size_t bench_flush_length(void);
+
 /* Reads `length` floats once, in order, by the widest loads there are; gives back their sum, so
  * that the reading is not left out. */
 float bench_read(const float *vector, size_t length);

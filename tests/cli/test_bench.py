@@ -37,6 +37,25 @@ class BenchTest(harness.TarryTest):
         self.assertIn("d = 100, 1 part, packed", packed)
         self.assertEqual([line.split()[0] for line in text.splitlines()[2:]], ["3", "5"])
 
+    def test_every_form_is_measured(self):
+        unknown = self.run_tarry("forms", "--kernel", "mmx")
+        self.assertEqual(unknown.returncode, 2)
+        kernels = unknown.err.split(":")[-1].split()
+        self.assertEqual(kernels[0], "reference")
+        for kernel in (kernels[0], kernels[-1]):
+            report = json.loads(self.succeed("forms", "--json", "--dimension", "1e5", "--parts", "3", "--repeat", "1",
+                                             "--kernel", kernel))
+            self.assertEqual(report["ran"], kernel)
+            self.assertGreater(report["read"], 0)
+            self.assertEqual([row["form"] for row in report["results"]],
+                             ["float32", "bf16", "int8", "int4", "topk:0.01"])
+            for row in report["results"]:
+                for figure in ("encode", "add", "sum"):
+                    self.assertGreater(row[figure], 0)
+            self.assertEqual([round(row["bytes"], 3) for row in report["results"]], [4, 2, 1.016, 0.516, 0.060])
+        text = self.succeed("forms", "--dimension", "100", "--repeat", "1")
+        self.assertEqual([line.split()[0] for line in text.splitlines()[3:]], ["float32", "bf16", "int8", "int4", "topk:0.01"])
+
     def test_rounds_are_measured(self):
         options = ("round", "--dimension", "1000", "--rounds", "5", "--stripe", "64")
         report = json.loads(self.succeed(*options, "--json"))
@@ -162,7 +181,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"], ["simulate"]):
+        for command in ([], ["kernels"], ["forms"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"], ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
@@ -173,7 +192,7 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "round", "network", "relays", "allreduce", "step", "simulate"):
+        for command in ("kernels", "forms", "round", "network", "relays", "allreduce", "step", "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):
