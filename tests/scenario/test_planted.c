@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "seed.h"
-#include "sim/faults/shrink.h"
+#include "sim/shrink/shrink.h"
 
 enum { ENOUGH = 10, PLENTY_ROUNDS = 1000, MOST_ROUNDS = 10000, FEW_FAULTS = 8 };
 
@@ -383,6 +383,30 @@ static void a_relay_that_takes_its_workers_along(void **state)
     expect_with_relays(PLANT_ADRIFT_LOST, "what_is_adrift_is_not_handed_out", "");
 }
 
+static void a_change_that_was_cut_off_taken_for_one_that_came(void **state)
+{
+    (void)state;
+    expect(PLANT_FORGET_CUT, "views_follow_each_other", "");
+}
+
+static void a_bit_of_a_change_that_is_wrong(void **state)
+{
+    (void)state;
+    expect(PLANT_BEND_VIEW, "views_are_equal", "");
+}
+
+static void a_worker_that_computes_with_the_view_before(void **state)
+{
+    (void)state;
+    expect(PLANT_KEEP_VIEW, "views_are_equal", "");
+}
+
+static void a_view_that_is_not_in_the_checkpoint(void **state)
+{
+    (void)state;
+    expect(PLANT_FORGET_VIEW, "views_outlive_the_server", "");
+}
+
 static void a_late_part_taken_for_one_that_stands(void **state)
 {
     (void)state;
@@ -461,6 +485,10 @@ int main(void)
         cmocka_unit_test(a_part_counted_by_two_relays),
         cmocka_unit_test(a_gathered_part_of_an_attempt_before),
         cmocka_unit_test(a_relay_that_takes_its_workers_along),
+        cmocka_unit_test(a_change_that_was_cut_off_taken_for_one_that_came),
+        cmocka_unit_test(a_bit_of_a_change_that_is_wrong),
+        cmocka_unit_test(a_worker_that_computes_with_the_view_before),
+        cmocka_unit_test(a_view_that_is_not_in_the_checkpoint),
         cmocka_unit_test(a_late_part_taken_for_one_that_stands),
         cmocka_unit_test(a_part_that_stands_taken_for_a_late_one),
         cmocka_unit_test(a_residual_of_unknown_fate_that_is_kept),

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "seed.h"
-#include "sim/faults/shrink.h"
+#include "sim/shrink/shrink.h"
 
 static uint32_t number_from(const char *variable, uint32_t fallback)
 {
@@ -34,6 +34,7 @@ typedef struct totals {
     uint64_t pieces, rounded; /* attempts of which something stood; in another form than float32 */
     uint64_t commits, returns, fetches, loads, differing;
     uint64_t residuals, voids;                       /* of parts that stood; thrown away */
+    uint64_t changes, wholes, cuts, brought_up;      /* of views */
     uint64_t deaths, kept, drifted, summed, dropped; /* where messages pass relays */
 } totals;
 
@@ -67,6 +68,10 @@ static void count(totals *all, const cluster *world)
     all->differing += world->differing;
     all->residuals += world->feedback.commits;
     all->voids += world->feedback.voids;
+    all->changes += world->seen.changes;
+    all->wholes += world->seen.wholes;
+    all->cuts += world->seen.cuts;
+    all->brought_up += world->seen.brought_up;
     all->deaths += world->relayed.deaths;
     all->kept += world->relayed.returned;
     all->drifted += world->relayed.drifted;
@@ -137,6 +142,10 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_true(all.late > all.made_up && all.made_up > 0 && all.called_back > 0);
     assert_true(all.early > all.rounds / 50 && all.withdrawn > all.early / 200);
     assert_true(all.residuals > all.rounds / 4 && all.voids > all.rounds / 50);
+    printf("views sent %" PRIu64 ", changes of them %" PRIu64 ", cut off %" PRIu64
+           ", several for one round %" PRIu64 "\n",
+           all.wholes, all.changes, all.cuts, all.brought_up);
+    assert_true(all.changes > all.rounds / 4 && all.cuts > 0 && all.brought_up > 0);
 }
 
 /* A third as many: the vote takes no more than these to go wrong. */

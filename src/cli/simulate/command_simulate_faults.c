@@ -8,7 +8,7 @@
 #include "cli/options/options.h"
 #include "cli/simulate/simulate_faults.h"
 #include "cli/text/complain.h"
-#include "sim/faults/shrink.h"
+#include "sim/shrink/shrink.h"
 
 typedef struct fault_options {
     bool faults;

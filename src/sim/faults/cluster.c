@@ -132,6 +132,7 @@ static void start_round(cluster *it)
 {
     cluster_note(it, "round %llu starts", (unsigned long long)it->model.round);
     it->round_start = it->now;
+    seen_begin_round(it);
     if (it->reorder_down)
         cluster_add(it, it->now + PATIENCE_IN_DISORDER, ITEM_ABORT, 0)->round = it->rounds_done;
     cluster_step_server(it, &(tarry_event){.type = TARRY_EVENT_START}, NULL);
@@ -350,5 +351,6 @@ int cluster_run(cluster *it, const cluster_job *job)
     for (uint32_t worker = 0; worker < it->workers; worker++)
         tarry_worker_free(it->nodes[worker].machine);
     tarry_server_free(it->server);
+    seen_end(it);
     return error;
 }

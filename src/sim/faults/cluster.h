@@ -31,9 +31,9 @@
  *   invariants_sum.c  the same of the estimate
  *   invariants_relay.c  the same of relays, and of workers that come back
  *   feedback.c        what rounding loses of coded parts
+ *   seen.c            views of the parameters
  *   everywhere.h      what there is more where everyone gets the sum
  *   relays.h          what there is more where messages pass relays
- *   shrink.c          the fewest faults that still break an invariant
  *
  * A world has its own small queue, in memory that is taken once: messages with their frames and
  * coded parts are its entries, and are looked through for duplicates and for sums to be settled.
@@ -48,6 +48,7 @@
 #include "sim/faults/everywhere.h"
 #include "sim/faults/model.h"
 #include "sim/faults/relays.h"
+#include "sim/faults/seen.h"
 
 enum {
     MAX_ITEMS = 2048,
@@ -105,6 +106,11 @@ typedef enum plant {
     PLANT_KEEP_UNKNOWN, /* a residual whose fate nobody tells is kept */
     PLANT_KEEP_UNDONE,  /* residuals outlive the server */
     PLANT_VOID_TOLD,    /* what stands is thrown away */
+    /* with views of the parameters: */
+    PLANT_FORGET_CUT,  /* what was cut off passes as received */
+    PLANT_BEND_VIEW,   /* a bit of a change is wrong at a worker */
+    PLANT_KEEP_VIEW,   /* a worker computes with the view before */
+    PLANT_FORGET_VIEW, /* a restarted server begins a new view */
     /* where everyone gets the sum: */
     PLANT_COMMIT_FIRST, /* the server hears that an entry of its log is written before it is */
     PLANT_ONE_HOLDER,   /* who failed to get the sum passes as one that holds it */
@@ -193,6 +199,7 @@ typedef struct cluster_item {
     uint32_t size;
     uint8_t frame[FRAME_BYTES];
     coded part;
+    seen_parcel parcel; /* TO_WORKER */
 } cluster_item;
 
 /* The truth: chunks whose gradients a worker has really computed, by arrival, round and parameters.
@@ -242,6 +249,7 @@ typedef struct cluster_node {
     uint32_t record_count;
     replica replica; /* where everyone gets the sum */
     feedback_stripe stripes[MAX_STRIPES];
+    seen_node seen;
     relay_child child;
     /* With TARRY_KEEP_ALL its process keeps what it made, and what it is at, by whatever
      * connection: of this round, `made` by any arrival. */
@@ -314,6 +322,7 @@ typedef struct cluster {
     uint32_t summed[MAX_STRIPES]; /* workers in the estimate since it was cleared */
 
     feedback_books feedback;
+    seen_world seen;
 
     /* where everyone gets the sum */
     bool everywhere;
@@ -486,6 +495,25 @@ void feedback_restart(cluster *it); /* of the server */
 void feedback_add(cluster *it, uint32_t worker, uint32_t stripe, const coded *part);
 void feedback_clear(cluster *it, uint32_t stripe);
 void feedback_round_over(cluster *it);
+
+/* seen.c; nothing in worlds without views */
+/* Whether this world has them. Errors: NO_MEMORY. */
+int seen_draw(cluster *it);
+void seen_end(cluster *it);
+/* The server's view is made before a round; what is on its way when it is over may be lost. */
+void seen_begin_round(cluster *it);
+void seen_end_round(cluster *it);
+/* What goes with a ROUND. */
+void seen_send(cluster *it, uint32_t worker, uint64_t round, seen_parcel *parcel);
+/* It is there. Gives back whether its message is, too. */
+bool seen_receive(cluster *it, const cluster_item *sent);
+/* The worker is no more. */
+void seen_forget(cluster *it, uint32_t worker);
+/* The worker encodes what it has computed in the round. */
+void seen_check(cluster *it, uint32_t worker, uint64_t round);
+void seen_save(cluster *it);
+/* Errors: NO_MEMORY. */
+int seen_restart(cluster *it);
 
 /* cluster_sum.c */
 /* What a step's effects say of the estimate. */

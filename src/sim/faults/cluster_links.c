@@ -41,6 +41,9 @@ static void put_on_link(cluster *it, uint64_t arrival, item_type direction, uint
     codec_encode(shape, message, sent->frame);
     if (part != NULL)
         sent->part = *part;
+    sent->parcel.count = 0;
+    if (message->type == TARRY_MESSAGE_ROUND)
+        seen_send(it, worker, message->round, &sent->parcel);
 }
 
 uint64_t cluster_arrival(cluster *it, item_type direction, uint32_t worker, bool reorder)
@@ -170,7 +173,9 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
     const cluster_node *node = &it->nodes[sent->worker];
     uint64_t words[FRAME_WORDS] = {0};
     tarry_message message;
-    if (node->machine == NULL || !arrives(it, sent, it->strays) || !is_meant_for(it, node, sent))
+    if (node->machine == NULL || !seen_receive(it, sent))
+        return;
+    if (!arrives(it, sent, it->strays) || !is_meant_for(it, node, sent))
         return;
     codec_shape shape = sent->plan == node->plan
                             ? node->shape

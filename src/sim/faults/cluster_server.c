@@ -40,6 +40,7 @@ static void end_round(cluster *it, const tarry_round_result *result)
 {
     it->rounds_done++;
     relayed_hold_nothing(it, MODEL_EVERYONE);
+    seen_end_round(it);
     cluster_note(it, "round over");
     if (result->error == TARRY_ERROR_DIFFER || result->error == TARRY_ERROR_GONE) {
         cluster_note(it, "the run ends: %s", tarry_error_text(result->error));
@@ -162,6 +163,7 @@ void cluster_save(cluster *it)
         return;
     if (it->everywhere)
         everywhere_save(it);
+    seen_save(it);
     it->saved_plan = it->number;
     it->saved_round = it->model.round;
     for (uint32_t worker = 0; worker < it->workers; worker++)
@@ -214,6 +216,9 @@ int cluster_restart_server(cluster *it, random_stream *details)
     for (uint32_t worker = 0; worker < it->workers; worker++)
         epochs[worker] = it->saved_epochs[worker] + TARRY_CHECKPOINT_ARRIVALS;
     model_restart(&it->model, it->saved_round, epochs);
+    error = seen_restart(it);
+    if (error != TARRY_OK)
+        return error;
     if (it->everywhere)
         everywhere_restore(it);
     cluster_save(it);

@@ -258,6 +258,9 @@ int cluster_set_up(cluster *it)
     if (it->job.sum == TARRY_SUM_EVERYWHERE)
         draw_everywhere(it);
     feedback_draw(it);
+    error = seen_draw(it);
+    if (error != TARRY_OK)
+        return error;
     while (!model_init(&it->model, it->plan, &it->settings))
         it->settings.conditioning_limit *= 1.01;
     cluster_take_plan(it, 0);

@@ -82,6 +82,7 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     if (cluster_planted(it, PLANT_FOLD_AFTER_LEAVING) && it->model.members[worker].left)
         for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
             encoded->part.u[chunk][0] = (double)(node->present.made >> chunk & 1);
+    seen_check(it, worker, effect->round);
     feedback_encode(it, worker, effect->stripe, &encoded->part);
     invariants_of_encoding(it, worker, encoded);
     break_while_encoding(it, worker);
@@ -422,6 +423,7 @@ void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *de
     cluster_note(it, "worker %u crashes%s", worker, noticed ? "" : " silently");
     drop_machine(node);
     feedback_forget(it, worker);
+    seen_forget(it, worker);
     everywhere_forget(it, worker);
     relayed_hold_nothing(it, bit(worker));
     node->life++;

@@ -27,6 +27,7 @@ typedef enum draw_kind {
     DRAW_ENGINE,  /* sums, fetches, loads, steps and the log, where everyone gets the sum */
     DRAW_TROUBLE, /* what becomes of a sum when somebody who makes it is gone */
     DRAW_RELAY,   /* relays, and what they take */
+    DRAW_SEEN,    /* views of the parameters */
     DRAW_KINDS,
 } draw_kind;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/faults/shrink.h"
+#include "sim/shrink/shrink.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * Simplifying and isolating failure-inducing input, IEEE TSE 2002): afterwards, none of those that
  * are left can be left out.
  */
-#ifndef SIM_FAULTS_SHRINK_H
-#define SIM_FAULTS_SHRINK_H
+#ifndef SIM_SHRINK_SHRINK_H
+#define SIM_SHRINK_SHRINK_H
 
 #include "sim/faults/cluster.h"
 
