@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the simulator to the network runtime over shaped links: 8 workers and a server in network namespaces, d = 1e6.
 
-Usage: bench/shaped.py TARRY [--rounds N] [--mode server|int8|early|everywhere]... [--rate BYTES]...
+Usage: bench/shaped.py TARRY [--rounds N] [--mode server|int8|both|early|everywhere]... [--rate BYTES]...
 
 Each namespace sends and gets at one rate (tc's token buckets, which count the frames' heads; the simulator's links carry what
 TCP has left of it). Workers sleep for what their chunks take, 0.4 s, and their gradients are of samples with few features, so
@@ -30,8 +30,10 @@ CARRIED = 1448 / 1514  # of what a link carries: TCP's bytes of a full frame wit
 LEARNING = 2  # rounds that don't count: nothing is known of workers and links yet
 SLEEP = "shifted-exp:0.4,0.000001"
 RATES = [12_500_000, 125_000_000]
-SIMULATED = {"server": "", "int8": ",compress=int8", "early": ",early=yes,keep=auto", "everywhere": ",sum=everywhere"}
-RUN = {"server": [], "int8": ["--compress", "int8"], "early": ["--early", "yes"], "everywhere": ["--sum", "everywhere"]}
+SIMULATED = {"server": "", "int8": ",compress=int8", "both": ",compress=int8,compress-down=int8",
+             "early": ",early=yes,keep=auto", "everywhere": ",sum=everywhere"}
+RUN = {"server": [], "int8": ["--compress", "int8"], "both": ["--compress", "int8", "--compress-down", "int8"],
+       "early": ["--early", "yes"], "everywhere": ["--sum", "everywhere"]}
 
 
 def make_samples(path):

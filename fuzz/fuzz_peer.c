@@ -101,6 +101,7 @@ static bool begin(run *its, input *in)
         settings.server.compress = (tarry_compress)(sizes / 16 % TARRY_COMPRESSES);
     settings.server.compress_share = SHARE;
     settings.server.compress_exact = EXACT;
+    settings.server.compress_down = (tarry_compress)(sizes % 4 % 3);
     settings.ship = (rules & 0x80) != 0 ? ship : NULL;
     settings.job = "a job";
     settings.job_size = sizes % 5;
@@ -222,6 +223,31 @@ static void hear_blob(const run *its, visitor *who, const wire_head *head, const
         memcpy(who->plan, its->plan->digest, sizeof(who->plan));
 }
 
+/* What comes can be added to what came over this connection, and is what the server has, or had. */
+static void hear_view(const run *its, visitor *who, const wire_head *head, const uint8_t *body)
+{
+    const view *from = its->server->base.host->seen;
+    wire_view words;
+    bool complete;
+    uint64_t digests[1];
+    require(from != NULL && wire_view_decode(head, body, &words) == TARRY_OK);
+    const view_piece piece = {
+        .round = words.round,
+        .stamp = words.stamp,
+        .base = words.base,
+        .digest = words.digest,
+        .first = words.first,
+        .count = words.count,
+        .form = words.form,
+    };
+    require(view_intake_begin(&who->seen, &piece, view_form(from), PARAMETERS) == TARRY_OK);
+    require(view_intake_add(&who->seen, body + wire_fixed_length(head, body[0]), PARAMETERS,
+                            who->numbers[who->current], who->numbers[!who->current], digests,
+                            &complete) == TARRY_OK);
+    who->current ^= complete;
+    require(!complete || who->seen.has <= view_stamp(from));
+}
+
 void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t *body)
 {
     wire_welcome welcome;
@@ -247,7 +273,11 @@ void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t
     case WIRE_MESSAGE:
         hear_message(its, who, body, head->length);
         break;
+    case WIRE_VIEW:
+        hear_view(its, who, head, body);
+        break;
     case WIRE_PARAMETERS:
+        require(its->server->base.host->seen == NULL);
         require(wire_parameters_decode(head, body, &parameters) == TARRY_OK);
         require(parameters.first + parameters.count <= PARAMETERS);
         break;
@@ -300,6 +330,7 @@ static void come(run *its, visitor *who, bool is_unix)
         return;
     who->fd = fd;
     who->worker = WIRE_ANY_WORKER;
+    who->seen = (view_intake){0};
     require(peer_open(&its->server->peers, fd, is_unix) == TARRY_OK);
 }
 
@@ -519,7 +550,8 @@ static void begin_round(run *its)
     tarry_tcp_server *server = its->server;
     if (server->base.host->round.running)
         return;
-    server->parameters = its->parameters;
+    its->parameters[server->base.host->round.number % PARAMETERS] += 1;
+    server->parameters = host_see(server->base.host, its->parameters);
     tcp_server_begin_round(server, its->sum);
     settle_round(server);
 }

@@ -35,6 +35,9 @@ typedef struct visitor {
     uint32_t epoch, attempt, parts, term;
     uint16_t sequence;
     uint8_t plan[WIRE_DIGEST_BYTES];
+    view_intake seen; /* of a view of the parameters, */
+    float numbers[2][PARAMETERS];
+    uint32_t current;
     bool shares;                /* its coded part lies in the server's memory */
     uint8_t unsent[MOST_FRAME]; /* the rest of a frame that was sent in part */
     size_t unsent_size;

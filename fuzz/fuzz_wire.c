@@ -79,6 +79,9 @@ static void read_and_write(small_frame *frame)
     case WIRE_PARAMETERS:
         READ_AND_WRITE(parameters);
         break;
+    case WIRE_VIEW:
+        READ_AND_WRITE(view);
+        break;
     case WIRE_BLOB:
         READ_AND_WRITE(blob);
         break;

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/compression.md: seconds and bytes of a round by the form of coded parts, beside parts, and what rounding does to losses."""
 
+import itertools
+
 import registry
 from pages import parts
 
 page = registry.Page("compression")
-page.not_measured("the forms", "| form | bytes a number |")
+page.not_measured("the forms", "| form | bytes a number |", "| form | bytes a number, with all that goes around it |")
 page.not_measured("bench/shaped.py prints the rows; it needs namespaces of the network's", "| link | sums | TCP |")
 
 SCHEMES = {"`--parts 1`": "partial:parts=1", "`--parts auto`": "partial:parts=auto",
            "`--compress bf16`": "partial:compress=bf16", "`--compress int8`": "partial:compress=int8",
-           "`--compress int4`": "partial:compress=int4", "`--compress topk:0.01`": "partial:compress=topk:0.01"}
+           "`--compress int4`": "partial:compress=int4", "`--compress topk:0.01`": "partial:compress=topk:0.01",
+           "`--parts auto --compress-down int8`": "partial:parts=auto,compress-down=int8",
+           "`--compress int8 --compress-down bf16`": "partial:compress=int8,compress-down=bf16",
+           "`--compress int8 --compress-down int8`": "partial:compress=int8,compress-down=int8"}
 SEEDS = range(1, 6)
 TRAINING = ["--workers", 8, "--chunks", 8, "--reproducible", "--holdout", 0.2, "--batch", 512]
 
@@ -51,6 +56,19 @@ def losses(tarry):
                              for form in ("none", "bf16", "int8"))
         rows.append([name, f"1/{sent(plain) / sent(byte):.2f}", spread(byte, plain, "loss"), spread(half, plain, "loss")])
     return ["data and model", "bytes of int8", "int8's loss over float32's, less 1", "bf16's"], rows
+
+
+BOTH_WAYS = ["--compress", "int8", "--compress-down", "int8"]
+
+
+@page.table("down")
+def down(tarry):
+    rows = []
+    for name, options in itertools.islice(trainings(tarry), 2):
+        plain, both = ([tarry.report(*TRAINING, *options, *form, "--seed", seed) for seed in SEEDS[:3]]
+                       for form in ([], BOTH_WAYS))
+        rows.append([name, spread(both, plain, "loss")])
+    return ["data and model", "loss over float32's, less 1"], rows
 
 
 FED_BACK = ("int4", "topk:0.1", "topk:0.01")

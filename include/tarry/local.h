@@ -43,6 +43,9 @@ typedef struct tarry_local_settings {
     int (*engine)(void *engine_user, uint32_t worker, tarry_engine **engine);
     void *engine_user;
     tarry_sum_log log; /* the same */
+    /* With server.compress_down, and a checkpoint: what tarry_runtime_view gave then; borrowed for
+     * the call. numbers NULL: workers begin with the parameters as they are. */
+    tarry_view view;
 } tarry_local_settings;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */
@@ -57,8 +60,8 @@ TARRY_API void tarry_local_settings_init_sized(tarry_local_settings *settings, s
  * workers write only to what the answers make them use; one parameter vector, and another one for
  * each earlier round in which a compute function that nobody needs any more still runs, m + 2 at
  * most. tarry_runtime_free waits for compute functions in progress, and for tasks that were taken
- * to be given back. Errors: ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that is none, or of
- * another plan or settings).
+ * to be given back. With compress_down two vectors more. Errors: ARGUMENT, NO_MEMORY, SYSTEM,
+ * FORMAT (a checkpoint that is none, or of another plan or settings).
  */
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_runtime **local,

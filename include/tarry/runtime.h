@@ -88,6 +88,21 @@ TARRY_API int tarry_runtime_checkpoint(tarry_runtime *runtime, uint8_t *bytes);
  */
 TARRY_API void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes);
 
+/* ---- compress_down, where workers have a view of the parameters ---- */
+
+typedef struct tarry_view {
+    const float *numbers; /* as many as parameters; NULL: none */
+    uint64_t round;       /* that it was made for */
+} tarry_view;
+
+/*
+ * What workers compute with in the round that runs, or did in the last one: borrowed, until the
+ * next round begins. numbers is NULL before the first round, and where they compute with the
+ * parameters themselves. Stored with a checkpoint and given to the runtime that goes on from it, it
+ * makes that one continue to the bit.
+ */
+TARRY_API tarry_view tarry_runtime_view(const tarry_runtime *runtime);
+
 /* ---- TARRY_SUM_EVERYWHERE, where workers have the parameters ---- */
 
 /*

@@ -135,6 +135,13 @@ typedef struct tarry_server_settings {
     /* The last so many numbers of a gradient are float32 in every form: counts and sums that ride
      * with it, and are not to be rounded. */
     uint32_t compress_exact;
+    /*
+     * The form in which parameters come down to workers (docs/compression.md): NONE, BF16 or INT8;
+     * another than NONE with TARRY_SUM_SERVER. Workers then compute with a view of the parameters
+     * that follows them (tarry_runtime_view); what is rounded by chance is so by compress_seed and
+     * the round.
+     */
+    tarry_compress compress_down;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;

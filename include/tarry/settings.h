@@ -33,6 +33,7 @@ typedef enum tarry_setting {
     TARRY_SETTING_ADAPT,
     TARRY_SETTING_SUM,
     TARRY_SETTING_COMPRESS,
+    TARRY_SETTING_COMPRESS_DOWN,
     TARRY_SETTING_DP,
     TARRY_SETTING_COUNT,
 } tarry_setting;
@@ -99,6 +100,7 @@ TARRY_API uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
 
 typedef struct tarry_memory {
     uint64_t least, most, total; /* of the workers of a plan; over all */
+    uint64_t server; /* what the server takes for compress_down, of as many parameters; else 0 */
 } tarry_memory;
 
 TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings *server,

@@ -135,6 +135,9 @@ typedef struct tarry_tcp_server_settings {
      * checkpoint that is taken here begins the round in progress anew. NULL: nobody. */
     void (*attend)(void *user);
     void *attend_user;
+    /* With server.compress_down, and a checkpoint: what tarry_runtime_view gave then; borrowed for
+     * the call. numbers NULL: workers begin with the parameters as they are. */
+    tarry_view view;
 } tarry_tcp_server_settings;
 
 /* Memory is shared, 4 MiB may wait for a peer, 65,536 connections; everything else 0 or as

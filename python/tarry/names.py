@@ -21,6 +21,7 @@ CREDITS = _values("TARRY_CREDIT_", "chunk", "whole")
 PICKS = _values("TARRY_PICK_", "plan", "fewest", "capacity", "share")
 KEEPS = _values("TARRY_KEEP_", "all", "credited")
 COMPRESSES = _values("TARRY_COMPRESS_", "none", "bf16", "int8", "int4", "topk")
+DOWNS = {name: COMPRESSES[name] for name in ("none", "bf16", "int8")}
 FILLS = _values("TARRY_FILL_", "none", "scale", "stale")
 SUMS = _values("TARRY_SUM_", "server", "everywhere")
 SHAPES = _values("TARRY_SHAPE_", "auto", "direct", "grid", "tree")

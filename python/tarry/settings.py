@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ._native import ffi, lib
 from .errors import ArgumentError
-from .names import COMPRESSES, CREDITS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, put, value_of
+from .names import COMPRESSES, CREDITS, DOWNS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, put, value_of
 from .plan import Plan
 
 
@@ -37,6 +37,8 @@ class ServerSettings(TypedDict, total=False):
     compress_seed of that chance (default 0)
     compress_share of the numbers that 'topk' sends, up to 0.5
     compress_exact the last so many numbers of a gradient are float32 in every form: counts that ride with it
+    compress_down the form in which parameters come down to workers: 'none' (default: float32), or what has changed in
+                  'bf16' or 'int8', which is rounded by chance
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
     """
@@ -60,6 +62,7 @@ class ServerSettings(TypedDict, total=False):
     compress_seed: int
     compress_share: float
     compress_exact: int
+    compress_down: Literal["none", "bf16", "int8"]
     shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
     attempts_most: int
@@ -105,6 +108,7 @@ _SERVER: dict[str, _Setting] = {
     "compress_seed": _Setting("compress_seed", _as_it_is),
     "compress_share": _Setting("compress_share", _millionths),
     "compress_exact": _Setting("compress_exact", _as_it_is),
+    "compress_down": _Setting("compress_down", _named(DOWNS), lib.TARRY_SETTING_COMPRESS_DOWN),
     "shape": _Setting("shape", _named(SHAPES)),
     "voters_grace": _Setting("voters_grace_ns", nanoseconds),
     "attempts_most": _Setting("attempts_most", _as_it_is),

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "compress/view.h"
 #include "protocol/form.h"
 
 /* Vectors of a whole gradient that a worker has. */
@@ -59,6 +60,8 @@ tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings
         memory.least = bytes < memory.least ? bytes : memory.least;
         memory.most = bytes > memory.most ? bytes : memory.most;
     }
+    if (server->compress_down != TARRY_COMPRESS_NONE)
+        memory.server = view_bytes(server->compress_down, dimension);
     return memory;
 }
 

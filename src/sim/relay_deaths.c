@@ -93,6 +93,7 @@ static int die(tarry_sim *sim, uint32_t index)
         if (all->parents[worker] != index || !sim->workers[worker].there)
             continue;
         sim->workers[worker].adrift = true;
+        sim->workers[worker].seen = 0; /* over another relay it is a newcomer */
         const sim_event event = {.kind = SIM_NOTICES,
                                  .node = worker,
                                  .life = sim->workers[worker].life,

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/sum_id.h"
 #include "coding/psi.h"
+#include "compress/view.h"
 #include "sim/world.h"
 
 /* The message with bit sets of its own, which a queue can keep; but the group of a signal is kept
@@ -87,12 +88,28 @@ static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
     return time;
 }
 
+/* What travels with a ROUND: parameters, or the changes of the view that the worker lacks, or all
+ * of that where it is shorter. */
+static uint64_t parameters_for(const tarry_sim *sim, uint32_t worker, uint64_t round)
+{
+    const tarry_compress form = sim->settings.server.compress_down;
+    const uint64_t whole = sim->settings.parameter_bytes, seen = sim->workers[worker].seen;
+    if (sim_sums_everywhere(sim))
+        return 0;
+    if (form == TARRY_COMPRESS_NONE || seen == 0 || round + 1 - seen > view_kept(form))
+        return whole;
+    return (round + 1 - seen) *
+           compress_bytes((compress_form){.kind = form}, whole / sizeof(float));
+}
+
 static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *message)
 {
     sim_worker *node = &sim->workers[worker];
     uint64_t bytes = codec_size(&node->shape, message);
-    if (message->type == TARRY_MESSAGE_ROUND && !sim_sums_everywhere(sim))
-        bytes += sim->settings.parameter_bytes;
+    if (message->type == TARRY_MESSAGE_ROUND) {
+        bytes += parameters_for(sim, worker, message->round);
+        node->seen = message->round + 1;
+    }
     if (message->type == TARRY_MESSAGE_SIGNAL && sim_uploads_at_once(sim)) {
         int error = answer_signal(sim, worker, message);
         if (error != TARRY_OK)
@@ -149,11 +166,17 @@ static int append(tarry_sim *sim, const tarry_effect *effect)
 static void share_card(tarry_sim *sim, const tarry_effects *effects)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < effects->count; i++)
-        count += effects->items[i].type == TARRY_EFFECT_SEND &&
-                 effects->items[i].message.type == TARRY_MESSAGE_ROUND;
-    if (!sim_sums_everywhere(sim) && sim->settings.relays == 0)
-        star_share(&sim->network, sim->now, count, sim->settings.parameter_bytes);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (effect->type != TARRY_EFFECT_SEND || effect->message.type != TARRY_MESSAGE_ROUND)
+            continue;
+        uint64_t own = parameters_for(sim, effect->worker, effect->message.round);
+        count += own > NETWORK_SMALL;
+        bytes += own > NETWORK_SMALL ? own : 0;
+    }
+    if (count > 0 && sim->settings.relays == 0)
+        star_share(&sim->network, sim->now, count, bytes / count);
 }
 
 int server_node_step(tarry_sim *sim, const tarry_event *event)

@@ -90,6 +90,7 @@ static int come_back(tarry_sim *sim, uint32_t id)
         return error;
     node->there = true;
     node->life++;
+    node->seen = 0;
     network_renew(&sim->network, id, sim->now);
     node->computed = 0;
     node->said_ns = node->told_ns = sim->now;

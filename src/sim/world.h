@@ -58,6 +58,7 @@ typedef struct sim_worker {
     bool there;         /* not silent */
     bool adrift;        /* its relay is gone, and the server has not heard of it since */
     uint32_t life;      /* counts its returns: what was sent to an earlier life is lost */
+    uint64_t seen;      /* compress_down: 1 + the round whose view it was sent; 0: none */
     uint64_t silent_ns; /* when the life before ended */
     uint32_t busy;      /* the event that ends the computation, QUEUE_NONE if there is none */
     /* The last message before is at the server then (at its card, where that is modelled), and the

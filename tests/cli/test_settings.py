@@ -42,6 +42,7 @@ VALUES = {
     "bf16": "--compress bf16",
     "int4": "--compress int4",
     "topk": "--compress topk:0.01",
+    "down": "--compress-down int8",
     "adapts": "--adapt 2",
     "equal": "--chunk-cost equal",
     "reproducible": "--reproducible",
@@ -65,6 +66,7 @@ IMPOSSIBLE = {
     **{(form, other): "cannot be combined with"
        for form in ("int8", "bf16", "int4", "topk") for other in ("two parts", "four parts", "auto", "auto to two")},
     **{(form, other): "cannot be combined with" for form in ("int4", "topk") for other in ("scale", "everywhere")},
+    ("down", "everywhere"): "cannot be combined with",
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},

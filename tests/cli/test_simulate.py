@@ -50,7 +50,8 @@ class Schemes(SimulateTest):
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all", "ahead": None,
                                                "stop": "exact",
-                                               "fill": "none", "compress": "none", "upload": "coded",
+                                               "fill": "none", "compress": "none", "compress_down": "none",
+                                               "upload": "coded",
                                                "sum": "server", "relays": 0, "adapt": 0,
                                                "racks": None})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
@@ -185,6 +186,21 @@ class Schemes(SimulateTest):
         for upload in ("each", "whole"):
             self.fail_like(2, "tarry: --scheme: own: .*upload.*", "simulate", *SMALL, "--scheme", "own", "--keep", "credited",
                            "--credit", "chunk", "--upload", upload)
+
+    def test_parameters_in_another_form(self):
+        """The first round's as they are, and what has changed after that."""
+        links = ["--workers", "8", "--chunks", "8", "--replication", "2", "--trials", "1", "--rounds", "3", "--straggler", "none",
+                 "--dimension", "1e6", "--bandwidth", "1e6", "--silence", "100"]
+        plain, half, byte, both = self.simulate(*links, "--scheme", "partial,partial:compress-down=bf16,partial:compress-down=int8,"
+                                                "partial:compress=int8,compress-down=int8")
+        self.assertEqual([result["settings"]["compress_down"] for result in (plain, half, byte, both)],
+                         ["none", "bf16", "int8", "int8"])
+        first, *later = ([row["seconds"] for row in result["rounds"]] for result in (plain, half, byte, both))
+        for times in later[:2]:
+            self.assertAlmostEqual(times[0], first[0], delta=1e-6)
+        for times, saved in zip(later, (2, 4 - 260 / 256, 2 * (4 - 260 / 256))):
+            self.assertAlmostEqual(first[2] - times[2], saved, delta=0.01)
+        self.fail_like(2, ".*compress-down.*", "simulate", *SMALL, "--scheme", "queue:compress-down=int8")
 
     def test_parts_in_another_form(self):
         """Links carry the bytes of the form, and real vectors what is rounded."""

@@ -215,6 +215,31 @@ class Report(TarryTest):
         self.fail_like(2, ".*compress.*0\\.6.*", *SMALL, "--compress", "topk:0.6")
         self.fail_like(2, ".*'topk' is not one of none, bf16, int8, int4, topk:F.*", *SMALL, "--compress", "topk")
 
+    def test_parameters_in_another_form(self):
+        """Workers compute with a view that follows the parameters: over threads and processes the same, and after a resume."""
+        options = ["--features", "3000", "--rounds", "12", "--verify", "--reproducible", "--save", "w.npy"]
+        plain, half, byte = (self.report(*options, "--compress-down", form) for form in ("none", "bf16", "int8"))
+        whole = self.read("w.npy", "rb")
+        for report in (half, byte):
+            for row in report["rounds"]:
+                self.assertTrue(row["exact"])
+                self.assertLess(row["verified_error"], 1e-5)  # of the gradients at the view
+            self.assertNotEqual(report["rounds"][11]["loss"], plain["rounds"][11]["loss"])
+            self.assertAlmostEqual(plain["final"]["loss"] / report["final"]["loss"], 1, delta=1e-3)
+        self.assertEqual(byte["config"]["compress-down"], "int8")
+        self.assertEqual(plain["plan"]["memory_bytes_server"], 0)
+        self.assertGreater(byte["plan"]["memory_bytes_server"], 4 * 3000)
+        self.succeed(*SMALL, *options, "--compress-down", "int8", "--processes", "--quiet")
+        self.assertEqual(self.read("w.npy", "rb"), whole)
+        for rounds, more in (("5", []), ("12", ["--resume"])):
+            self.succeed(*SMALL, *options, "--compress-down", "int8", "--rounds", rounds, "--checkpoint", "run.ck", "--quiet", *more)
+        self.assertEqual(self.read("w.npy", "rb"), whole)
+        for more in (["--parts", "2"], ["--keep", "credited", "--early", "yes"], ["--adapt", "3"], ["--compress", "int4"]):
+            report = self.report("--features", "3000", "--rounds", "8", "--compress-down", "int8", "--verify", *more)
+            self.assertLess(report["final"]["loss"], report["initial"]["loss"])
+        self.fail_like(2, ".*compress-down.*sum.*", *SMALL, "--compress-down", "int8", "--sum", "everywhere")
+        self.fail_like(2, ".*compress-down.*int4.*", *SMALL, "--compress-down", "int4")
+
     def test_reproducible_runs_repeat_to_the_bit(self):
         for name in ("first", "second"):
             self.succeed(*SMALL, "--reproducible", "--batch", "64", "--save", name + ".npy",

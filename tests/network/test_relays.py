@@ -87,6 +87,21 @@ class Relays(NetworkTest):
                 self.assertEqual(relay.wait(), 0, relay.told())
                 self.assertEqual(relay.log("end")[0]["sums"], 0)
 
+    def test_changes_of_the_view_are_passed_on(self):
+        """As they come; who comes to a relay later gets the view from it."""
+        job = [*JOB, "--features", "40000", "--reproducible", "--compress-down", "int8"]
+        cluster, _, places = self.begin([*job, *ENDLESS], SLEEP)
+        cluster.server.await_log("round", round=4)
+        cluster.workers["worker-1"].kill()
+        cluster.work(1, places[1 % RELAYS], *SLEEP)
+        cluster.await_everyone()
+        report = cluster.stop(3)
+        self.assertEqual([worker["arrivals"] for worker in report["network"]["workers"]][:2], [1, 2])
+        trained = self.trained([*job, "--rounds", str(len(report["rounds"]))])
+        self.assertAlmostEqual(report["final"]["loss"] / trained["final"]["loss"], 1, delta=1e-4)
+        for worker in cluster.workers.values():
+            self.assertNotIn("view", worker.told())
+
     def test_who_leaves_sends_what_rounding_lost(self):
         """As float32, longer than all other parts: the relay passes that on, too."""
         job = [*JOB, "--features", "20000", *ENDLESS, "--compress", "topk:0.001"]

@@ -359,6 +359,28 @@ def test_what_rounding_lost_comes_with_the_next_sums(form: dict[str, Any], least
     assert least < np.linalg.norm(total - rounds * one) / np.linalg.norm(one) < most
 
 
+def test_workers_compute_with_a_view_that_follows_the_parameters() -> None:
+    """All with the same, to the bit; what rounding lost is in the next change."""
+    seen: dict[int, set[bytes]] = {}
+    lock = threading.Lock()
+
+    def compute(task: tarry.Task) -> None:
+        parameters: Any = task.parameters
+        with lock:
+            seen.setdefault(task.round, set()).add(parameters.tobytes())
+        task.gradient[:] = parameters
+
+    x = drawn(3000, 1)
+    with tarry.Local(tarry.Plan(4, 4, replication=2), 3000, compute, compress_down="int8") as local:
+        for _ in range(20):
+            found: Any = local.round(x).sum
+            assert np.abs(found / 4 - x).max() < 1e-3
+            x = x + np.float32(0.01) * drawn(3000, 2)
+    assert len(seen) == 20 and all(len(views) == 1 for views in seen.values())
+    with pytest.raises(tarry.ArgumentError, match=r"compress-down|form of parameters"):
+        tarry.Local(tarry.Plan(2), 1, compute, compress_down="int8", sum="everywhere")
+
+
 def test_a_closed_runtime_says_so() -> None:
     local = tarry.Local(tarry.Plan(2), 1, lambda task: None)
     local.close()

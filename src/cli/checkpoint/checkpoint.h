@@ -7,7 +7,7 @@
  *
  * Little-endian:
  *   name 8, version 4, vectors 4, job 16, data 32, rounds 32, round 8, dimension 8, decayed 8,
- *   square_decayed 8, and the sizes of config, plan, server and history, 8 each
+ *   square_decayed 8, seen 8, and the sizes of config, plan, server and history, 8 each
  *   config, plan, server, history
  *   the vectors, `dimension` float32 each
  *   SHA-256 of all before it 32
@@ -22,7 +22,9 @@
 
 #include "cli/runner/runner.h"
 
-#define CHECKPOINT_VECTORS 3 /* parameters, and the optimizer's velocity and square */
+#define CHECKPOINT_VECTORS                                                                         \
+    4 /* parameters, the optimizer's velocity and square, and what workers saw of the parameters   \
+       */
 #define CHECKPOINT_DIGEST_SIZE 32
 
 typedef struct checkpoint_part {
@@ -42,6 +44,7 @@ typedef struct checkpoint {
     checkpoint_part history;                /* as history_encode writes it */
     size_t dimension;                       /* >= 1 */
     uint32_t vectors;                       /* 1..CHECKPOINT_VECTORS */
+    uint64_t seen; /* the last of these is a view of the parameters: 1 + its round; 0: it is not */
 } checkpoint;
 
 /* Takes the next bytes; TARRY_OK, or an error, which ends the encoding. */

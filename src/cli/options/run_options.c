@@ -37,6 +37,13 @@ static const option_choice keeps[] = {
     {NULL, 0},
 };
 
+static const option_choice downs[] = {
+    {"none", TARRY_COMPRESS_NONE},
+    {"bf16", TARRY_COMPRESS_BF16},
+    {"int8", TARRY_COMPRESS_INT8},
+    {NULL, 0},
+};
+
 static const option_choice fills[] = {
     {"none", TARRY_FILL_NONE},
     {"scale", TARRY_FILL_SCALE},
@@ -323,6 +330,13 @@ static const option_entry rule_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_compress,
      FIELD(compress)},
+    {.name = "compress-down",
+     .argument = "FORM",
+     .help = "The form in which parameters come down to workers: float32 (none, default), or what "
+             "has changed in bf16 (half as long) or int8 (a byte a number, rounded by chance)",
+     .kind = OPTION_CHOICE,
+     .choices = downs,
+     FIELD(settings.server.compress_down)},
     {.name = "adapt",
      .argument = "K[,SHARE]",
      .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
@@ -560,6 +574,11 @@ const char *run_credit_name(tarry_credit credit)
 const char *run_fill_name(tarry_fill fill)
 {
     return option_choice_name(fills, (int)fill);
+}
+
+const char *run_down_name(tarry_compress form)
+{
+    return option_choice_name(downs, (int)form);
 }
 
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead)

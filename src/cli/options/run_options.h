@@ -90,6 +90,7 @@ int run_options_plan(const run_options *options, tarry_plan **plan);
 const char *run_keep_name(tarry_keep keep);
 const char *run_credit_name(tarry_credit credit);
 const char *run_fill_name(tarry_fill fill);
+const char *run_down_name(tarry_compress form);
 /* The number, or null where it has no meaning. */
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead);
 

@@ -72,7 +72,8 @@ json_t *run_memory_json(const tarry_plan *plan, const tarry_server_settings *ser
                         uint64_t dimension)
 {
     tarry_memory memory = tarry_memory_of(plan, server, dimension);
-    return json_pack("{s:s, s:o, s:I, s:I}", "keep", run_keep_name(server->keep), "ahead",
+    return json_pack("{s:s, s:o, s:I, s:I, s:I}", "keep", run_keep_name(server->keep), "ahead",
                      run_ahead_json(server->keep, server->ahead), "memory_bytes",
-                     (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total);
+                     (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
+                     "memory_bytes_server", (json_int_t)memory.server);
 }

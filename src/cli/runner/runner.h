@@ -84,6 +84,7 @@ typedef struct runner_request {
     const uint8_t *checkpoint;
     size_t checkpoint_size;
     const uint8_t *job_id;
+    tarry_view view; /* the same, where it has one */
 } runner_request;
 
 /* The request's settings of the server, but for all that the runtime chooses itself, which stays as

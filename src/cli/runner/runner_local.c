@@ -37,6 +37,7 @@ int runner_local_create(void *user, const runner_request *request, runner **out,
     settings.straggler = request->straggler;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
+    settings.view = request->view;
     tarry_sum_id *last = NULL;
     runner *made = memory_allocate(NULL, 1, sizeof(*made));
     int error = made == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;

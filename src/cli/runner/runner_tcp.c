@@ -433,6 +433,7 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.share = wanted->share;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
+    settings.view = request->view;
     settings.log = request->sums;
     settings.observe = observe;
     settings.observe_user = own;

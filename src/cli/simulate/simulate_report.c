@@ -95,14 +95,16 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "design",
+        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "design",
         json_text(variant->run.design), "order", variant->run.order, "credit",
         run_credit_name(variant->run.settings.server.credit), "keep",
         run_keep_name(variant->run.settings.server.keep), "ahead",
         run_ahead_json(variant->run.settings.server.keep, variant->run.settings.server.ahead),
         "stop", variant->stop, "fill", run_fill_name(variant->run.settings.server.fill), "compress",
-        variant->run.compress, "upload", simulate_upload_name(variant->sim.upload), "sum",
-        simulate_sum_name(variant->sim.way), "relays", (json_int_t)variant->sim.relays, "adapt",
+        variant->run.compress, "compress_down",
+        run_down_name(variant->run.settings.server.compress_down), "upload",
+        simulate_upload_name(variant->sim.upload), "sum", simulate_sum_name(variant->sim.way),
+        "relays", (json_int_t)variant->sim.relays, "adapt",
         (json_int_t)variant->run.adapt_rule.every, "racks",
         variant->run.racks != NULL ? json_text(variant->run.racks) : json_null());
 }

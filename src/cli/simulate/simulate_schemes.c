@@ -27,7 +27,8 @@ typedef struct fixed_setting {
     {                                                                                              \
         {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
             {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
-            {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"upload", "whole"},        \
+            {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},  \
+            {"upload", "whole"},                                                                   \
     }
 
 /* A model whose sum is made in one way only. */
@@ -35,8 +36,8 @@ typedef struct fixed_setting {
     {                                                                                              \
         {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
             {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
-            {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"upload", "whole"},        \
-            {"sum", way},                                                                          \
+            {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},  \
+            {"upload", "whole"}, {"sum", way},                                                     \
     }
 
 /* An original gradient code: of workers that have finished all, the server waits for enough. */
@@ -48,7 +49,7 @@ typedef struct fixed_setting {
 
 static const struct {
     const char *name;
-    fixed_setting settings[13]; /* up to one without a key */
+    fixed_setting settings[14]; /* up to one without a key */
     baseline_kind model;
 } schemes[] = {
     {.name = "uncoded",

@@ -295,6 +295,12 @@ static int refuse_to_resume(const train_checkpoint *keeper, int error)
                                                 : tarry_error_text(error));
 }
 
+/* Those that are not the view. */
+static uint32_t count_own(const checkpoint *from)
+{
+    return from->vectors - (from->seen != 0);
+}
+
 int train_checkpoint_vectors(const train_checkpoint *keeper, size_t dimension, float *parameters,
                              optimizer_state *state, uint64_t *steps)
 {
@@ -302,16 +308,25 @@ int train_checkpoint_vectors(const train_checkpoint *keeper, size_t dimension, f
     float *const vectors[CHECKPOINT_VECTORS] = {parameters, state->velocity, state->square};
     int error = from->dimension == dimension ? TARRY_OK : TARRY_ERROR_FORMAT;
     for (uint32_t i = 0; i < CHECKPOINT_VECTORS; i++)
-        if ((vectors[i] != NULL) != (i < from->vectors))
+        if ((vectors[i] != NULL) != (i < count_own(from)))
             error = TARRY_ERROR_FORMAT;
     if (error != TARRY_OK)
         return refuse_to_resume(keeper, error);
-    for (uint32_t i = 0; i < from->vectors; i++)
+    for (uint32_t i = 0; i < count_own(from); i++)
         checkpoint_numbers(keeper->vectors[i], dimension, vectors[i]);
     state->decayed = from->decayed;
     state->square_decayed = from->square_decayed;
     *steps = from->round;
     return OPTIONS_PROCEED;
+}
+
+tarry_view train_checkpoint_view(const train_checkpoint *keeper, float *numbers)
+{
+    const checkpoint *from = &keeper->from;
+    if (from->seen == 0)
+        return (tarry_view){0};
+    checkpoint_numbers(keeper->vectors[from->vectors - 1], from->dimension, numbers);
+    return (tarry_view){.numbers = numbers, .round = from->seen - 1};
 }
 
 int train_checkpoint_restore(train_checkpoint *keeper, history *past)
@@ -409,8 +424,12 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
 {
     if (!keeper->marked)
         return TARRY_OK;
-    const float *const vectors[CHECKPOINT_VECTORS] = {parameters, steps->velocity, steps->square};
-    for (uint32_t i = 0; i < CHECKPOINT_VECTORS; i++)
+    const tarry_view seen = tarry_runtime_view(runs->runtime);
+    const float *vectors[CHECKPOINT_VECTORS] = {parameters, steps->velocity, steps->square};
+    uint32_t count = steps->square != NULL ? 3 : steps->velocity != NULL ? 2 : 1;
+    if (seen.numbers != NULL)
+        vectors[count++] = seen.numbers;
+    for (uint32_t i = 0; i < count; i++)
         if (!all_finite(vectors[i], dimension))
             return refuse_useless(keeper, diagnostic);
     size_t history_size = history_encoded_size(past);
@@ -427,9 +446,8 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
         .server = {keeper->server, keeper->server_size},
         .history = {shares, history_size},
         .dimension = dimension,
-        .vectors = steps->square != NULL     ? 3
-                   : steps->velocity != NULL ? 2
-                                             : 1,
+        .vectors = count,
+        .seen = seen.numbers != NULL ? seen.round + 1 : 0,
     };
     memcpy(state.job, keeper->job, sizeof(state.job));
     memcpy(state.data, keeper->data, sizeof(state.data));

@@ -53,6 +53,9 @@ void train_checkpoint_request(const train_checkpoint *keeper, runner_request *re
  * the exit status after a complaint. */
 int train_checkpoint_vectors(const train_checkpoint *keeper, size_t dimension, float *parameters,
                              optimizer_state *state, uint64_t *steps);
+/* The same of what workers saw of the parameters, if that is another thing: it is copied to
+ * `numbers`, of as many as the parameters. */
+tarry_view train_checkpoint_view(const train_checkpoint *keeper, float *numbers);
 /* Fills in the rounds that are done, and forgets what was read. Gives back OPTIONS_PROCEED, or the
  * exit status after a complaint. */
 int train_checkpoint_restore(train_checkpoint *keeper, history *past);

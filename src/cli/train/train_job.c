@@ -13,6 +13,7 @@
 #include "cli/text/numbers.h"
 #include "cli/train/runner_processes.h"
 #include "cli/train/train_job_state.h"
+#include "compress/view.h"
 
 static void stop_round(void *user)
 {
@@ -97,6 +98,8 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
     enum { OWN = 3 }; /* see create_vectors */
     const local_settings *local = &job->inputs.options->local;
     double needed = OWN * (double)job->dimension * sizeof(float) + bytes_of_workers(job);
+    if (job->server.compress_down != TARRY_COMPRESS_NONE)
+        needed += (double)view_bytes(job->server.compress_down, job->dimension);
     if (job->privacy != NULL)
         needed += computing_threads(job) * (double)chunk_gradient_sample_bytes(job->dimension);
     if (local->steps > 0)
@@ -231,6 +234,7 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
     if (train_checkpoint_resumes(inputs->keeper)) {
         job->evolved = train_checkpoint_take_plan(inputs->keeper);
         train_checkpoint_request(inputs->keeper, &made.request);
+        made.request.view = train_checkpoint_view(inputs->keeper, job->sum); /* unused so far */
     }
     made.request.plan = train_job_plan(job);
     int error = inputs->create(inputs->create_user, &made.request, &runs, why);

@@ -136,8 +136,10 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
         if (error != TARRY_OK)
             return error;
     }
+    const tarry_view seen = tarry_runtime_view(runner_of(job)->runtime);
     if (job->verify != NULL)
-        verification_check(job->verify, round->result.round, job->parameters, job->sum,
+        verification_check(job->verify, round->result.round,
+                           seen.numbers != NULL ? seen.numbers : job->parameters, job->sum,
                            &round->verified);
     if (everywhere)
         return job->verify != NULL ? catch_up(job, why) : TARRY_OK;

@@ -57,6 +57,7 @@ static const struct {
                        LAYOUT_GATHERED + WIRE_NUMBERS_MOST *NUMBER_BYTES},
     [WIRE_PARENTS] = {1, WIRE_PARENTS_BYTES},
     [WIRE_ADVERTISE] = {2, 1 + WIRE_TEXT_BYTES},
+    [WIRE_VIEW] = {LAYOUT_VIEW + 2, LAYOUT_VIEW + WIRE_VIEW_NUMBERS *NUMBER_BYTES},
 };
 
 uint32_t wire_most_length(wire_kind kind)
@@ -88,6 +89,8 @@ uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
 {
     if (head->kind == WIRE_PARAMETERS)
         return LAYOUT_PARAMETERS;
+    if (head->kind == WIRE_VIEW)
+        return LAYOUT_VIEW;
     if (head->kind == WIRE_BLOB)
         return LAYOUT_BLOB;
     if (head->kind == WIRE_BLOCK)

@@ -33,8 +33,9 @@ enum {
     WIRE_BLOB_BYTES = 1 << 16,    /* most bytes of a blob in one frame */
     WIRE_ENGINE_BYTES = 384,      /* longest address of an engine */
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
-    WIRE_SMALL_BYTES = 512,       /* every body but those of MESSAGE, PARAMETERS, BLOB, STATUS and
-                                     wire_trunk.h is at most this long */
+    WIRE_VIEW_NUMBERS = 1 << 14,  /* most numbers of a view in one frame */
+    WIRE_SMALL_BYTES = 512, /* every body but those of MESSAGE, PARAMETERS, VIEW, BLOB, STATUS and
+                               wire_trunk.h is at most this long */
 };
 
 #define WIRE_ANY_WORKER UINT32_MAX
@@ -78,6 +79,8 @@ typedef enum wire_kind {
     WIRE_GATHERED,  /* relay: numbers of such a sum */
     WIRE_PARENTS,   /* server, to a worker or relay: where else it may connect to */
     WIRE_ADVERTISE, /* relay: where children can connect to it */
+    WIRE_VIEW,      /* server: numbers of the view of the parameters, in a form; in the place of
+                       PARAMETERS */
     WIRE_KINDS,
 } wire_kind;
 
@@ -122,16 +125,17 @@ typedef struct wire_welcome {
     uint8_t keep;                    /* a tarry_keep */
     uint32_t ahead;                  /* TARRY_KEEP_CREDITED: as tarry_worker_settings; else 0 */
     bool keeps_stale;
-    bool ships;                /* chunks can be fetched */
-    bool everywhere;           /* TARRY_SUM_EVERYWHERE */
-    tarry_compress compress;   /* the form of coded parts; `everywhere`: one without feedback */
-    uint64_t compress_seed;    /* 0 with NONE */
-    uint32_t compress_share;   /* of TOPK, as in the server's settings; else 0 */
-    uint32_t compress_exact;   /* as in the server's settings; 0 with NONE */
-    double conditioning_limit; /* > 1 */
-    uint64_t silence_ns;       /* >= 1; heartbeats come within an eighth of it */
-    uint64_t plan_bytes;       /* of the PLAN blob that follows; 0: it has it */
-    uint64_t job_bytes;        /* of the JOB blob that follows; 0: there is none */
+    bool ships;                   /* chunks can be fetched */
+    bool everywhere;              /* TARRY_SUM_EVERYWHERE */
+    tarry_compress compress;      /* the form of coded parts; `everywhere`: one without feedback */
+    uint64_t compress_seed;       /* 0 with NONE */
+    uint32_t compress_share;      /* of TOPK, as in the server's settings; else 0 */
+    uint32_t compress_exact;      /* as in the server's settings; 0 with NONE */
+    tarry_compress compress_down; /* the form of changes of the view; NONE: there is none */
+    double conditioning_limit;    /* > 1 */
+    uint64_t silence_ns;          /* >= 1; heartbeats come within an eighth of it */
+    uint64_t plan_bytes;          /* of the PLAN blob that follows; 0: it has it */
+    uint64_t job_bytes;           /* of the JOB blob that follows; 0: there is none */
     char near[WIRE_TEXT_BYTES + 1]; /* the server's Unix socket, for workers on its machine; "":
                                        none; no control characters */
 } wire_welcome;
@@ -170,6 +174,15 @@ typedef struct wire_parameters {
     uint64_t first; /* number of the vector that the numbers in this frame begin at */
     uint64_t count; /* numbers in this frame, 1..WIRE_NUMBERS_MOST */
 } wire_parameters;
+
+/* A piece of the view (src/compress/view.h), or of a change of it. */
+typedef struct wire_view {
+    uint64_t round;
+    uint64_t stamp, base, digest;
+    uint64_t first;
+    uint32_t count; /* numbers, 1..WIRE_VIEW_NUMBERS */
+    tarry_compress form;
+} wire_view;
 
 typedef enum wire_blob_kind {
     WIRE_BLOB_PLAN = 1, /* plan_encode's bytes */
@@ -226,11 +239,11 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
 void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
 /*
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
- * them: for MESSAGE, PARAMETERS, BLOB, BLOCK, PIECE, LANE_PART and GATHERED. For a MESSAGE it takes
- * the first byte of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't
- * have the head's length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came is
- * not of this protocol. Everything else: the whole body. Never more than the head's
- * length, which wire_head_decode has checked.
+ * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK, PIECE, LANE_PART and GATHERED. For a MESSAGE it
+ * takes the first byte of its body: PART's 24 bytes, else all of it; 0 if a body that begins so
+ * can't have the head's length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came
+ * is not of this protocol. Everything else: the whole body. Never more than the head's length,
+ * which wire_head_decode has checked.
  */
 static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
 
@@ -255,6 +268,8 @@ size_t wire_bye_encode(wire_bye bye, uint8_t *frame);
 int wire_bye_decode(const wire_head *head, const uint8_t *body, wire_bye *bye);
 size_t wire_parameters_encode(const wire_parameters *parameters, uint8_t *frame);
 int wire_parameters_decode(const wire_head *head, const uint8_t *body, wire_parameters *parameters);
+size_t wire_view_encode(const wire_view *view, uint8_t *frame);
+int wire_view_decode(const wire_head *head, const uint8_t *body, wire_view *view);
 size_t wire_blob_encode(const wire_blob *blob, uint8_t *frame);
 int wire_blob_decode(const wire_head *head, const uint8_t *body, wire_blob *blob);
 size_t wire_fetch_encode(const wire_fetch *fetch, uint8_t *frame);

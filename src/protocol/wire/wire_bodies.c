@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compress/compress.h"
 #include "protocol/wire/wire_layout.h"
 #include "protocol/wire/wire_text.h"
 
@@ -79,7 +80,8 @@ size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
     at = bytes_put(at, welcome->plan_bytes, 8);
     at = bytes_put(at, welcome->job_bytes, 8);
     at = bytes_put(at, welcome->compress, 1);
-    at = bytes_put(at, 0, 3);
+    at = bytes_put(at, welcome->compress_down, 1);
+    at = bytes_put(at, 0, 2);
     at = bytes_put(at, welcome->compress_share, 4);
     at = bytes_put(at, welcome->compress_exact, 4);
     at = bytes_put(at, welcome->compress_seed, 8);
@@ -120,7 +122,9 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     read.compress = (tarry_compress)wire_get_between(&from, 1, TARRY_COMPRESS_NONE,
                                                      read.everywhere ? TARRY_COMPRESS_INT8
                                                                      : TARRY_COMPRESSES - 1);
-    wire_get_zeros(&from, 3);
+    read.compress_down = (tarry_compress)wire_get_between(
+        &from, 1, TARRY_COMPRESS_NONE, read.everywhere ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_INT8);
+    wire_get_zeros(&from, 2);
     bool shared = read.compress == TARRY_COMPRESS_TOPK;
     read.compress_share = (uint32_t)wire_get_between(&from, 4, shared ? 1 : 0,
                                                      shared ? TARRY_COMPRESS_SHARE_MOST : 0);
@@ -194,6 +198,44 @@ int wire_parameters_decode(const wire_head *head, const uint8_t *body, wire_para
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *parameters = read;
+    return TARRY_OK;
+}
+
+static size_t view_bytes_of(const wire_view *view)
+{
+    return compress_bytes((compress_form){.kind = view->form}, view->count);
+}
+
+size_t wire_view_encode(const wire_view *view, uint8_t *frame)
+{
+    uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, view->round, 8);
+    at = bytes_put(at, view->stamp, 8);
+    at = bytes_put(at, view->base, 8);
+    at = bytes_put(at, view->digest, 8);
+    at = bytes_put(at, view->first, 8);
+    at = bytes_put(at, view->count, 4);
+    at = bytes_put(at, view->form, 4);
+    return wire_close(WIRE_VIEW, frame, at, view_bytes_of(view));
+}
+
+int wire_view_decode(const wire_head *head, const uint8_t *body, wire_view *view)
+{
+    if (head->length <= LAYOUT_VIEW)
+        return TARRY_ERROR_FORMAT;
+    wire_reader from = wire_reader_make(body, LAYOUT_VIEW);
+    wire_view read = {.round = wire_get_between(&from, 8, 0, UINT64_MAX - 1)};
+    read.stamp = wire_get_between(&from, 8, 1, read.round + 1);
+    read.base = wire_get_between(&from, 8, 0, read.stamp - 1);
+    read.digest = wire_get(&from, 8);
+    read.first = wire_get_between(&from, 8, 0, WIRE_VECTOR_MOST);
+    read.count = (uint32_t)wire_get_between(&from, 4, 1, WIRE_VIEW_NUMBERS);
+    read.form = (tarry_compress)wire_get_between(
+        &from, 4, read.base == 0 ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_BF16,
+        read.base == 0 ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_INT8);
+    wire_require(&from, head->length == LAYOUT_VIEW + view_bytes_of(&read));
+    if (!wire_ended(&from))
+        return TARRY_ERROR_FORMAT;
+    *view = read;
     return TARRY_OK;
 }
 

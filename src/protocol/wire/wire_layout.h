@@ -16,6 +16,7 @@ enum {
     LAYOUT_BYE = 1,
     LAYOUT_PART = CODEC_HEADER_BYTES,
     LAYOUT_PARAMETERS = 16,
+    LAYOUT_VIEW = 48,
     LAYOUT_BLOB = 24,
     LAYOUT_FETCH = 8,
     LAYOUT_READY = 2 * WIRE_DIGEST_BYTES + 8, /* and the engine's address */

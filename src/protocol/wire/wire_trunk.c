@@ -107,6 +107,7 @@ bool wire_lane_takes(wire_kind kind)
         return true;
     case WIRE_HEARTBEAT: /* HEARD says it */
     case WIRE_PARAMETERS:
+    case WIRE_VIEW:
     case WIRE_BLOB:
     case WIRE_SHARE:
     case WIRE_SHARED:

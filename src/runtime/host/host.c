@@ -259,6 +259,18 @@ void host_lose(host *self, uint32_t worker)
     host_step(self, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = worker});
 }
 
+const float *host_see(host *self, const float *parameters)
+{
+    const uint64_t round = tarry_server_round(self->machine);
+    if (self->seen == NULL)
+        return parameters;
+    if (view_stamp(self->seen) == 0)
+        view_set(self->seen, round, parameters);
+    else if (view_stamp(self->seen) <= round) /* else a round in progress is begun anew */
+        view_move(self->seen, round, parameters, self->settings.server.compress_seed);
+    return view_numbers(self->seen);
+}
+
 void host_begin(host *self, float *sum)
 {
     host_round *round = &self->round;

@@ -19,7 +19,10 @@
 #include <tarry/server.h>
 #include <tarry/sum_log.h>
 
+#include <tarry/runtime.h>
+
 #include "coding/layout.h"
+#include "compress/view.h"
 #include "protocol/wire/codec.h"
 #include "runtime/sum/stripes.h"
 #include "runtime/sum/summation.h"
@@ -60,6 +63,8 @@ typedef struct host_settings {
     const uint8_t *checkpoint;    /* to go on from, for the call of host_create; NULL: none */
     size_t checkpoint_size;
     tarry_sum_log log;         /* TARRY_SUM_EVERYWHERE */
+    size_t parameters;         /* compress_down: numbers in them, */
+    tarry_view seen;           /* and the view to go on from, for the call of host_create */
     size_t head_bytes;         /* in front of a frame that is sent */
     size_t most_message_bytes; /* a plan that needs longer ones is refused; 0: any length */
     uint32_t decode_threads;   /* 0: host_turn sums in its caller's thread */
@@ -111,6 +116,7 @@ typedef struct host {
     tarry_sum_id committed; /* the last in the log; step 0: none, or the run went back */
     int log_error;          /* of the log, which is not written to any more */
     summation *sums;        /* NULL where everyone gets the sum */
+    view *seen;             /* what workers have of the parameters; NULL: these themselves */
     stripes pool;
     stripe *arrived;        /* the coded part that is being stepped with; NULL: none */
     bool gathering;         /* what the machine combines now is in one sum, */
@@ -149,6 +155,9 @@ const tarry_reject *host_join(host *self, uint32_t worker);
 const tarry_reject *host_return(host *self, uint32_t worker);
 /* It is gone. Nothing happens if it had not joined, or was given up. */
 void host_lose(host *self, uint32_t worker);
+/* Between rounds, right before host_begin: what workers are to compute with in the round that
+ * begins, borrowed until the next one. It may be another thread's call than those that step. */
+const float *host_see(host *self, const float *parameters);
 /* Begins a round: `sum` (d numbers) is written until host_finish; NULL where everyone gets it. */
 void host_begin(host *self, float *sum);
 /* Ends the round in progress with this error, in host_turn; the first one counts. */

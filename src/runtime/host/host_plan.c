@@ -103,6 +103,24 @@ static int make_sums(host *self, tarry_diagnostic *diagnostic)
                : diagnose(diagnostic, error, "%s: %s", settings->name, tarry_error_text(error));
 }
 
+/* After the machine was restored. */
+static int make_view(host *self, tarry_diagnostic *diagnostic)
+{
+    const host_settings *settings = &self->settings;
+    const tarry_view *from = &settings->seen;
+    const uint64_t next = tarry_server_round(self->machine);
+    if (settings->server.compress_down == TARRY_COMPRESS_NONE)
+        return TARRY_OK;
+    int error = view_create(settings->server.compress_down, settings->parameters, &self->allocator,
+                            &self->seen);
+    if (error != TARRY_OK)
+        return diagnose_no_memory(diagnostic, settings->name);
+    /* A round of a later number was broken off since the checkpoint: its view is the next one's. */
+    if (from->numbers != NULL)
+        view_set(self->seen, from->round < next ? from->round : next, from->numbers);
+    return TARRY_OK;
+}
+
 int host_create(const tarry_plan *plan, const host_settings *settings,
                 const tarry_allocator *allocator, host **made, tarry_diagnostic *diagnostic)
 {
@@ -126,12 +144,15 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     if (error == TARRY_OK)
         error = make_sums(self, diagnostic);
     if (error == TARRY_OK)
+        error = make_view(self, diagnostic);
+    if (error == TARRY_OK)
         self->committed = tarry_server_last_sum(self->machine);
     if (error != TARRY_OK) {
         host_free(self);
         return error;
     }
     self->settings.checkpoint = NULL; /* the caller's */
+    self->settings.seen = (tarry_view){0};
     *made = self;
     return TARRY_OK;
 }
@@ -145,6 +166,7 @@ void host_free(host *self)
     if (self->sums != NULL)
         host_collect(self);
     summation_free(self->sums);
+    view_free(self->seen);
     stripes_destroy(&self->pool);
     memory_release(&allocator, self->members);
     discard(self, &last);

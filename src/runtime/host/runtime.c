@@ -151,6 +151,14 @@ tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32_t worker)
     return wanted.state;
 }
 
+tarry_view tarry_runtime_view(const tarry_runtime *runtime)
+{
+    const view *seen = runtime->host->seen;
+    if (seen == NULL || view_stamp(seen) == 0)
+        return (tarry_view){0};
+    return (tarry_view){.numbers = view_numbers(seen), .round = view_stamp(seen) - 1};
+}
+
 /* ---- where workers have the parameters ---- */
 
 /* What is wanted of whichever worker has it: its state, or, with `sum`, the sum. */

@@ -271,6 +271,10 @@ static int check_settings(const tarry_host_settings *settings, tarry_diagnostic 
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "server host: a transport of one's own carries float32 alone: compress "
                         "has to be none");
+    if (settings->server.compress_down != TARRY_COMPRESS_NONE)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "server host: a transport of one's own carries float32 alone: "
+                        "compress-down has to be none");
     return TARRY_OK;
 }
 

@@ -210,6 +210,8 @@ static int create_host(local_runtime *local, const tarry_plan *plan, tarry_diagn
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
         .log = settings->log,
+        .parameters = settings->parameters,
+        .seen = settings->view,
         .transport = {.user = local, .send = send_message, .released = release_stripe},
     };
     wanted.server.dimension = settings->dimension;
@@ -347,7 +349,7 @@ static int begin(local_runtime *local, const float *parameters, float *sum)
     int error = local->broken;
     if (error == TARRY_OK && !local->everywhere)
         error = snapshots_publish(&local->shared.snapshots, tarry_server_round(core->machine),
-                                  parameters);
+                                  host_see(core, parameters));
     if (error != TARRY_OK)
         return error;
     host_begin(core, sum);

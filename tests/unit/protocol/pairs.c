@@ -133,6 +133,11 @@ static void noised(tarry_settings *settings)
     settings->noised = true;
 }
 
+static void compresses_down(tarry_settings *settings)
+{
+    settings->server.compress_down = TARRY_COMPRESS_INT8;
+}
+
 static void feeds_back(tarry_settings *settings)
 {
     settings->server.compress = TARRY_COMPRESS_INT4;
@@ -166,6 +171,7 @@ static const feature features[] = {
     {"--chunk-cost equal", TARRY_SETTING_COSTS, costs_told},
     {"--adapt 2", TARRY_SETTING_ADAPT, adapts},
     {"--compress int8", TARRY_SETTING_COMPRESS, compresses},
+    {"--compress-down int8", TARRY_SETTING_COMPRESS_DOWN, compresses_down},
     {"--compress int4", TARRY_SETTING_COMPRESS, feeds_back},
     {"--dp ...", TARRY_SETTING_DP, noised},
 };

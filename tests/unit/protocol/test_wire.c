@@ -52,6 +52,7 @@ static void a_welcome_has_the_documented_bytes(void **state)
         .keeps_stale = true,
         .compress = TARRY_COMPRESS_INT8,
         .compress_exact = 13,
+        .compress_down = TARRY_COMPRESS_BF16,
         .compress_seed = 12,
         .conditioning_limit = 2,
         .silence_ns = 8,
@@ -60,9 +61,9 @@ static void a_welcome_has_the_documented_bytes(void **state)
         .near = "/s",
     };
     uint8_t body[143] = {
-        [0] = 2,   [1] = 1,    [2] = 1,    [3] = 1,     [4] = 3,     [56] = 4,   [60] = 11,
-        [64] = 5,  [72] = 6,   [80] = 7,   [95] = 0x40, [96] = 8,    [104] = 9,  [112] = 10,
-        [120] = 2, [128] = 13, [132] = 12, [140] = 2,   [141] = '/', [142] = 's'};
+        [0] = 2,   [1] = 1,   [2] = 1,    [3] = 1,     [4] = 3,   [56] = 4,    [60] = 11,
+        [64] = 5,  [72] = 6,  [80] = 7,   [95] = 0x40, [96] = 8,  [104] = 9,   [112] = 10,
+        [120] = 2, [121] = 1, [128] = 13, [132] = 12,  [140] = 2, [141] = '/', [142] = 's'};
     memset(welcome.job, 'j', 16), memset(body + 8, 'j', 16);
     memset(welcome.plan, 'p', 32), memset(body + 24, 'p', 32);
     uint8_t frame[MOST_FRAME];
@@ -115,6 +116,18 @@ static void large_frames_have_the_documented_bytes(void **state)
     assert_memory_equal(frame, HEAD(124, 8), WIRE_HEAD_BYTES);
     assert_memory_equal(frame + WIRE_HEAD_BYTES, "\3\0\0\0\2\1\0\0\6\5\0\0\0\0\0\0\4\3\0\0\0\0\0\0",
                         24);
+    const wire_view view = {.round = 0x0102,
+                            .stamp = 0x0103,
+                            .base = 0x0102,
+                            .digest = 0x0405,
+                            .first = 0x4000,
+                            .count = 300,
+                            .form = TARRY_COMPRESS_INT8};
+    assert_int_equal(wire_view_encode(&view, frame), WIRE_HEAD_BYTES + 48);
+    assert_memory_equal(frame, HEAD(356, 33), WIRE_HEAD_BYTES);
+    const uint8_t view_body[48] = {[0] = 2,  [1] = 1,  [8] = 3,     [9] = 1,   [16] = 2, [17] = 1,
+                                   [24] = 5, [25] = 4, [33] = 0x40, [40] = 44, [41] = 1, [44] = 2};
+    assert_memory_equal(frame + WIRE_HEAD_BYTES, view_body, sizeof(view_body));
     wire_message_head(24, 0, frame);
     assert_memory_equal(frame, HEAD(24, 6), WIRE_HEAD_BYTES);
     wire_message_head(24, 400, frame);
@@ -130,9 +143,9 @@ static void set_length(uint8_t *frame, uint32_t length)
 static void heads_are_held_to_the_limits_of_their_kind(void **state)
 {
     (void)state;
-    static const uint32_t least[WIRE_KINDS] = {0,  10, 141, 3,  0,  1,  24, 20, 24, 8,  72,
-                                               17, 2,  153, 44, 10, 44, 37, 32, 72, 17, 32,
-                                               9,  12, 29,  6,  56, 8,  5,  44, 28, 1,  2};
+    static const uint32_t least[WIRE_KINDS] = {0,  10,  141, 3,  0,  1,  24, 20, 24, 8,  72, 17,
+                                               2,  153, 44,  10, 44, 37, 32, 72, 17, 32, 9,  12,
+                                               29, 6,   56,  8,  5,  44, 28, 1,  2,  50};
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= WIRE_HELLO && kind < WIRE_KINDS;
         uint32_t lowest = known ? least[kind] : 0;
@@ -155,7 +168,7 @@ static void heads_are_held_to_the_limits_of_their_kind(void **state)
     const wire_kind large[] = {WIRE_MESSAGE,  WIRE_PARAMETERS, WIRE_BLOB,  WIRE_STATUS,
                                WIRE_BLOCK,    WIRE_PIECE,      WIRE_BATCH, WIRE_LANE_OPEN,
                                WIRE_LANE,     WIRE_LANE_PART,  WIRE_HEARD, WIRE_GATHER,
-                               WIRE_GATHERED, WIRE_PARENTS};
+                               WIRE_GATHERED, WIRE_PARENTS,    WIRE_VIEW};
     for (unsigned kind = WIRE_HELLO; kind < WIRE_KINDS; kind++) {
         bool is_large = false;
         for (unsigned i = 0; i < sizeof(large) / sizeof(large[0]); i++)
@@ -183,6 +196,7 @@ static void numbers_stand_behind_the_fixed_part(void **state)
                      WIRE_MESSAGE_BYTES);
     assert_int_equal(fixed_of(WIRE_MESSAGE, WIRE_MESSAGE_BYTES + 1, TARRY_MESSAGE_SIGNAL), 0);
     assert_int_equal(fixed_of(WIRE_PARAMETERS, 4096, 7), 16);
+    assert_int_equal(fixed_of(WIRE_VIEW, 4096, 7), 48);
     assert_int_equal(fixed_of(WIRE_BLOB, 4096, 1), 24);
     assert_int_equal(fixed_of(WIRE_BLOCK, 4096, 1), 36);
     assert_int_equal(fixed_of(WIRE_PIECE, 4096, 1), 16);

@@ -20,6 +20,7 @@ typedef union any_body {
     wire_refused refused;
     wire_bye bye;
     wire_parameters parameters;
+    wire_view view;
     wire_blob blob;
     wire_fetch fetch;
     wire_share share;
@@ -29,8 +30,8 @@ typedef union any_body {
 
 /* The kinds whose body is a structure. */
 static const wire_kind kinds[] = {
-    WIRE_HELLO, WIRE_WELCOME, WIRE_REFUSED, WIRE_BYE,    WIRE_PARAMETERS,
-    WIRE_BLOB,  WIRE_FETCH,   WIRE_SHARE,   WIRE_SHARED, WIRE_READY,
+    WIRE_HELLO, WIRE_WELCOME, WIRE_REFUSED, WIRE_BYE,   WIRE_PARAMETERS, WIRE_BLOB,
+    WIRE_FETCH, WIRE_SHARE,   WIRE_SHARED,  WIRE_READY, WIRE_VIEW,
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -48,6 +49,8 @@ static size_t encode(wire_kind kind, const any_body *any, uint8_t *frame)
         return wire_bye_encode(any->bye, frame);
     case WIRE_PARAMETERS:
         return wire_parameters_encode(&any->parameters, frame);
+    case WIRE_VIEW:
+        return wire_view_encode(&any->view, frame);
     case WIRE_BLOB:
         return wire_blob_encode(&any->blob, frame);
     case WIRE_FETCH:
@@ -76,6 +79,8 @@ static int decode_body(const wire_head *head, const uint8_t *body, any_body *any
         return wire_bye_decode(head, body, &any->bye);
     case WIRE_PARAMETERS:
         return wire_parameters_decode(head, body, &any->parameters);
+    case WIRE_VIEW:
+        return wire_view_decode(head, body, &any->view);
     case WIRE_BLOB:
         return wire_blob_decode(head, body, &any->blob);
     case WIRE_FETCH:
@@ -178,6 +183,8 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->everywhere = random_below(stream, 2) == 1;
     welcome->compress = (tarry_compress)random_below(
         stream, welcome->everywhere ? TARRY_COMPRESS_INT8 + 1 : TARRY_COMPRESSES);
+    if (!welcome->everywhere)
+        welcome->compress_down = (tarry_compress)random_below(stream, TARRY_COMPRESS_INT8 + 1);
     if (welcome->compress != TARRY_COMPRESS_NONE) {
         welcome->compress_seed = random_u64(stream);
         welcome->compress_exact = random_u32(stream);
@@ -203,6 +210,21 @@ static void draw_blob(random_stream *stream, wire_blob *blob)
     blob->total += draw_up_to(stream, WIRE_BLOB_MOST - blob->total + 1) / 2;
 }
 
+static void draw_view(random_stream *stream, wire_view *view)
+{
+    view->round = random_u64(stream) / 2;
+    view->stamp = 1 + draw_up_to(stream, view->round);
+    view->digest = random_u64(stream);
+    view->first = draw_up_to(stream, WIRE_VECTOR_MOST);
+    view->count = 1 + random_below(stream, WIRE_VIEW_NUMBERS);
+    if (random_below(stream, 2) == 0)
+        return; /* the view itself */
+    view->stamp += view->stamp == 1;
+    view->round += view->stamp;
+    view->base = 1 + draw_up_to(stream, view->stamp - 2);
+    view->form = random_below(stream, 2) == 0 ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_INT8;
+}
+
 static void draw(random_stream *stream, wire_kind kind, any_body *any)
 {
     memset(any, 0, sizeof(*any));
@@ -224,6 +246,9 @@ static void draw(random_stream *stream, wire_kind kind, any_body *any)
         any->parameters.round = random_u64(stream);
         any->parameters.count = 1 + draw_up_to(stream, WIRE_NUMBERS_MOST - 1);
         any->parameters.first = draw_up_to(stream, WIRE_VECTOR_MOST - any->parameters.count);
+        break;
+    case WIRE_VIEW:
+        draw_view(stream, &any->view);
         break;
     case WIRE_BLOB:
         draw_blob(stream, &any->blob);
@@ -362,13 +387,14 @@ static const struct {
     {WIRE_WELCOME, 2, 0, 1},    {WIRE_WELCOME, 3, 0, 7},   {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},   {WIRE_WELCOME, 71, 0, 0},  {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},   {WIRE_WELCOME, 111, 0, 0}, {WIRE_WELCOME, 119, 0, 0},
-    {WIRE_WELCOME, 120, 0, 3},  {WIRE_WELCOME, 121, 0, 0}, {WIRE_WELCOME, 127, 0, 0},
+    {WIRE_WELCOME, 120, 0, 3},  {WIRE_WELCOME, 121, 0, 2}, {WIRE_WELCOME, 127, 0, 0},
     {WIRE_WELCOME, 128, 0, 0},  {WIRE_WELCOME, 132, 0, 0}, {WIRE_REFUSED, 0, 1, 12},
     {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},       {WIRE_PARAMETERS, 15, 0, 0},
     {WIRE_BLOB, 1, 0, 0},       {WIRE_BLOB, 3, 0, 0},      {WIRE_BLOB, 15, 0, 0},
     {WIRE_FETCH, 1, 0, 0},      {WIRE_FETCH, 3, 0, 0},     {WIRE_SHARE, 0, 1, 2},
     {WIRE_SHARE, 1, 0, 0},      {WIRE_SHARE, 7, 0, 0},     {WIRE_SHARE, 15, 0, 0},
     {WIRE_SHARE, 17, ' ', 255}, {WIRE_SHARED, 0, 1, 2},    {WIRE_SHARED, 1, 0, 1},
+    {WIRE_WELCOME, 122, 0, 0},  {WIRE_VIEW, 45, 0, 0},     {WIRE_VIEW, 47, 0, 0},
 };
 
 static void what_is_out_of_range_is_refused(void **state)
@@ -383,6 +409,7 @@ static void what_is_out_of_range_is_refused(void **state)
             sent.welcome.ahead = 0;
             sent.welcome.everywhere = false;
             sent.welcome.compress = TARRY_COMPRESS_NONE;
+            sent.welcome.compress_down = TARRY_COMPRESS_NONE;
             sent.welcome.compress_seed = 0;
             sent.welcome.compress_share = 0;
             sent.welcome.compress_exact = 0;
@@ -395,6 +422,34 @@ static void what_is_out_of_range_is_refused(void **state)
                            !(bounded[i].kind == WIRE_SHARE && byte == 0x7f);
             assert_int_equal(decode(frame, &read), allowed ? TARRY_OK : TARRY_ERROR_FORMAT);
         }
+    }
+}
+
+static void a_view_that_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    const struct {
+        wire_view view;
+        bool good;
+    } cases[] = {
+        {{.round = 4, .stamp = 5, .count = 9}, true},
+        {{.round = 4, .stamp = 5, .base = 4, .count = 9, .form = TARRY_COMPRESS_INT8}, true},
+        {{.round = 4, .stamp = 3, .base = 2, .count = 9, .form = TARRY_COMPRESS_BF16}, true},
+        {{.round = 4, .stamp = 6, .count = 9}, false},
+        {{.round = 4, .stamp = 0, .count = 9}, false},
+        {{.round = 4, .stamp = 5, .base = 5, .count = 9, .form = TARRY_COMPRESS_INT8}, false},
+        {{.round = 4, .stamp = 5, .base = 4, .count = 9}, false},
+        {{.round = 4, .stamp = 5, .count = 9, .form = TARRY_COMPRESS_INT8}, false},
+        {{.round = 4, .stamp = 5, .base = 4, .count = 9, .form = TARRY_COMPRESS_INT4}, false},
+        {{.round = UINT64_MAX, .stamp = 5, .count = 9}, false},
+        {{.round = 4, .stamp = 5, .first = WIRE_VECTOR_MOST + 1, .count = 9}, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t frame[MOST_FRAME];
+        any_body read = {0};
+        wire_view_encode(&cases[i].view, frame);
+        if (decode(frame, &read) != (cases[i].good ? TARRY_OK : TARRY_ERROR_FORMAT))
+            fail_msg("case %zu", i);
     }
 }
 
@@ -459,6 +514,14 @@ static void a_job_that_cannot_be_is_refused(void **state)
     wrong.compress_share = 0;
     wrong.compress = TARRY_COMPRESS_INT8;
     assert_welcome(&wrong, TARRY_OK);
+    wrong = good;
+    wrong.compress_down = TARRY_COMPRESS_INT8;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.everywhere = true;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.compress_down = TARRY_COMPRESS_INT4;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong = good;
     wrong.silence_ns = 0;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
@@ -590,6 +653,7 @@ int main(void)
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
         cmocka_unit_test(every_changed_byte_is_refused_or_read_faithfully),
         cmocka_unit_test(what_is_out_of_range_is_refused),
+        cmocka_unit_test(a_view_that_cannot_be_is_refused),
         cmocka_unit_test(a_job_that_cannot_be_is_refused),
         cmocka_unit_test(a_blob_has_its_bytes_within_it),
         cmocka_unit_test(versions_are_read_from_any_hello),

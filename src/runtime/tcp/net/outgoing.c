@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/tcp/net/outgoing.h"
 
+#include <assert.h>
+
 wire_blob_kind outgoing_kind(outgoing_tag tag)
 {
     return tag == OUTGOING_PLAN  ? WIRE_BLOB_PLAN
@@ -8,8 +10,29 @@ wire_blob_kind outgoing_kind(outgoing_tag tag)
                                  : WIRE_BLOB_DATA;
 }
 
+_Static_assert((int)VIEW_PIECE == (int)WIRE_VIEW_NUMBERS, "a piece is a frame");
+
+size_t outgoing_view_prefix(const view_piece *piece, uint8_t *prefix)
+{
+    return wire_view_encode(
+        &(wire_view){
+            .round = piece->round,
+            .stamp = piece->stamp,
+            .base = piece->base,
+            .digest = piece->digest,
+            .first = piece->first,
+            .count = piece->count,
+            .form = piece->form,
+        },
+        prefix);
+}
+
 bool outgoing_add(outgoing *self, const outgoing_stream *stream)
 {
+    if (stream->from != NULL)
+        view_reader_begin(&self->reader, stream->round);
+    if (stream->from != NULL && view_reader_is_done(&self->reader))
+        return true; /* it has it */
     if (self->count == OUTGOING_STREAMS)
         return false;
     self->streams[(self->first + self->count++) % OUTGOING_STREAMS] = *stream;
@@ -43,32 +66,50 @@ static void drop_first(outgoing *self)
     self->count--;
 }
 
+/* The next piece of the stream: its frame up to its bytes, and these. */
+static size_t next_piece(outgoing *self, outgoing_stream *stream, uint8_t *prefix,
+                         channel_load *load)
+{
+    view_piece piece;
+    const uint8_t *bytes;
+    if (stream->from != NULL) {
+        bool there = view_reader_next(&self->reader, stream->from, &piece, &bytes);
+        assert(there); /* a server has all of it */
+        (void)there;
+        load->bytes = bytes;
+        load->size = view_piece_bytes(&piece);
+        return outgoing_view_prefix(&piece, prefix);
+    }
+    uint64_t left = stream->size - stream->sent;
+    load->size = left < OUTGOING_PIECE ? (size_t)left : OUTGOING_PIECE;
+    load->bytes = stream->bytes + stream->sent;
+    size_t fixed = encode_prefix(stream, load->size, prefix);
+    stream->sent += load->size;
+    return fixed;
+}
+
+static bool is_sent(const outgoing *self, const outgoing_stream *stream)
+{
+    return stream->from != NULL ? view_reader_is_done(&self->reader) : stream->sent == stream->size;
+}
+
 bool outgoing_pump(outgoing *self, channel *to, void (*released)(void *user, void *owner),
                    void *owner)
 {
     while (self->count > 0 && channel_loads(to) < OUTGOING_WINDOW) {
         outgoing_stream *stream = &self->streams[self->first];
-        uint64_t left = stream->size - stream->sent;
-        size_t size = left < OUTGOING_PIECE ? (size_t)left : OUTGOING_PIECE;
         uint8_t prefix[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-        size_t fixed = encode_prefix(stream, size, prefix);
-        if (size == 0) { /* a chunk without samples */
+        channel_load load = {.tag = stream->tag, .released = released, .owner = owner};
+        size_t fixed = next_piece(self, stream, prefix, &load);
+        if (load.size == 0) { /* a chunk without samples */
             if (!channel_send(to, prefix, fixed))
                 return false;
             drop_first(self);
             continue;
         }
-        channel_load load = {
-            .bytes = stream->bytes + stream->sent,
-            .size = size,
-            .tag = stream->tag,
-            .released = released,
-            .owner = owner,
-        };
         if (!channel_send_load(to, prefix, fixed, &load))
             return false;
-        stream->sent += size;
-        if (stream->sent == stream->size)
+        if (is_sent(self, stream))
             drop_first(self);
     }
     return true;
@@ -83,7 +124,11 @@ bool outgoing_drop(outgoing *self, channel *to, outgoing_tag tag)
         if (stream.tag != tag)
             self->streams[(self->first + self->count++) % OUTGOING_STREAMS] = stream;
     }
-    return !channel_drop(to, tag) || channel_detach(to, tag);
+    size_t loads = channel_loads(to);
+    bool begun = channel_drop(to, tag);
+    if (tag == OUTGOING_PARAMETERS)
+        view_reader_end(&self->reader, channel_loads(to) < loads);
+    return !begun || channel_detach(to, tag);
 }
 
 bool outgoing_has(const outgoing *self, outgoing_tag tag)

@@ -7,6 +7,7 @@
 #ifndef TCP_OUTGOING_H
 #define TCP_OUTGOING_H
 
+#include "compress/view.h"
 #include "runtime/tcp/net/channel.h"
 
 enum {
@@ -28,6 +29,7 @@ typedef struct outgoing_stream {
     uint64_t round;       /* PARAMETERS */
     uint32_t index;       /* DATA */
     const uint8_t *bytes; /* borrowed until sent or dropped */
+    const view *from;     /* PARAMETERS: in their place its pieces; else NULL */
     uint64_t size, sent;
     const uint8_t *digest; /* of WIRE_DIGEST_BYTES, for those who pass it on: PLAN; else NULL */
 } outgoing_stream;
@@ -35,10 +37,13 @@ typedef struct outgoing_stream {
 typedef struct outgoing {
     outgoing_stream streams[OUTGOING_STREAMS]; /* a ring */
     uint32_t first, count;
+    view_reader reader; /* what the peer has of a view */
 } outgoing;
 
 /* What it is in BLOB frames; of no PARAMETERS. */
 wire_blob_kind outgoing_kind(outgoing_tag tag);
+/* A piece's frame but for its numbers; gives back how many bytes. */
+size_t outgoing_view_prefix(const view_piece *piece, uint8_t *prefix);
 /* False: too many wait. */
 bool outgoing_add(outgoing *self, const outgoing_stream *stream);
 /* Fills the channel's window; `released` and `owner` as in channel_load. False: the channel ends.

@@ -138,6 +138,7 @@ const char *relay_down_begin(tcp_relay *self, const wire_head *head, const uint8
                              void **place)
 {
     wire_parameters parameters;
+    wire_view seen;
     wire_blob blob;
     const char *fault = NOT_HERE;
     self->trunk.intake = TRUNK_NOTHING;
@@ -148,6 +149,9 @@ const char *relay_down_begin(tcp_relay *self, const wire_head *head, const uint8
                wire_parameters_decode(head, fixed, &parameters) == TARRY_OK) {
         fault = relay_round_reserve(self, &parameters, place);
         self->trunk.intake = TRUNK_PARAMETERS;
+    } else if (head->kind == WIRE_VIEW && wire_view_decode(head, fixed, &seen) == TARRY_OK) {
+        fault = relay_round_reserve_view(self, &seen, place);
+        self->trunk.intake = TRUNK_VIEW;
     }
     return fault;
 }
@@ -155,11 +159,14 @@ const char *relay_down_begin(tcp_relay *self, const wire_head *head, const uint8
 const char *relay_down_complete(tcp_relay *self, const wire_head *head, const uint8_t *fixed)
 {
     wire_parameters parameters;
+    wire_view seen;
     wire_blob blob;
     trunk_intake intake = self->trunk.intake;
     self->trunk.intake = TRUNK_NOTHING;
     if (intake == TRUNK_PARAMETERS && wire_parameters_decode(head, fixed, &parameters) == TARRY_OK)
         relay_round_add(self, &parameters);
+    else if (intake == TRUNK_VIEW && wire_view_decode(head, fixed, &seen) == TARRY_OK)
+        return relay_round_add_view(self, &seen);
     else if (intake == TRUNK_BLOB && wire_blob_decode(head, fixed, &blob) == TARRY_OK)
         relay_blob_add(self, &blob);
     return NULL;

@@ -16,6 +16,7 @@ void relay_round_begin(relay_child *child, uint64_t round)
     child->streams = true;
     child->round = round;
     child->sent_numbers = 0;
+    view_reader_begin(&child->large.reader, round);
     relay_round_pump(child);
 }
 
@@ -36,6 +37,8 @@ const char *relay_round_reserve(tcp_relay *self, const wire_parameters *paramete
 {
     relay_round *round = &self->round;
     uint64_t all = self->trunk.welcome.parameters;
+    if (self->trunk.welcome.compress_down != TARRY_COMPRESS_NONE)
+        return "parameters came, and not the view of them";
     if (parameters->first == 0) {
         stop_others(self, parameters->round);
         if (round->numbers == NULL)
@@ -60,6 +63,58 @@ void relay_round_add(tcp_relay *self, const wire_parameters *parameters)
             relay_round_pump(child);
 }
 
+static view_piece piece_of(const wire_view *words)
+{
+    return (view_piece){
+        .round = words->round,
+        .stamp = words->stamp,
+        .base = words->base,
+        .digest = words->digest,
+        .first = words->first,
+        .count = words->count,
+        .form = words->form,
+    };
+}
+
+/* A change may take the place of an older one: who reads that begins again. */
+static void restart_behind(tcp_relay *self, uint64_t round)
+{
+    for (relay_child *child = self->children.first; child != NULL; child = child->after)
+        if (child->streams && child->large.reader.at != view_stamp(self->round.seen))
+            relay_round_begin(child, round);
+}
+
+const char *relay_round_reserve_view(tcp_relay *self, const wire_view *words, void **place)
+{
+    relay_round *round = &self->round;
+    const wire_welcome *welcome = &self->trunk.welcome;
+    const view_piece piece = piece_of(words);
+    uint8_t *bytes;
+    if (welcome->compress_down == TARRY_COMPRESS_NONE || welcome->parameters == 0)
+        return "a view came, and not the parameters";
+    if (round->seen == NULL && view_create(welcome->compress_down, welcome->parameters,
+                                           &self->allocator, &round->seen) != TARRY_OK)
+        return "out of memory";
+    if (piece.first == 0) {
+        stop_others(self, piece.round);
+        restart_behind(self, piece.round);
+    }
+    if (view_place_piece(round->seen, &piece, &bytes) != TARRY_OK)
+        return "a view did not come in order";
+    *place = bytes;
+    return NULL;
+}
+
+const char *relay_round_add_view(tcp_relay *self, const wire_view *words)
+{
+    if (view_take_piece(self->round.seen) != TARRY_OK)
+        return "a view came about that is not the server's";
+    for (relay_child *child = self->children.first; child != NULL; child = child->after)
+        if (child->streams && child->round == words->round)
+            relay_round_pump(child);
+    return NULL;
+}
+
 static void on_sent(void *user, void *owner)
 {
     (void)user;
@@ -68,9 +123,31 @@ static void on_sent(void *user, void *owner)
     child->relay->has_tasks = true;
 }
 
+static void pump_view(relay_child *child, const view *seen)
+{
+    view_piece piece;
+    const uint8_t *bytes;
+    while (channel_loads(child->channel) < OUTGOING_WINDOW &&
+           view_reader_next(&child->large.reader, seen, &piece, &bytes)) {
+        uint8_t prefix[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+        size_t size = outgoing_view_prefix(&piece, prefix);
+        const channel_load load = {
+            .bytes = bytes,
+            .size = view_piece_bytes(&piece),
+            .tag = OUTGOING_PARAMETERS,
+            .released = on_sent,
+            .owner = child,
+        };
+        if (!channel_send_load(child->channel, prefix, size, &load))
+            return;
+    }
+}
+
 void relay_round_pump(relay_child *child)
 {
     const relay_round *round = &child->relay->round;
+    if (child->streams && round->seen != NULL)
+        pump_view(child, round->seen);
     const uint64_t most = OUTGOING_PIECE / sizeof(float);
     if (!child->streams || child->round != round->round)
         return;
@@ -100,5 +177,6 @@ void relay_round_pump(relay_child *child)
 void relay_round_clear(tcp_relay *self)
 {
     memory_release(&self->allocator, self->round.numbers);
+    view_free(self->round.seen);
     self->round = (relay_round){0};
 }

@@ -19,6 +19,7 @@
 #include <uv.h>
 
 #include "coding/layout.h"
+#include "compress/view.h"
 #include "protocol/relay/gather.h"
 #include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/net/address.h"
@@ -53,6 +54,7 @@ typedef struct relay_blob {
 /* The parameters of one round, as far as they are there. */
 typedef struct relay_round {
     float *numbers; /* as many as WELCOME says; NULL: not needed yet */
+    view *seen;     /* the same of a view, where parameters come as one */
     uint64_t round, received;
 } relay_round;
 
@@ -132,7 +134,7 @@ struct relay_child {
     relay_buffer *incoming; /* that it is sending */
     relay_group *into;      /* for which; NULL: it goes up as it is */
     uint32_t held;          /* its parts that groups hold */
-    outgoing large;
+    outgoing large;         /* and what it has of a view */
     relay_blob *blobs[RELAY_BLOB_REFS];
     uint32_t blob_count, blob_first; /* the first one that is not in `large` yet */
 };
@@ -157,7 +159,7 @@ typedef enum trunk_stage {
 } trunk_stage;
 
 /* What a large frame's bytes are for. */
-typedef enum trunk_intake { TRUNK_NOTHING, TRUNK_PARAMETERS, TRUNK_BLOB } trunk_intake;
+typedef enum trunk_intake { TRUNK_NOTHING, TRUNK_PARAMETERS, TRUNK_VIEW, TRUNK_BLOB } trunk_intake;
 
 typedef struct relay_resolved {
     char name[PARENTS_TEXT_BYTES];
@@ -320,6 +322,9 @@ void relay_round_stop(relay_child *child);
 /* Numbers come down. NULL, with their place, or what is wrong. */
 const char *relay_round_reserve(tcp_relay *self, const wire_parameters *parameters, void **place);
 void relay_round_add(tcp_relay *self, const wire_parameters *parameters);
+/* The same of a view; what is wrong with it may be found when it is there. */
+const char *relay_round_reserve_view(tcp_relay *self, const wire_view *words, void **place);
+const char *relay_round_add_view(tcp_relay *self, const wire_view *words);
 /* Sends what is there, as far as the window goes. */
 void relay_round_pump(relay_child *child);
 void relay_round_clear(tcp_relay *self);

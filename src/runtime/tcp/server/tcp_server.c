@@ -82,6 +82,8 @@ static int make_host(tarry_tcp_server *server, const tarry_plan *plan, tarry_dia
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
         .log = settings->log,
+        .parameters = settings->parameters,
+        .seen = settings->view,
         .head_bytes = WIRE_HEAD_BYTES,
         .most_message_bytes = WIRE_MESSAGE_BYTES,
         .decode_threads = settings->decode_threads,

@@ -113,7 +113,7 @@ struct tarry_tcp_server {
 
     /* the rounds */
     uint8_t *read_buffer;    /* CHANNEL_SHARED_BYTES */
-    const float *parameters; /* the caller's, of the round in progress */
+    const float *parameters; /* what workers compute with in the round in progress; borrowed */
     const peer *leaving;     /* whose worker the machine is being told is gone */
     uint64_t exact_rounds;
     tarry_sum_id signalled;   /* that workers were last told to make; step 0: none */

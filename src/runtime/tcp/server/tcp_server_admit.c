@@ -150,6 +150,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .compress = settings->compress,
         .compress_share = form_of(settings).share,
         .compress_exact = form_of(settings).exact,
+        .compress_down = settings->compress_down,
         .compress_seed = settings->compress != TARRY_COMPRESS_NONE ? settings->compress_seed : 0,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,

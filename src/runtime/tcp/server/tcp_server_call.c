@@ -99,7 +99,7 @@ static bool take_interrupt(tarry_tcp_server *server)
 static int run_round(tarry_tcp_server *server, const float *parameters, float *sum,
                      tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
-    round_request wanted = {.parameters = parameters, .sum = sum};
+    round_request wanted = {.parameters = host_see(server->base.host, parameters), .sum = sum};
     tcp_server_ask(server, begin_round, &wanted);
     wait_until_over(server);
     int error = host_finish(server->base.host, result, diagnostic);

@@ -46,6 +46,7 @@ static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
     peer_send_large(who, &(outgoing_stream){
                              .tag = OUTGOING_PARAMETERS,
                              .round = round,
+                             .from = server->base.host->seen,
                              .bytes = (const uint8_t *)server->parameters,
                              .size = server->settings.parameters * sizeof(float),
                          });

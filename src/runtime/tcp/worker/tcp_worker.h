@@ -13,6 +13,7 @@
  *   tcp_worker_standby.c the second connection, to another parent
  *   tcp_worker_frames.c   what comes once the worker is welcome
  *   tcp_worker_rounds.c   what of it is for the machine
+ *   tcp_worker_view.c     parameters that come as changes of a view
  *   tcp_worker_near.c     memory shared with a server on this machine
  *   tcp_worker_mesh.c     the other workers, where they make the sum
  *   tcp_worker_uplink.c   what goes out
@@ -30,6 +31,7 @@
 
 #include <tarry/tcp.h>
 
+#include "compress/view.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
 #include "runtime/tcp/mesh/mesh.h"
@@ -120,8 +122,21 @@ typedef struct worker_waiting {
     size_t size, room;
 } worker_waiting;
 
+/* The view of the parameters, as far as it has come over this connection. */
+typedef struct worker_view {
+    view_intake intake;
+    uint8_t *bytes;    /* of a piece; NULL: none came yet */
+    uint64_t *digests; /* of the view's pieces */
+    uint8_t *place;    /* of the bytes that come */
+} worker_view;
+
 /* What a large frame's bytes are for. */
-typedef enum worker_intake { INTAKE_NOTHING, INTAKE_PARAMETERS, INTAKE_BLOB } worker_intake;
+typedef enum worker_intake {
+    INTAKE_NOTHING,
+    INTAKE_PARAMETERS,
+    INTAKE_VIEW,
+    INTAKE_BLOB
+} worker_intake;
 
 /* What a channel's handlers are of. There are two, whose roles may change. */
 typedef struct worker_line {
@@ -161,6 +176,7 @@ typedef struct worker_link {
     uint64_t early;     /* number of the offer, of the connection before, for which READY was sent
                            behind HELLO; 0: none */
     worker_waiting waiting;
+    worker_view view;
     bool in_round;       /* the server began a round over this connection, and did not end it */
     bool signalled;      /* the last that the machine was told is to send what it has */
     uint64_t machine_ns; /* when it was last told something, or something of it went out */
@@ -464,7 +480,15 @@ worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *fr
 bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters *parameters,
                                  void **place);
 worker_fault tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count);
+/* All are in the snapshot that is begun, for this round: it begins, if it waits for them. */
+worker_fault tcp_worker_take_parameters(tarry_tcp_worker *worker, uint64_t round);
 void tcp_worker_forget_round(tarry_tcp_worker *worker);
+
+/* tcp_worker_view.c */
+worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const wire_view *words, void **place);
+worker_fault tcp_worker_add_view(tarry_tcp_worker *worker);
+/* Of a connection that is over. */
+void tcp_worker_forget_view(tarry_tcp_worker *worker);
 
 /* tcp_worker_uplink.c */
 int tcp_worker_init_uplink(tarry_tcp_worker *worker);

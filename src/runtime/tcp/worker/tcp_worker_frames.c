@@ -164,9 +164,15 @@ worker_fault tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *h
 {
     worker_link *link = &worker->link;
     wire_parameters parameters;
+    wire_view seen;
     wire_blob blob;
     if (head->kind == WIRE_BLOB && wire_blob_decode(head, fixed, &blob) == TARRY_OK)
         return begin_blob(worker, &blob, place);
+    if (head->kind == WIRE_VIEW && link->stage == WORKER_READY &&
+        wire_view_decode(head, fixed, &seen) == TARRY_OK) {
+        link->intake = INTAKE_VIEW;
+        return tcp_worker_begin_view(worker, &seen, place);
+    }
     if (head->kind != WIRE_PARAMETERS || link->stage != WORKER_READY ||
         wire_parameters_decode(head, fixed, &parameters) != TARRY_OK ||
         !tcp_worker_begin_parameters(worker, &parameters, place))
@@ -185,6 +191,8 @@ worker_fault tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head
     link->intake = INTAKE_NOTHING;
     if (intake == INTAKE_PARAMETERS && wire_parameters_decode(head, fixed, &parameters) == TARRY_OK)
         return tcp_worker_add_parameters(worker, parameters.count);
+    if (intake == INTAKE_VIEW)
+        return tcp_worker_add_view(worker);
     if (intake == INTAKE_BLOB && wire_blob_decode(head, fixed, &blob) == TARRY_OK &&
         assembly_add(link->intake_blob, blob.count))
         take_blob(worker, &blob);

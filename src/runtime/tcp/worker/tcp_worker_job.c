@@ -72,6 +72,7 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->keeps_stale == other->keeps_stale && one->compress == other->compress &&
            one->compress_share == other->compress_share &&
            one->compress_exact == other->compress_exact &&
+           one->compress_down == other->compress_down &&
            one->compress_seed == other->compress_seed &&
            one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
            one->everywhere == other->everywhere;

@@ -45,6 +45,7 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
         executor_cut(&worker->job.executor);
     tcp_worker_open_uplink(worker, false);
     tcp_worker_forget_round(worker);
+    tcp_worker_forget_view(worker);
     tcp_worker_forget_asked(worker);
     assembly_clear(&link->plan, &worker->allocator);
     assembly_clear(&link->job, &worker->allocator);

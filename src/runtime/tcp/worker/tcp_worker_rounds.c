@@ -50,16 +50,16 @@ static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t 
 
 /* Parameters that are the same as those of the last round, which has the same number, don't make
  * what was finished with them worthless: a server that lost the worker sends both again. */
-static void publish(tarry_tcp_worker *worker)
+static void publish(tarry_tcp_worker *worker, uint64_t round)
 {
-    const worker_waiting *waiting = &worker->link.waiting;
     snapshots *pool = &worker->job.snapshots;
+    const float *begun = snapshots_begin(pool);
     snapshot *current = snapshots_hold(pool);
-    bool same = current != NULL && current->round == waiting->round &&
-                memcmp(current->parameters, waiting->place, pool->parameters * sizeof(float)) == 0;
+    bool same = current != NULL && current->round == round &&
+                memcmp(current->parameters, begun, pool->parameters * sizeof(float)) == 0;
     snapshots_release(pool, current);
     if (!same)
-        snapshots_commit(pool, waiting->round);
+        snapshots_commit(pool, round);
 }
 
 static void note_begun(tarry_tcp_worker *worker, uint64_t round)
@@ -74,7 +74,6 @@ static void note_begun(tarry_tcp_worker *worker, uint64_t round)
 static worker_fault begin_round(tarry_tcp_worker *worker)
 {
     worker_waiting *waiting = &worker->link.waiting;
-    publish(worker);
     worker_fault fault = NULL;
     for (size_t at = 0; at < waiting->size && fault == NULL;) {
         size_t size = (size_t)bytes_get(waiting->frames + at, SIZE_BYTES);
@@ -86,6 +85,20 @@ static worker_fault begin_round(tarry_tcp_worker *worker)
     note_begun(worker, waiting->round);
     tcp_worker_forget_round(worker);
     return NULL;
+}
+
+worker_fault tcp_worker_take_parameters(tarry_tcp_worker *worker, uint64_t round)
+{
+    const worker_waiting *waiting = &worker->link.waiting;
+    publish(worker, round);
+    return waiting->active && waiting->round == round ? begin_round(worker) : NULL;
+}
+
+/* It is sent parameters as changes of a view, and has that of this round already. */
+static bool has_view(const tarry_tcp_worker *worker, uint64_t round)
+{
+    return worker->link.welcome.compress_down != TARRY_COMPRESS_NONE &&
+           worker->link.view.intake.has == round + 1;
 }
 
 static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const uint8_t *frame,
@@ -105,8 +118,10 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
     worker_fault fault = hold(worker, frame, size);
     if (fault != NULL)
         return fault;
-    if (worker->link.welcome.parameters == 0 || tcp_worker_read_shm_parameters(worker))
+    if (has_view(worker, round))
         return begin_round(worker);
+    if (worker->link.welcome.parameters == 0 || tcp_worker_read_shm_parameters(worker))
+        return tcp_worker_take_parameters(worker, round);
     return NULL;
 }
 
@@ -163,6 +178,8 @@ bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters
 {
     worker_waiting *waiting = &worker->link.waiting;
     *place = NULL;
+    if (worker->link.welcome.compress_down != TARRY_COMPRESS_NONE)
+        return false;
     if (!waiting->active || waiting->round != parameters->round)
         return true; /* of a round that is over */
     if (parameters->first == 0)
@@ -178,5 +195,7 @@ worker_fault tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count)
 {
     worker_waiting *waiting = &worker->link.waiting;
     waiting->received += count;
-    return waiting->received < worker->link.welcome.parameters ? NULL : begin_round(worker);
+    return waiting->received < worker->link.welcome.parameters
+               ? NULL
+               : tcp_worker_take_parameters(worker, waiting->round);
 }
