@@ -181,7 +181,8 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["forms"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"], ["simulate"]):
+        for command in ([], ["kernels"], ["forms"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"],
+                        ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
