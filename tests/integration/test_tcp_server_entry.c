@@ -25,7 +25,7 @@ static void refuses_what_makes_no_sense(void **state)
     script one;
 
     script_open(&one, its.address, 1); /* a version that is to come */
-    wire_hello hello = {.oldest = 7, .newest = 9, .instance = {1}};
+    wire_hello hello = {.oldest = WIRE_VERSION + 1, .newest = WIRE_VERSION + 3, .instance = {1}};
     script_send(&one, frame, wire_hello_encode(&hello, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_VERSION);
     script_close(&one);
