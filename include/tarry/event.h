@@ -197,9 +197,9 @@ typedef struct tarry_message {
     const uint64_t *barred;
     const uint64_t *recalled;
     /*
-     * In forms of coded parts with feedback, a number per stripe (as many as in `stripes`); borrowed
-     * as the sets are. ROUND: of the round before; FINISH: of this one. The epoch in which the
-     * receiver sent the stripe of its coded part that stands in that round's sum; 0: none does.
+     * In forms of coded parts with feedback, a number per stripe (as many as in `stripes`);
+     * borrowed as the sets are. ROUND: of the round before; FINISH: of this one. The epoch in which
+     * the receiver sent the stripe of its coded part that stands in that round's sum; 0: none does.
      * NULL: not said. And the receiver's first epoch in this life of the server: of what was sent
      * before, nothing is known any more.
      */
