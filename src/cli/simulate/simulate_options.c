@@ -89,6 +89,11 @@ static const option_entry model_entries[] = {
      .help = "How chunks differ: uniform (default), lognormal:SD[/run] or trace:FILE",
      .kind = OPTION_TEXT,
      FIELD(chunk_cost)},
+    {.name = "chunk-norm",
+     .argument = "SPEC",
+     .help = "How the norms of chunks' gradients differ, where workers report them: the same",
+     .kind = OPTION_TEXT,
+     FIELD(chunk_norm)},
 };
 
 static const option_entry link_entries[] = {
@@ -273,6 +278,7 @@ void simulate_options_init(simulate_options *options)
         .chunks = 200,
         .straggler = "exp:1",
         .chunk_cost = "uniform",
+        .chunk_norm = "uniform",
         .chunk_seconds = 1,
         .bandwidth = INFINITY,
         .server_bandwidth = INFINITY,
