@@ -89,11 +89,6 @@ static const option_entry model_entries[] = {
      .help = "How chunks differ: uniform (default), lognormal:SD[/run] or trace:FILE",
      .kind = OPTION_TEXT,
      FIELD(chunk_cost)},
-    {.name = "chunk-norm",
-     .argument = "SPEC",
-     .help = "How the norms of chunks' gradients differ, where workers report them: the same",
-     .kind = OPTION_TEXT,
-     FIELD(chunk_norm)},
 };
 
 static const option_entry link_entries[] = {
@@ -218,6 +213,13 @@ static const option_entry message_entries[] = {
      .least = 1,
      .most = 100000000,
      FIELD(vectors)},
+    {.name = "chunk-norm",
+     .argument = "SPEC",
+     .help = "How the norms of chunks' gradients differ, where workers report them, as for "
+             "--chunk-cost "
+             "(default: not, or as those of --vectors do)",
+     .kind = OPTION_TEXT,
+     FIELD(chunk_norm)},
 };
 
 static const option_entry run_entries[] = {
