@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "coding/coefficients.h"
 #include "coding/layout.h"
-#include "coding/norm.h"
 #include "coding/transfer.h"
 #include "compress/residuals.h"
 #include "protocol/form.h"
@@ -198,8 +197,7 @@ void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t pa
                     stripe_of_part(state, &cut, worker, stripe), state->scratch);
 }
 
-void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, float weight,
-                  bool begins)
+void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, bool begins)
 {
     if (round != state->round)
         return;
@@ -207,6 +205,7 @@ void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot
     uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
     const float *gradient = state->gradients + chunk * state->dimension;
     layout cut = cut_for(state, 1);
+    const float weight = 1;
     state->kernels->combine(stripe_of_part(state, &cut, worker, 0), &gradient, &weight, 1,
                             state->dimension, begins ? KERNEL_SET : KERNEL_ADD);
 }
@@ -290,11 +289,6 @@ void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t
         combine_packed(state, attempt, worker, &cut, stripe);
     else
         transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
-}
-
-float vectors_norm(const vectors *state, uint32_t chunk)
-{
-    return norm_of(state->gradients + chunk * state->dimension, state->dimension);
 }
 
 const float *vectors_estimate(const vectors *state)

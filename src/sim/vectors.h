@@ -29,11 +29,9 @@ void vectors_begin(vectors *state, uint64_t round);
  * is left out. */
 void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                     uint32_t stripe, const float *rows, const uint64_t *stale);
-/* The gradient at `slot` of the worker's order is added to its part `weight` times, or begins it: a
- * running sum (one part), of which every stripe stands at once. Of another round it is left out as
- * well. */
-void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, float weight,
-                  bool begins);
+/* The gradient at `slot` of the worker's order is added to its part, or begins it: a running sum
+ * (one part), of which every stripe stands at once. Of another round it is left out as well. */
+void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, bool begins);
 /* The same as vectors_encode with the coefficients that the worker would find for psi, as in
  * TARRY_MESSAGE_SIGNAL. Errors: NUMERICAL. */
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
@@ -50,9 +48,6 @@ void vectors_forget(vectors *state, uint32_t worker);
 void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe);
 void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t parts,
                      uint32_t stripe, double scale);
-
-/* The norm of the chunk's gradient in the round begun. */
-float vectors_norm(const vectors *state, uint32_t chunk);
 
 const float *vectors_estimate(const vectors *state);
 const double *vectors_truth(const vectors *state);

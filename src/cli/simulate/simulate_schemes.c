@@ -28,7 +28,7 @@ typedef struct fixed_setting {
         {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
             {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
             {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},  \
-            {"upload", "whole"}, {"sample-chunks", "0"},                                           \
+            {"upload", "whole"},                                                                   \
     }
 
 /* A model whose sum is made in one way only. */
@@ -37,7 +37,7 @@ typedef struct fixed_setting {
         {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
             {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
             {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},  \
-            {"upload", "whole"}, {"sum", way}, {"sample-chunks", "0"},                             \
+            {"upload", "whole"}, {"sum", way},                                                     \
     }
 
 /* An original gradient code: of workers that have finished all, the server waits for enough. */

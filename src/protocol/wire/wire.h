@@ -127,7 +127,6 @@ typedef struct wire_welcome {
     bool keeps_stale;
     bool ships;                   /* chunks can be fetched */
     bool everywhere;              /* TARRY_SUM_EVERYWHERE */
-    bool norms;                   /* reports have norms */
     tarry_compress compress;      /* the form of coded parts; `everywhere`: one without feedback */
     uint64_t compress_seed;       /* 0 with NONE */
     uint32_t compress_share;      /* of TOPK, as in the server's settings; else 0 */

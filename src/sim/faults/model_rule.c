@@ -46,12 +46,8 @@ static bool meets_rule(const server_model *it, uint32_t parts, uint32_t among)
         return false;
     if (it->settings.stop == TARRY_STOP_WORKERS)
         return whole >= it->settings.workers_needed;
-    if (it->settings.stop == TARRY_STOP_ERROR)
-        return model_error(it, parts, among) <= it->settings.error_limit;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) /* those that count for nothing, too */
-        if (model_in(it, chunk) && it->rank[parts][model_credited(it, chunk, among)] < parts)
-            return false;
-    return true;
+    double limit = it->settings.stop == TARRY_STOP_ERROR ? it->settings.error_limit : 0;
+    return model_error(it, parts, among) <= limit;
 }
 
 uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among)
@@ -96,7 +92,7 @@ void model_give_up_stripes(server_model *it, uint64_t now)
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
 {
     uint32_t possible = model_possible(it, chunk);
-    if (!model_in(it, chunk) || it->raised_rank[it->least][possible] == it->least)
+    if (it->raised_rank[it->least][possible] == it->least)
         return false;
     return foresight || set_size(possible) < it->least ||
            possible == model_credited(it, chunk, MODEL_EVERYONE);
@@ -154,7 +150,7 @@ bool model_must_raise(const server_model *it)
     bool any = false;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
         uint32_t copies = model_credited(it, chunk, MODEL_EVERYONE);
-        if (!model_in(it, chunk) || it->rank[it->least][copies] == it->least)
+        if (it->rank[it->least][copies] == it->least)
             continue;
         if (copies != model_possible(it, chunk) || it->raised_rank[it->least][copies] < it->least)
             return false;
@@ -167,9 +163,8 @@ uint32_t model_raised_pick(server_model *it)
 {
     uint32_t missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        if (model_in(it, chunk))
-            missing +=
-                it->parts - it->raised_rank[it->parts][model_credited(it, chunk, MODEL_EVERYONE)];
+        missing +=
+            it->parts - it->raised_rank[it->parts][model_credited(it, chunk, MODEL_EVERYONE)];
     if (it->complete != 0 && missing == 0)
         return it->parts;
     it->complete = 0;
