@@ -133,7 +133,7 @@ static size_t write_log(input *in, size_t count, uint8_t *bytes, uint8_t *seal)
 static writing write_good(input *in, uint32_t workers, size_t *log_size)
 {
     static const float zeros[MOST_DIMENSION];
-    static const float *const vectors[CHECKPOINT_VECTORS] = {zeros, zeros, zeros};
+    static const float *const vectors[CHECKPOINT_VECTORS] = {zeros, zeros, zeros, zeros};
     static const uint8_t text[UINT8_MAX];
     uint8_t shares[ROOM], log[ROOM];
     checkpoint state = {
