@@ -227,19 +227,10 @@ static void hear_blob(const run *its, visitor *who, const wire_head *head, const
 static void hear_view(const run *its, visitor *who, const wire_head *head, const uint8_t *body)
 {
     const view *from = its->server->base.host->seen;
-    wire_view words;
+    view_piece piece;
     bool complete;
     uint64_t digests[1];
-    require(from != NULL && wire_view_decode(head, body, &words) == TARRY_OK);
-    const view_piece piece = {
-        .round = words.round,
-        .stamp = words.stamp,
-        .base = words.base,
-        .digest = words.digest,
-        .first = words.first,
-        .count = words.count,
-        .form = words.form,
-    };
+    require(from != NULL && wire_view_decode(head, body, &piece) == TARRY_OK);
     require(view_intake_begin(&who->seen, &piece, view_form(from), PARAMETERS) == TARRY_OK);
     require(view_intake_add(&who->seen, body + wire_fixed_length(head, body[0]), PARAMETERS,
                             who->numbers[who->current], who->numbers[!who->current], digests,

@@ -57,6 +57,13 @@ static void read_bye(small_frame *frame)
         frame->size = wire_bye_encode(read, frame->again);
 }
 
+static void read_view(small_frame *frame)
+{
+    view_piece read;
+    if (wire_view_decode(&frame->head, frame->body, &read) == TARRY_OK)
+        frame->size = wire_view_encode(&read, frame->again);
+}
+
 static void read_and_write(small_frame *frame)
 {
     switch (frame->head.kind) {
@@ -80,7 +87,7 @@ static void read_and_write(small_frame *frame)
         READ_AND_WRITE(parameters);
         break;
     case WIRE_VIEW:
-        READ_AND_WRITE(view);
+        read_view(frame);
         break;
     case WIRE_BLOB:
         READ_AND_WRITE(blob);

@@ -23,6 +23,8 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
+#include "compress/view.h"
+
 enum {
     WIRE_VERSION = 7,
     WIRE_HEAD_BYTES = 8,
@@ -175,15 +177,6 @@ typedef struct wire_parameters {
     uint64_t count; /* numbers in this frame, 1..WIRE_NUMBERS_MOST */
 } wire_parameters;
 
-/* A piece of the view (src/compress/view.h), or of a change of it. */
-typedef struct wire_view {
-    uint64_t round;
-    uint64_t stamp, base, digest;
-    uint64_t first;
-    uint32_t count; /* numbers, 1..WIRE_VIEW_NUMBERS */
-    tarry_compress form;
-} wire_view;
-
 typedef enum wire_blob_kind {
     WIRE_BLOB_PLAN = 1, /* plan_encode's bytes */
     WIRE_BLOB_JOB,      /* what is to be computed; the caller's own */
@@ -268,8 +261,8 @@ size_t wire_bye_encode(wire_bye bye, uint8_t *frame);
 int wire_bye_decode(const wire_head *head, const uint8_t *body, wire_bye *bye);
 size_t wire_parameters_encode(const wire_parameters *parameters, uint8_t *frame);
 int wire_parameters_decode(const wire_head *head, const uint8_t *body, wire_parameters *parameters);
-size_t wire_view_encode(const wire_view *view, uint8_t *frame);
-int wire_view_decode(const wire_head *head, const uint8_t *body, wire_view *view);
+size_t wire_view_encode(const view_piece *piece, uint8_t *frame);
+int wire_view_decode(const wire_head *head, const uint8_t *body, view_piece *piece);
 size_t wire_blob_encode(const wire_blob *blob, uint8_t *frame);
 int wire_blob_decode(const wire_head *head, const uint8_t *body, wire_blob *blob);
 size_t wire_fetch_encode(const wire_fetch *fetch, uint8_t *frame);

@@ -201,29 +201,24 @@ int wire_parameters_decode(const wire_head *head, const uint8_t *body, wire_para
     return TARRY_OK;
 }
 
-static size_t view_bytes_of(const wire_view *view)
+size_t wire_view_encode(const view_piece *piece, uint8_t *frame)
 {
-    return compress_bytes((compress_form){.kind = view->form}, view->count);
+    uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, piece->round, 8);
+    at = bytes_put(at, piece->stamp, 8);
+    at = bytes_put(at, piece->base, 8);
+    at = bytes_put(at, piece->digest, 8);
+    at = bytes_put(at, piece->first, 8);
+    at = bytes_put(at, piece->count, 4);
+    at = bytes_put(at, piece->form, 4);
+    return wire_close(WIRE_VIEW, frame, at, view_piece_bytes(piece));
 }
 
-size_t wire_view_encode(const wire_view *view, uint8_t *frame)
-{
-    uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, view->round, 8);
-    at = bytes_put(at, view->stamp, 8);
-    at = bytes_put(at, view->base, 8);
-    at = bytes_put(at, view->digest, 8);
-    at = bytes_put(at, view->first, 8);
-    at = bytes_put(at, view->count, 4);
-    at = bytes_put(at, view->form, 4);
-    return wire_close(WIRE_VIEW, frame, at, view_bytes_of(view));
-}
-
-int wire_view_decode(const wire_head *head, const uint8_t *body, wire_view *view)
+int wire_view_decode(const wire_head *head, const uint8_t *body, view_piece *piece)
 {
     if (head->length <= LAYOUT_VIEW)
         return TARRY_ERROR_FORMAT;
     wire_reader from = wire_reader_make(body, LAYOUT_VIEW);
-    wire_view read = {.round = wire_get_between(&from, 8, 0, UINT64_MAX - 1)};
+    view_piece read = {.round = wire_get_between(&from, 8, 0, UINT64_MAX - 1)};
     read.stamp = wire_get_between(&from, 8, 1, read.round + 1);
     read.base = wire_get_between(&from, 8, 0, read.stamp - 1);
     read.digest = wire_get(&from, 8);
@@ -232,10 +227,10 @@ int wire_view_decode(const wire_head *head, const uint8_t *body, wire_view *view
     read.form = (tarry_compress)wire_get_between(
         &from, 4, read.base == 0 ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_BF16,
         read.base == 0 ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_INT8);
-    wire_require(&from, head->length == LAYOUT_VIEW + view_bytes_of(&read));
+    wire_require(&from, head->length == LAYOUT_VIEW + view_piece_bytes(&read));
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
-    *view = read;
+    *piece = read;
     return TARRY_OK;
 }
 

@@ -116,14 +116,14 @@ static void large_frames_have_the_documented_bytes(void **state)
     assert_memory_equal(frame, HEAD(124, 8), WIRE_HEAD_BYTES);
     assert_memory_equal(frame + WIRE_HEAD_BYTES, "\3\0\0\0\2\1\0\0\6\5\0\0\0\0\0\0\4\3\0\0\0\0\0\0",
                         24);
-    const wire_view view = {.round = 0x0102,
-                            .stamp = 0x0103,
-                            .base = 0x0102,
-                            .digest = 0x0405,
-                            .first = 0x4000,
-                            .count = 300,
-                            .form = TARRY_COMPRESS_INT8};
-    assert_int_equal(wire_view_encode(&view, frame), WIRE_HEAD_BYTES + 48);
+    const view_piece piece = {.round = 0x0102,
+                              .stamp = 0x0103,
+                              .base = 0x0102,
+                              .digest = 0x0405,
+                              .first = 0x4000,
+                              .count = 300,
+                              .form = TARRY_COMPRESS_INT8};
+    assert_int_equal(wire_view_encode(&piece, frame), WIRE_HEAD_BYTES + 48);
     assert_memory_equal(frame, HEAD(356, 33), WIRE_HEAD_BYTES);
     const uint8_t view_body[48] = {[0] = 2,  [1] = 1,  [8] = 3,     [9] = 1,   [16] = 2, [17] = 1,
                                    [24] = 5, [25] = 4, [33] = 0x40, [40] = 44, [41] = 1, [44] = 2};

@@ -20,7 +20,7 @@ typedef union any_body {
     wire_refused refused;
     wire_bye bye;
     wire_parameters parameters;
-    wire_view view;
+    view_piece view;
     wire_blob blob;
     wire_fetch fetch;
     wire_share share;
@@ -210,19 +210,19 @@ static void draw_blob(random_stream *stream, wire_blob *blob)
     blob->total += draw_up_to(stream, WIRE_BLOB_MOST - blob->total + 1) / 2;
 }
 
-static void draw_view(random_stream *stream, wire_view *view)
+static void draw_view(random_stream *stream, view_piece *piece)
 {
-    view->round = random_u64(stream) / 2;
-    view->stamp = 1 + draw_up_to(stream, view->round);
-    view->digest = random_u64(stream);
-    view->first = draw_up_to(stream, WIRE_VECTOR_MOST);
-    view->count = 1 + random_below(stream, WIRE_VIEW_NUMBERS);
+    piece->round = random_u64(stream) / 2;
+    piece->stamp = 1 + draw_up_to(stream, piece->round);
+    piece->digest = random_u64(stream);
+    piece->first = draw_up_to(stream, WIRE_VECTOR_MOST);
+    piece->count = 1 + random_below(stream, WIRE_VIEW_NUMBERS);
     if (random_below(stream, 2) == 0)
         return; /* the view itself */
-    view->stamp += view->stamp == 1;
-    view->round += view->stamp;
-    view->base = 1 + draw_up_to(stream, view->stamp - 2);
-    view->form = random_below(stream, 2) == 0 ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_INT8;
+    piece->stamp += piece->stamp == 1;
+    piece->round += piece->stamp;
+    piece->base = 1 + draw_up_to(stream, piece->stamp - 2);
+    piece->form = random_below(stream, 2) == 0 ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_INT8;
 }
 
 static void draw(random_stream *stream, wire_kind kind, any_body *any)
@@ -429,7 +429,7 @@ static void a_view_that_cannot_be_is_refused(void **state)
 {
     (void)state;
     const struct {
-        wire_view view;
+        view_piece view;
         bool good;
     } cases[] = {
         {{.round = 4, .stamp = 5, .count = 9}, true},

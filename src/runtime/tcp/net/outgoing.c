@@ -12,21 +12,6 @@ wire_blob_kind outgoing_kind(outgoing_tag tag)
 
 _Static_assert((int)VIEW_PIECE == (int)WIRE_VIEW_NUMBERS, "a piece is a frame");
 
-size_t outgoing_view_prefix(const view_piece *piece, uint8_t *prefix)
-{
-    return wire_view_encode(
-        &(wire_view){
-            .round = piece->round,
-            .stamp = piece->stamp,
-            .base = piece->base,
-            .digest = piece->digest,
-            .first = piece->first,
-            .count = piece->count,
-            .form = piece->form,
-        },
-        prefix);
-}
-
 bool outgoing_add(outgoing *self, const outgoing_stream *stream)
 {
     if (stream->from != NULL)
@@ -78,7 +63,7 @@ static size_t next_piece(outgoing *self, outgoing_stream *stream, uint8_t *prefi
         (void)there;
         load->bytes = bytes;
         load->size = view_piece_bytes(&piece);
-        return outgoing_view_prefix(&piece, prefix);
+        return wire_view_encode(&piece, prefix);
     }
     uint64_t left = stream->size - stream->sent;
     load->size = left < OUTGOING_PIECE ? (size_t)left : OUTGOING_PIECE;

@@ -42,8 +42,6 @@ typedef struct outgoing {
 
 /* What it is in BLOB frames; of no PARAMETERS. */
 wire_blob_kind outgoing_kind(outgoing_tag tag);
-/* A piece's frame but for its numbers; gives back how many bytes. */
-size_t outgoing_view_prefix(const view_piece *piece, uint8_t *prefix);
 /* False: too many wait. */
 bool outgoing_add(outgoing *self, const outgoing_stream *stream);
 /* Fills the channel's window; `released` and `owner` as in channel_load. False: the channel ends.

@@ -138,7 +138,7 @@ const char *relay_down_begin(tcp_relay *self, const wire_head *head, const uint8
                              void **place)
 {
     wire_parameters parameters;
-    wire_view seen;
+    view_piece seen;
     wire_blob blob;
     const char *fault = NOT_HERE;
     self->trunk.intake = TRUNK_NOTHING;
@@ -159,7 +159,7 @@ const char *relay_down_begin(tcp_relay *self, const wire_head *head, const uint8
 const char *relay_down_complete(tcp_relay *self, const wire_head *head, const uint8_t *fixed)
 {
     wire_parameters parameters;
-    wire_view seen;
+    view_piece seen;
     wire_blob blob;
     trunk_intake intake = self->trunk.intake;
     self->trunk.intake = TRUNK_NOTHING;

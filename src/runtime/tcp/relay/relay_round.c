@@ -63,19 +63,6 @@ void relay_round_add(tcp_relay *self, const wire_parameters *parameters)
             relay_round_pump(child);
 }
 
-static view_piece piece_of(const wire_view *words)
-{
-    return (view_piece){
-        .round = words->round,
-        .stamp = words->stamp,
-        .base = words->base,
-        .digest = words->digest,
-        .first = words->first,
-        .count = words->count,
-        .form = words->form,
-    };
-}
-
 /* A change may take the place of an older one: who reads that begins again. */
 static void restart_behind(tcp_relay *self, uint64_t round)
 {
@@ -84,33 +71,32 @@ static void restart_behind(tcp_relay *self, uint64_t round)
             relay_round_begin(child, round);
 }
 
-const char *relay_round_reserve_view(tcp_relay *self, const wire_view *words, void **place)
+const char *relay_round_reserve_view(tcp_relay *self, const view_piece *piece, void **place)
 {
     relay_round *round = &self->round;
     const wire_welcome *welcome = &self->trunk.welcome;
-    const view_piece piece = piece_of(words);
     uint8_t *bytes;
     if (welcome->compress_down == TARRY_COMPRESS_NONE || welcome->parameters == 0)
         return "a view came, and not the parameters";
     if (round->seen == NULL && view_create(welcome->compress_down, welcome->parameters,
                                            &self->allocator, &round->seen) != TARRY_OK)
         return "out of memory";
-    if (piece.first == 0) {
-        stop_others(self, piece.round);
-        restart_behind(self, piece.round);
+    if (piece->first == 0) {
+        stop_others(self, piece->round);
+        restart_behind(self, piece->round);
     }
-    if (view_place_piece(round->seen, &piece, &bytes) != TARRY_OK)
+    if (view_place_piece(round->seen, piece, &bytes) != TARRY_OK)
         return "a view did not come in order";
     *place = bytes;
     return NULL;
 }
 
-const char *relay_round_add_view(tcp_relay *self, const wire_view *words)
+const char *relay_round_add_view(tcp_relay *self, const view_piece *piece)
 {
     if (view_take_piece(self->round.seen) != TARRY_OK)
         return "a view came about that is not the server's";
     for (relay_child *child = self->children.first; child != NULL; child = child->after)
-        if (child->streams && child->round == words->round)
+        if (child->streams && child->round == piece->round)
             relay_round_pump(child);
     return NULL;
 }
@@ -130,7 +116,7 @@ static void pump_view(relay_child *child, const view *seen)
     while (channel_loads(child->channel) < OUTGOING_WINDOW &&
            view_reader_next(&child->large.reader, seen, &piece, &bytes)) {
         uint8_t prefix[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-        size_t size = outgoing_view_prefix(&piece, prefix);
+        size_t size = wire_view_encode(&piece, prefix);
         const channel_load load = {
             .bytes = bytes,
             .size = view_piece_bytes(&piece),

@@ -323,8 +323,8 @@ void relay_round_stop(relay_child *child);
 const char *relay_round_reserve(tcp_relay *self, const wire_parameters *parameters, void **place);
 void relay_round_add(tcp_relay *self, const wire_parameters *parameters);
 /* The same of a view; what is wrong with it may be found when it is there. */
-const char *relay_round_reserve_view(tcp_relay *self, const wire_view *words, void **place);
-const char *relay_round_add_view(tcp_relay *self, const wire_view *words);
+const char *relay_round_reserve_view(tcp_relay *self, const view_piece *piece, void **place);
+const char *relay_round_add_view(tcp_relay *self, const view_piece *piece);
 /* Sends what is there, as far as the window goes. */
 void relay_round_pump(relay_child *child);
 void relay_round_clear(tcp_relay *self);

@@ -485,7 +485,7 @@ worker_fault tcp_worker_take_parameters(tarry_tcp_worker *worker, uint64_t round
 void tcp_worker_forget_round(tarry_tcp_worker *worker);
 
 /* tcp_worker_view.c */
-worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const wire_view *words, void **place);
+worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const view_piece *piece, void **place);
 worker_fault tcp_worker_add_view(tarry_tcp_worker *worker);
 /* Of a connection that is over. */
 void tcp_worker_forget_view(tarry_tcp_worker *worker);

@@ -164,7 +164,7 @@ worker_fault tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *h
 {
     worker_link *link = &worker->link;
     wire_parameters parameters;
-    wire_view seen;
+    view_piece seen;
     wire_blob blob;
     if (head->kind == WIRE_BLOB && wire_blob_decode(head, fixed, &blob) == TARRY_OK)
         return begin_blob(worker, &blob, place);

@@ -11,19 +11,6 @@
 
 static const char NOT_HERE[] = "numbers of a view that is not here";
 
-static view_piece piece_of(const wire_view *words)
-{
-    return (view_piece){
-        .round = words->round,
-        .stamp = words->stamp,
-        .base = words->base,
-        .digest = words->digest,
-        .first = words->first,
-        .count = words->count,
-        .form = words->form,
-    };
-}
-
 static bool reserve(tarry_tcp_worker *worker)
 {
     worker_view *own = &worker->link.view;
@@ -37,19 +24,18 @@ static bool reserve(tarry_tcp_worker *worker)
     return own->bytes != NULL && own->digests != NULL;
 }
 
-worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const wire_view *words, void **place)
+worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const view_piece *piece, void **place)
 {
     worker_link *link = &worker->link;
     worker_view *own = &link->view;
-    const view_piece piece = piece_of(words);
     if (link->welcome.compress_down == TARRY_COMPRESS_NONE ||
-        view_intake_begin(&own->intake, &piece, link->welcome.compress_down,
+        view_intake_begin(&own->intake, piece, link->welcome.compress_down,
                           link->welcome.parameters) != TARRY_OK)
         return NOT_HERE;
     float *next = snapshots_begin(&worker->job.snapshots);
     if (next == NULL || !reserve(worker))
         return "out of memory";
-    own->place = piece.base == 0 ? (uint8_t *)(next + piece.first) : own->bytes;
+    own->place = piece->base == 0 ? (uint8_t *)(next + piece->first) : own->bytes;
     *place = own->place;
     return NULL;
 }
