@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <tarry/version.h>
 
-#include "base/diagnostic.h"
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "cli/text/report_json.h"
 #include "program/forms.h"
+#include "program/kernel_name.h"
 
 #define MAX_DIMENSION 2000000000
 #define MAX_PARTS 64
@@ -22,21 +21,19 @@ typedef struct forms_options {
     bench_forms_settings settings;
 } forms_options;
 
+static const char *name_at(size_t index)
+{
+    const compress_kernel *found = compress_kernel_at(index);
+    return found != NULL ? found->name : NULL;
+}
+
 static int read_kernel(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
-    bench_forms_settings *settings = &((forms_options *)values)->settings;
-    char known[128] = "";
-    for (size_t index = 0; compress_kernel_at(index) != NULL; index++) {
-        const compress_kernel *candidate = compress_kernel_at(index);
-        if (strcmp(candidate->name, text) == 0) {
-            settings->kernel = candidate;
-            return TARRY_OK;
-        }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof(known) - used, " %s", candidate->name);
-    }
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is none that this processor runs:%s",
-                    text, known);
+    size_t index;
+    int error = kernel_name_find(text, name_at, &index, diagnostic);
+    if (error == TARRY_OK)
+        ((forms_options *)values)->settings.kernel = compress_kernel_at(index);
+    return error;
 }
 
 static const option_entry entries[] = {

@@ -10,6 +10,7 @@
 #include "cli/options/parse.h"
 #include "cli/text/complain.h"
 #include "cli/text/report_json.h"
+#include "program/kernel_name.h"
 #include "program/kernels.h"
 
 /* Limits of the options; the dimension's is that of BLAS's indices. */
@@ -49,21 +50,19 @@ static int read_inputs(const char *text, void *values, tarry_diagnostic *diagnos
     return TARRY_OK;
 }
 
+static const char *name_at(size_t index)
+{
+    const kernel *found = kernel_at(index);
+    return found != NULL ? found->name : NULL;
+}
+
 static int read_kernel(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
-    bench_settings *settings = &((kernels_options *)values)->settings;
-    char known[128] = "";
-    for (size_t index = 0; kernel_at(index) != NULL; index++) {
-        const kernel *candidate = kernel_at(index);
-        if (strcmp(candidate->name, text) == 0) {
-            settings->kernel = candidate;
-            return TARRY_OK;
-        }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof(known) - used, " %s", candidate->name);
-    }
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is none that this processor runs:%s",
-                    text, known);
+    size_t index;
+    int error = kernel_name_find(text, name_at, &index, diagnostic);
+    if (error == TARRY_OK)
+        ((kernels_options *)values)->settings.kernel = kernel_at(index);
+    return error;
 }
 
 static const option_entry entries[] = {
