@@ -260,6 +260,8 @@ static const uint32_t *get_stood(cursor *from, size_t stripes, size_t words, uin
     uint32_t *stood = (uint32_t *)from->words;
     *life = (uint32_t)bytes_get(from->at, CODEC_STOOD_BYTES);
     from->at += CODEC_STOOD_BYTES;
+    if (stripes == 0)
+        return stood; /* no room, as above */
     for (size_t stripe = 0; stripe < stripes; stripe++)
         stood[stripe] =
             (uint32_t)bytes_get(from->at + stripe * CODEC_STOOD_BYTES, CODEC_STOOD_BYTES);
