@@ -12,8 +12,10 @@ from ..errors import ArgumentError, Error
 from ..results import Round
 from ..straggler import Straggler
 from . import options
+from .child import Interpreters, Program, Starter
 from .coordinator import Coordinator, OtherHub, OwnHub, Progress
 from .output import Output
+from .preloaded import Preloaded
 from .process import Process, explain
 
 _LOOK_SECONDS = 0.05
@@ -54,6 +56,10 @@ class Launcher:
         else:
             self._hub = OtherHub(wanted, self._show_progress, self._output.tell)
             self._output.number(self._hub.workers)
+        self._program = Program(wanted.script, wanted.arguments, wanted.module)
+        self._starter: Starter = Interpreters()
+        if wanted.preload:
+            self._starter = Preloaded(wanted.preload, self._environment_of_all())
         first = self._hub.first
         self._workers = [_Worker(number) for number in range(first, first + wanted.here)]
 
@@ -78,33 +84,39 @@ class Launcher:
             self._end_early(str(error) if isinstance(error, Error) else f"a process can't be started: {error.strerror}")
             return 1
         finally:
+            self._starter.close()
             self._output.end()
         return self._conclude()
 
     # ---- processes ----
 
-    def _environment(self, worker: _Worker) -> dict[str, str]:
+    def _environment_of_all(self) -> dict[str, str]:
         wanted = self._wanted
         threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.here)
-        found = {
-            "TARRY_HUB": self._hub.address,
-            "TARRY_WORKER": str(worker.number),
-            "TARRY_WORKERS": str(self._hub.workers),
-            "PYTHONUNBUFFERED": "1",
-            **self._hub.security.environment(worker.number),
-        }
-        if wanted.straggler:
-            found |= {"TARRY_STRAGGLER": wanted.straggler, "TARRY_STRAGGLER_SEED": str(wanted.straggler_seed)}
+        found = {"PYTHONUNBUFFERED": "1"}
         if wanted.threads or "OMP_NUM_THREADS" not in os.environ:
             found["OMP_NUM_THREADS"] = str(threads)
         return found
 
+    def _environment(self, worker: _Worker) -> dict[str, str]:
+        wanted = self._wanted
+        found = {
+            **self._environment_of_all(),
+            "TARRY_HUB": self._hub.address,
+            "TARRY_WORKER": str(worker.number),
+            "TARRY_WORKERS": str(self._hub.workers),
+            **self._hub.security.environment(worker.number),
+        }
+        if wanted.straggler:
+            found |= {"TARRY_STRAGGLER": wanted.straggler, "TARRY_STRAGGLER_SEED": str(wanted.straggler_seed)}
+        return found
+
     def _start(self, worker: _Worker) -> None:
-        wanted, number = self._wanted, worker.number
-        script = ["-m", wanted.script] if wanted.module else [wanted.script]
+        number = worker.number
         worker.again_at = None
         worker.process = Process(
-            [sys.executable, *script, *wanted.arguments],
+            self._starter,
+            self._program,
             self._environment(worker),
             lambda text, error: self._output.line(number, text, error=error),
         )

@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """One worker's process, which is started anew when it dies."""
 
-import ctypes
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Callable
 from typing import IO
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+from .child import Program, Starter
 
 
 def explain(status: int) -> str:
@@ -30,31 +23,39 @@ def explain(status: int) -> str:
 class Process:
     """Hands each line of its output on, by threads of its own."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], line: Callable[[str, bool], None]) -> None:
-        self._process = subprocess.Popen(
-            command,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C comes from the launcher, once
-            preexec_fn=_die_with_parent,
-        )
-        assert self._process.stdout is not None and self._process.stderr is not None
+    def __init__(
+        self, starter: Starter, program: Program, environment: dict[str, str], line: Callable[[str, bool], None]
+    ) -> None:
+        """Raises OSError, Error."""
+        streams: list[IO[bytes]] = []
+        written: list[int] = []
+        try:
+            for _ in range(2):
+                read, write = os.pipe()
+                streams.append(os.fdopen(read, "rb"))
+                written.append(write)
+            self._child = starter.start(program, environment, *written)
+        except BaseException:
+            for stream in streams:
+                stream.close()
+            raise
+        finally:
+            for write in written:
+                os.close(write)
         self._readers = [
             threading.Thread(target=_read, args=(stream, line, error), daemon=True)
-            for stream, error in ((self._process.stdout, False), (self._process.stderr, True))
+            for stream, error in zip(streams, (False, True), strict=True)
         ]
         for reader in self._readers:
             reader.start()
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
     def status(self) -> int | None:
         """None: it runs."""
-        return self._process.poll()
+        return self._child.status()
 
     def finish(self) -> None:
         """After its end: all its lines are out."""
@@ -62,8 +63,7 @@ class Process:
             reader.join(timeout=5)
 
     def signal(self, number: int) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(number)
+        self._child.signal(number)
 
 
 def _read(stream: IO[bytes], line: Callable[[str, bool], None], error: bool) -> None:

@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Generator
 
+# The scripts' own, imported once for a run's processes; who looks for these in the system sees interpreters.
+PRELOADED = ("--preload", "tarry.torch")
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 LIMIT_SECONDS = 300
 
@@ -32,7 +34,7 @@ def run(
     seconds: float = LIMIT_SECONDS,
 ) -> "subprocess.CompletedProcess[str]":
     ended = subprocess.run(
-        command(script, *arguments, workers=workers, options=options),
+        command(script, *arguments, workers=workers, options=(*PRELOADED, *options)),
         env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
         check=False,
     )  # fmt: skip

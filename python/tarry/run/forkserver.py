@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process of `tarry run --preload`: it imports modules once, and is forked for each worker.
+
+It has one thread, so that a child has all that there is.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import runpy
+import selectors
+import signal
+import socket
+import sys
+from types import TracebackType
+from typing import Any
+
+from .messages import receive, send
+from .parent import die_with_parent
+
+
+class _ForkServer:
+    """Ends when the launcher does, and its children with it."""
+
+    def __init__(self, launcher: socket.socket) -> None:
+        self._launcher = launcher
+        self._children: dict[int, int] = {}  # what tells of the child's end, and its process
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(launcher, selectors.EVENT_READ)
+
+    def serve(self) -> dict[str, Any]:
+        """Gives back in children alone: what they are to run."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd != self._launcher.fileno():
+                    self._tell_end(key.fd)
+                    continue
+                told, streams = receive(self._launcher)
+                if told is None:
+                    sys.exit(0)
+                if "signal" in told:
+                    self._signal(told["pid"], told["signal"])
+                elif self._fork(streams):
+                    return told
+
+    def _fork(self, streams: list[int]) -> bool:
+        """Whether this is the child."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            pid = None
+            send(self._launcher, error=error.errno)
+        if pid == 0:
+            self._become_child(streams)
+            return True
+        for stream in streams:
+            os.close(stream)
+        if pid is not None:
+            ended = os.pidfd_open(pid)
+            self._children[ended] = pid
+            self._selector.register(ended, selectors.EVENT_READ)
+            send(self._launcher, pid=pid)
+        return False
+
+    def _become_child(self, streams: list[int]) -> None:
+        os.setsid()  # Ctrl-C comes from the launcher, once
+        die_with_parent()
+        for number, stream in zip((1, 2), streams, strict=True):
+            os.dup2(stream, number)
+            os.close(stream)
+        self._selector.close()
+        self._launcher.close()
+        for ended in self._children:
+            os.close(ended)
+
+    def _signal(self, pid: int, number: int) -> None:
+        for ended, child in self._children.items():
+            if child == pid:  # it is not waited for yet: the number is still its own
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(ended, number)
+
+    def _tell_end(self, ended: int) -> None:
+        pid = self._children.pop(ended)
+        self._selector.unregister(ended)
+        os.close(ended)
+        _, status = os.waitpid(pid, 0)
+        send(self._launcher, pid=pid, status=os.waitstatus_to_exitcode(status))
+
+
+def _part_from_siblings() -> None:
+    """Numbers drawn without a seed are a process's own. Python's random sees to that itself."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+
+
+def _without_frames_of_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Shows what a script did not catch, from the script on."""
+    ours = {__file__, "<frozen runpy>"}
+    while trace is not None and trace.tb_frame.f_code.co_filename in ours:
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+def _run(told: dict[str, Any]) -> None:
+    """As the interpreter runs a script or a module."""
+    script: str = told["script"]
+    os.environ.update(told["environment"])
+    _part_from_siblings()
+    sys.argv = [script, *told["arguments"]]
+    sys.excepthook = _without_frames_of_ours
+    if told["is_module"]:
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+    else:
+        if not sys.flags.safe_path:
+            sys.path[0] = os.path.dirname(os.path.realpath(script))
+        runpy.run_path(script, run_name="__main__")
+
+
+def _import(modules: list[str], launcher: socket.socket) -> None:
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # whatever an import does
+            send(launcher, failure=f"--preload {module}: {type(error).__name__}: {error}")
+            sys.exit(1)
+    send(launcher, imported=modules)
+
+
+def main(arguments: list[str]) -> None:
+    """arguments: the number of the socket, then the modules."""
+    launcher = socket.socket(fileno=int(arguments[0]))
+    launcher.set_inheritable(False)
+    _import(arguments[1:], launcher)
+    gc.collect()
+    gc.freeze()  # what is shared stays where it is: children need no memory of their own for it
+    _run(_ForkServer(launcher).serve())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
