@@ -49,7 +49,9 @@ CONFIGURATIONS = (
     Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
                                          "network/soak", "mpi/ranks"),
                   long=True, folder="gcc-sanitized"),
-    Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, (*PROCESSES, *WORLDS)),
+    # What has threads is clang's in the next one.
+    Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL,
+                  (*PROCESSES, *WORLDS, *THREADED, "cli/")),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
                                        "-Db_lundef=false"), THREADED, ("engine/shared_kill",), needed=True),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
@@ -57,7 +59,6 @@ CONFIGURATIONS = (
     # Open MPI is that of all others.
     Configuration("mpich", "gcc", ("-Dbuildtype=debugoptimized", "-Dmpi=enabled", "-Dmpi_package=mpich"), ("mpi/",),
                   needed=True),
-    Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),
     # A newer PyTorch than the system's; another build of the package index may be several gigabytes. What is typed is judged
     # by what its packages say of themselves: their versions, and those of who judges, are fixed.
     Configuration("torch", "gcc", PYTHON, ("python/",),
