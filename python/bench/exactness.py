@@ -25,7 +25,7 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "examples"))
 import gpt  # noqa: E402
-from nuisances import children, variable_of  # noqa: E402
+from nuisances import workers_of  # noqa: E402
 
 import tarry.torch as tt  # noqa: E402
 from tarry.torch.permutation import Permutation  # noqa: E402
@@ -95,14 +95,14 @@ def work(steps: int, where: str, into: str) -> None:
 
 def launch(steps: int, kills: float, where: str, into: str) -> int:
     """Gives how many workers were killed."""
-    options = ["-n", WORKERS, "--restarts", 1000, "--straggler", "exp:0.02", "--quiet"]
+    options = ["-n", WORKERS, "--restarts", 1000, "--preload", "torch", "--straggler", "exp:0.02", "--quiet"]
     script = [__file__, "--steps", steps, "--sum", where, "--worker", into]
     command = [sys.executable, "-m", "tarry.run", *options, *script]
     process = subprocess.Popen([str(word) for word in command])
     chosen, killed = random.Random(1), 0
     while process.poll() is None:
         time.sleep(kills)
-        victims = [child for child in children(process.pid) if variable_of(child, "TARRY_WORKER") not in (None, "0")]
+        victims = [pid for number, pid in sorted(workers_of(process.pid).items()) if number > 0]
         if victims and process.poll() is None:
             os.kill(chosen.choice(victims), signal.SIGKILL)
             killed += 1

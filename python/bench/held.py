@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
-from nuisances import children, variable_of
+from nuisances import workers_of
 from processes import environment, free_port
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
@@ -167,7 +167,7 @@ def _run_tarry(group: pathlib.Path | None, options: argparse.Namespace) -> list[
     process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE)
     held: list[int] = []
     while not held and process.poll() is None:
-        held = [pid for pid in children(process.pid) if variable_of(pid, "TARRY_WORKER") == str(HELD)]
+        held = [pid for number, pid in workers_of(process.pid).items() if number == HELD]
     for pid in held:
         hold(group, pid)
     return [line.partition("] ")[2] for line in process.communicate()[0].splitlines()]

@@ -5,6 +5,7 @@ import contextlib
 import os
 import pathlib
 import random
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -19,16 +20,29 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def variable_of(pid: int, name: str) -> str | None:
-    """A variable of the process's environment."""
+def workers_of(launcher: int) -> dict[int, int]:
+    """The processes of `tarry run`'s workers by their numbers, started by it or, with --preload, forked."""
+    found: dict[int, int] = {}
+    for child in children(launcher):
+        for pid in (child, *children(child)):
+            number = _worker_of(pid)
+            if number is not None:
+                found[number] = pid
+    return found
+
+
+def _worker_of(pid: int) -> int | None:
     with contextlib.suppress(OSError):
-        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return next((word.partition(b"=")[2].decode() for word in words if word.startswith(f"{name}=".encode())), None)
+        process = pathlib.Path(f"/proc/{pid}")
+        told = re.search(rb"^tarry-worker-(\d+)$", (process / "comm").read_bytes(), re.M) or re.search(
+            rb"(?:^|\0)TARRY_WORKER=(\d+)\0", (process / "environ").read_bytes()
+        )
+        return None if told is None else int(told[1])
     return None
 
 
 class Nuisance:
-    """Kills one of the workers every `kills` seconds, or stops one for good after `stop` seconds.
+    """Kills one of the workers every `kills` seconds, or stops one for good after `stop` seconds, from begin on.
 
     victims gives the workers' processes, without the one whose figures count. Draws are those of the seed.
     """
@@ -37,12 +51,16 @@ class Nuisance:
         self._victims = victims
         self._kills, self._stop = kills, stop
         self._draws = random.Random(seed)
-        self._over = threading.Event()
+        self._begun, self._over = threading.Event(), threading.Event()
         self._stopped: list[int] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.killed = 0
 
+    def begin(self) -> None:
+        self._begun.set()
+
     def _run(self) -> None:
+        self._begun.wait()
         while not self._over.wait(self._kills or self._stop):
             victims = sorted(self._victims())
             if not victims:
@@ -63,6 +81,7 @@ class Nuisance:
     def __exit__(self, *_: object) -> None:
         """Who was stopped is ended."""
         self._over.set()
+        self._begun.set()
         if self._thread.ident is not None:
             self._thread.join()
         for pid in self._stopped:

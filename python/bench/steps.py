@@ -8,10 +8,10 @@ Usage: python/bench/steps.py [--cases LIST] [--systems LIST] [--runs R] [--steps
 same seed. Systems take turns, run after run. A cell has the median over runs of a run's mean step, behind it the 95th
 percentile of its steps, both as times balanced, and the seconds until the loss over all samples is a hundredth of
 the first one. *Balanced* is the work over the speed of all workers: what a step would take if pieces could be split at
-will, and nothing else took time. With kills, one of the other processes is killed every two seconds; whoever is able to
-take it back gets it back. With a stop, one of them is stopped for good two seconds after the start:
-whoever goes on with seven takes 1.14 of balanced at least. Without compute cells have milliseconds: what a step takes
-besides, which is transport and the frameworks' own work.
+will, and nothing else took time. With kills, one of the other processes is killed every two seconds, from the end of
+the first step on; whoever is able to take it back gets it back. With a stop, one of them is stopped for good two
+seconds after that: whoever goes on with seven takes 1.14 of balanced at least. Without compute cells have milliseconds:
+what a step takes besides, which is transport and the frameworks' own work.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from typing import IO, Any
 
 import systems
 import workload as work
-from nuisances import Nuisance, children, variable_of
+from nuisances import Nuisance, workers_of
 from processes import HERE, environment, free_port
 
 from tarry import Straggler
@@ -125,7 +125,14 @@ def _await_peer(lines: list[str], process: "subprocess.Popen[str]", until: float
     return ""
 
 
-def _run_ranks(system: str, load: work.Workload, nuisance: dict[str, float]) -> list[str]:
+def _read(stream: IO[str] | None, lines: list[str], nuisance: Nuisance) -> None:
+    for line in stream or ():
+        lines.append(line)
+        if line == "begun\n":
+            nuisance.begin()
+
+
+def _run_ranks(system: str, load: work.Workload, what: dict[str, float]) -> list[str]:
     """The lines of rank 0, which is spared; those so far where it takes too long."""
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(load.workers)}
     lines: list[str] = []
@@ -133,13 +140,14 @@ def _run_ranks(system: str, load: work.Workload, nuisance: dict[str, float]) -> 
     with _lighthouse(system) as more:
         variables = environment(**common, **more)
         ranks = [Rank(system, load, 0, variables)]
-        reader = threading.Thread(target=lambda: lines.extend(ranks[0].process.stdout or ()), daemon=True)
+        nuisance = Nuisance(lambda: [one.process.pid for one in ranks[1:] if one.process.poll() is None], **what)
+        reader = threading.Thread(target=_read, args=(ranks[0].process.stdout, lines, nuisance), daemon=True)
         reader.start()
         try:
             if system == "hivemind":
                 variables["HIVEMIND_PEER"] = _await_peer(lines, ranks[0].process, until)
             ranks += [Rank(system, load, rank, variables) for rank in range(1, load.workers)]
-            with Nuisance(lambda: [one.process.pid for one in ranks[1:] if one.process.poll() is None], **nuisance):
+            with nuisance:
                 while ranks[0].process.poll() is None and time.monotonic() < until:
                     for one in ranks[1:]:
                         if one.process.poll() not in (None, 0) and system in COMES_BACK:
@@ -152,9 +160,9 @@ def _run_ranks(system: str, load: work.Workload, nuisance: dict[str, float]) -> 
     return lines
 
 
-def _run_tarry(load: work.Workload, nuisance: dict[str, float]) -> list[str]:
+def _run_tarry(load: work.Workload, what: dict[str, float]) -> list[str]:
     options = ["-n", load.workers, "--quiet", "--threads", 1, "--straggler", load.straggler]
-    options += ["--straggler-seed", load.seed, "--restarts", 1000]
+    options += ["--straggler-seed", load.seed, "--restarts", 1000, "--preload", "torch"]
     command = [sys.executable, "-m", "tarry.run", *options, HERE / "systems.py", "tarry", load.text()]
     lines: list[str] = []
     process = subprocess.Popen(
@@ -166,17 +174,19 @@ def _run_tarry(load: work.Workload, nuisance: dict[str, float]) -> list[str]:
     )
 
     def victims() -> list[int]:
-        return [pid for pid in children(process.pid) if variable_of(pid, "TARRY_WORKER") not in (None, "0")]
+        return [pid for number, pid in sorted(workers_of(process.pid).items()) if number > 0]
 
-    with Nuisance(victims, **nuisance):
+    with Nuisance(victims, **what) as nuisance:
         timer = threading.Timer(LIMIT_SECONDS, process.terminate)
         timer.start()
         for line in process.stdout or ():
             number, _, text = line.partition("] ")
             if number.strip("[ ") == "0":
                 lines.append(text)
-            if text.startswith("figures ") and nuisance:
-                break
+                if text == "begun\n":
+                    nuisance.begin()
+                if text.startswith("figures ") and what:  # who was stopped never ends
+                    break
         timer.cancel()
     process.terminate()
     process.wait()

@@ -65,7 +65,8 @@ class Delays:
 
 
 class Clock:
-    """Looks at each step: when it was over, and the loss over all samples then; a line of JSON at the end."""
+    """Looks at each step: when it was over, and the loss over all samples then. It prints a line when the first one is
+    over, and one of JSON at the end."""
 
     def __init__(self, workload: Workload, model: torch.nn.Module) -> None:
         self._skipped = workload.skipped
@@ -93,6 +94,8 @@ class Clock:
             parameter.grad = gradient
 
     def stepped(self, done: int) -> None:
+        if not self._times:
+            print("begun", flush=True)
         self._times.append((done, time.monotonic()))
         self._losses.append(self._loss())
 

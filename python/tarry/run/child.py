@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Protocol
 
-from .parent import die_with_parent
+from .prctl import die_with_parent
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from .messages import receive, send
-from .parent import die_with_parent
+from .prctl import die_with_parent, set_name
 
 
 class _ForkServer:
@@ -107,6 +107,7 @@ def _run(told: dict[str, Any]) -> None:
     """As the interpreter runs a script or a module."""
     script: str = told["script"]
     os.environ.update(told["environment"])
+    set_name("tarry-worker-" + os.environ["TARRY_WORKER"])  # its command line is this module's
     _part_from_siblings()
     sys.argv = [script, *told["arguments"]]
     sys.excepthook = _without_frames_of_ours

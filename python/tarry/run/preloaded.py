@@ -12,7 +12,7 @@ import sys
 from ..errors import Error
 from .child import Child, Program
 from .messages import receive, send
-from .parent import die_with_parent
+from .prctl import die_with_parent
 
 _END_SECONDS = 5.0
 

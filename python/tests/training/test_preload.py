@@ -72,6 +72,11 @@ def test_a_script_sees_what_it_sees_otherwise(
     assert len(parents[1]) == 1 and parents[0] != parents[1]
 
 
+def test_the_system_knows_it_by_its_worker(script: pathlib.Path) -> None:
+    script.write_text("print(open('/proc/self/comm').read())\n")
+    assert run(*PRELOADED, script)[1] == ["[0] ", "[0] tarry-worker-0", "[1] ", "[1] tarry-worker-1"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
