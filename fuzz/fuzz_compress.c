@@ -2,7 +2,7 @@
 /*
  * Numbers of coded parts in every form: any bytes are read as numbers, and no others are touched;
  * any numbers are written, in as many bytes as the form has, and what is not finite stays where it
- * is.
+ * is, or, in SIGN, in its block.
  */
 #include <float.h>
 #include <math.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compress/compress.h"
+#include "compress/compress_sign.h"
 #include "fuzz_input.h"
 
 enum { MOST_NUMBERS = 600 };
@@ -42,6 +43,17 @@ static void read_any(compress_form form, size_t count, const uint8_t *bytes)
     free(out);
 }
 
+/* In SIGN what is not finite makes all of its block so. */
+static bool is_spread_to(compress_form form, const float *numbers, size_t count, size_t at)
+{
+    const size_t rounded = form.exact < count ? count - form.exact : 0;
+    bool any = false;
+    for (size_t i = at / SIGN_BLOCK * SIGN_BLOCK; i < rounded && i / SIGN_BLOCK == at / SIGN_BLOCK;
+         i++)
+        any = any || !isfinite(numbers[i]);
+    return any && form.kind == TARRY_COMPRESS_SIGN && at < rounded;
+}
+
 /* Of the largest float32 rounding may make infinity. */
 static bool any_huge(const float *numbers, size_t count)
 {
@@ -62,7 +74,7 @@ static void write_any(compress_form form, size_t count, const float *numbers, ui
         require(out[i] == numbers[i] || (isnan(out[i]) && isnan(numbers[i])));
     for (size_t i = 0; i < count; i++) {
         if (isfinite(numbers[i]))
-            require(huge || isfinite(out[i]));
+            require(huge || (isfinite(out[i]) == 0) == is_spread_to(form, numbers, count, i));
         else
             require(form.kind == TARRY_COMPRESS_TOPK || !isfinite(out[i]));
         if (form.kind == TARRY_COMPRESS_TOPK && out[i] != 0)

@@ -72,7 +72,7 @@ static bool begin(run *its, input *in)
     uint8_t rest = take(in);
     settings.dimension -= rest % 4;
     if (!its->everywhere && tarry_plan_parts(its->plan) == 1 && (rest & 4) != 0)
-        settings.compress = TARRY_COMPRESS_INT4;
+        settings.compress = (rest & 8) != 0 ? TARRY_COMPRESS_SIGN : TARRY_COMPRESS_INT4;
     if (tarry_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) != TARRY_OK)
         return false;
     for (uint32_t worker = 0; worker < its->workers; worker++) {

@@ -160,11 +160,9 @@ static void measure_all(bench *b, bench_forms *out)
     const struct {
         const char *name;
         tarry_compress kind;
-    } forms[BENCH_FORMS] = {{"float32", TARRY_COMPRESS_NONE},
-                            {"bf16", TARRY_COMPRESS_BF16},
-                            {"int8", TARRY_COMPRESS_INT8},
-                            {"int4", TARRY_COMPRESS_INT4},
-                            {"topk:0.01", TARRY_COMPRESS_TOPK}};
+    } forms[BENCH_FORMS] = {{"float32", TARRY_COMPRESS_NONE},   {"bf16", TARRY_COMPRESS_BF16},
+                            {"int8", TARRY_COMPRESS_INT8},      {"int4", TARRY_COMPRESS_INT4},
+                            {"topk:0.01", TARRY_COMPRESS_TOPK}, {"sign", TARRY_COMPRESS_SIGN}};
     *out = (bench_forms){.read = 0};
     for (uint32_t i = 0; i < b->of->repeat; i++) {
         measure(b, run_read, &out->read);

@@ -14,9 +14,10 @@ typedef enum tarry_compress {
     /* With feedback: what rounding lost stays at the worker, and is added to its next part. */
     TARRY_COMPRESS_INT4, /* half a byte a number, and a scale for each block of 256 */
     TARRY_COMPRESS_TOPK, /* the largest numbers alone */
+    TARRY_COMPRESS_SIGN, /* a bit a number, and a scale for each block of 256 */
 } tarry_compress;
 
-#define TARRY_COMPRESSES (TARRY_COMPRESS_TOPK + 1)
+#define TARRY_COMPRESSES (TARRY_COMPRESS_SIGN + 1)
 
 /* TARRY_COMPRESS_TOPK: the share of the numbers that is sent, in millionths: 1 to so many. */
 #define TARRY_COMPRESS_SHARE_MOST 500000

@@ -32,8 +32,8 @@ class ServerSettings(TypedDict, total=False):
     early         a worker with nothing left to do sends its part before all are done
     sum           made at the 'server' (default) or 'everywhere', among the workers
     compress      the form in which coded parts are sent, with one part: 'none' (default: float32), 'bf16', 'int8',
-                  which is rounded by chance, and, at the server, with what rounding lost in the next part, 'int4' or
-                  'topk', the largest numbers alone
+                  which is rounded by chance, and, at the server, with what rounding lost in the next part, 'int4',
+                  'sign' or 'topk', the largest numbers alone
     compress_seed of that chance (default 0)
     compress_share of the numbers that 'topk' sends, up to 0.5
     compress_exact the last so many numbers of a gradient are float32 in every form: counts that ride with it
@@ -58,7 +58,7 @@ class ServerSettings(TypedDict, total=False):
     silence: float
     early: bool
     sum: Literal["server", "everywhere"]
-    compress: Literal["none", "bf16", "int8", "int4", "topk"]
+    compress: Literal["none", "bf16", "int8", "int4", "topk", "sign"]
     compress_seed: int
     compress_share: float
     compress_exact: int

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "compress/compress_blocks.h"
 #include "compress/compress_kernel.h"
+#include "compress/compress_sign.h"
 #include "compress/compress_topk.h"
 
 enum {
@@ -30,6 +31,8 @@ static size_t rounded_bytes(compress_form form, size_t count)
                (tail > 0 ? int4_block_bytes(tail) : 0);
     case TARRY_COMPRESS_TOPK:
         return topk_bytes(form.share, count);
+    case TARRY_COMPRESS_SIGN:
+        return sign_bytes(count);
     default:
         return count * NUMBER_BYTES;
     }
@@ -95,6 +98,9 @@ void compress_encode(compress_form form, const float *numbers, size_t count, uin
     case TARRY_COMPRESS_TOPK:
         topk_put(form.share, numbers, rounded, bytes);
         break;
+    case TARRY_COMPRESS_SIGN:
+        sign_put(numbers, rounded, bytes);
+        break;
     default:
         put_plain(numbers, rounded, bytes);
         break;
@@ -118,6 +124,9 @@ void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count,
         break;
     case TARRY_COMPRESS_TOPK:
         topk_add(form.share, bytes, rounded, weight, out);
+        break;
+    case TARRY_COMPRESS_SIGN:
+        sign_add(bytes, rounded, weight, out);
         break;
     default:
         add_plain(bytes, rounded, weight, out);

@@ -16,12 +16,16 @@
  *   TOPK  for each block of up to 65536 numbers, the k = ceil(share count / 10^6) of the largest
  *         magnitudes (of equal ones the first): their places in the block (2 bytes each), which
  *         ascend, and then they themselves (float32). All others are 0.
+ *   SIGN  for each block of up to 256 numbers, the mean of their magnitudes (float32), and a bit
+ *         each, 1 for those with a minus, the first of eight in the lowest bit of its byte: the
+ * number is that mean with that sign.
  *
  * The last `exact` numbers are float32 in every form, behind the bytes of those before them.
  *
  * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
  * INT8 it is the byte -128, and in INT4 the sign with level 0, to be read as NaN, of a block whose
- * scale has its sign bit set; in TOPK it counts as larger than all finite ones.
+ * scale has its sign bit set; in TOPK it counts as larger than all finite ones. In SIGN it makes
+ * all numbers of its block NaN: there is no bit to say which it is.
  */
 #ifndef COMPRESS_COMPRESS_H
 #define COMPRESS_COMPRESS_H
@@ -51,11 +55,12 @@ static inline compress_form compress_within(compress_form form, size_t length, s
 /* Whether what it rounds away is to be kept for the next time. */
 static inline bool compress_feeds_back(tarry_compress kind)
 {
-    return kind == TARRY_COMPRESS_INT4 || kind == TARRY_COMPRESS_TOPK;
+    return kind == TARRY_COMPRESS_INT4 || kind == TARRY_COMPRESS_TOPK ||
+           kind == TARRY_COMPRESS_SIGN;
 }
 
 /* The bytes of `count` numbers in the form; more than 4 count only of INT8 and INT4 with one or two
- * numbers, and of TOPK with one. */
+ * numbers, and of TOPK and SIGN with one. */
 size_t compress_bytes(compress_form form, size_t count);
 
 /* What stripe `stripe` of a part is rounded by: another key for other arguments. */

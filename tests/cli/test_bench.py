@@ -48,13 +48,14 @@ class BenchTest(harness.TarryTest):
             self.assertEqual(report["ran"], kernel)
             self.assertGreater(report["read"], 0)
             self.assertEqual([row["form"] for row in report["results"]],
-                             ["float32", "bf16", "int8", "int4", "topk:0.01"])
+                             ["float32", "bf16", "int8", "int4", "topk:0.01", "sign"])
             for row in report["results"]:
                 for figure in ("encode", "add", "sum"):
                     self.assertGreater(row[figure], 0)
-            self.assertEqual([round(row["bytes"], 3) for row in report["results"]], [4, 2, 1.016, 0.516, 0.060])
+            self.assertEqual([round(row["bytes"], 3) for row in report["results"]], [4, 2, 1.016, 0.516, 0.060, 0.141])
         text = self.succeed("forms", "--dimension", "100", "--repeat", "1")
-        self.assertEqual([line.split()[0] for line in text.splitlines()[3:]], ["float32", "bf16", "int8", "int4", "topk:0.01"])
+        self.assertEqual([line.split()[0] for line in text.splitlines()[3:]],
+                         ["float32", "bf16", "int8", "int4", "topk:0.01", "sign"])
 
     def test_rounds_are_measured(self):
         options = ("round", "--dimension", "1000", "--rounds", "5", "--stripe", "64")

@@ -119,7 +119,7 @@ class Serve(Network):
     def test_parts_in_another_form(self):
         """As by threads, to the bit, with about a quarter of the bytes from each worker."""
         received = {}
-        for form in ("none", "int8", "bf16", "int4", "topk:0.01"):
+        for form in ("none", "int8", "bf16", "int4", "sign", "topk:0.01"):
             options = ["--workers", "3", "--chunks", "3", "--replication", "2", "--samples", "100", "--features", "20000",
                        "--rounds", "5", "--reproducible", "--compress", form]
             _, parameters = self.expected(*options)
@@ -132,7 +132,8 @@ class Serve(Network):
             self.assertEqual(self.read("w.npy", "rb"), parameters)
         self.assertGreater(received["bf16"] / received["int8"], 1.9)
         self.assertGreater(received["int8"] / received["int4"], 1.9)
-        self.assertGreater(received["int4"] / received["topk:0.01"], 5)
+        self.assertGreater(received["int4"] / received["sign"], 3)
+        self.assertGreater(received["sign"] / received["topk:0.01"], 1.5)
 
     def test_the_rate_is_that_of_rounds(self):
         """Neither the time until the first worker came nor that without any counts."""

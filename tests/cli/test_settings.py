@@ -43,6 +43,7 @@ VALUES = {
     "int4": "--compress int4",
     "topk": "--compress topk:0.01",
     "down": "--compress-down int8",
+    "sign": "--compress sign",
     "adapts": "--adapt 2",
     "equal": "--chunk-cost equal",
     "reproducible": "--reproducible",
@@ -64,8 +65,8 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
     **{(form, other): "cannot be combined with"
-       for form in ("int8", "bf16", "int4", "topk") for other in ("two parts", "four parts", "auto", "auto to two")},
-    **{(form, other): "cannot be combined with" for form in ("int4", "topk") for other in ("scale", "everywhere")},
+       for form in ("int8", "bf16", "int4", "topk", "sign") for other in ("two parts", "four parts", "auto", "auto to two")},
+    **{(form, other): "cannot be combined with" for form in ("int4", "topk", "sign") for other in ("scale", "everywhere")},
     ("down", "everywhere"): "cannot be combined with",
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",

@@ -217,12 +217,14 @@ class Schemes(SimulateTest):
         self.assertEqual((exact["exact"], rounded["exact"]), (1, 1))
         self.assertLess(exact["verified_error"], 1e-5)
         self.assertTrue(1e-3 < rounded["verified_error"] < 3e-2, rounded["verified_error"])
-        fed = self.simulate(*links, "--scheme", "partial:compress=int4,partial:compress=topk:0.01")
-        self.assertEqual([result["settings"]["compress"] for result in fed], ["int4", "topk:0.01"])
+        fed = self.simulate(*links, "--scheme", "partial:compress=int4,partial:compress=topk:0.01,partial:compress=sign")
+        self.assertEqual([result["settings"]["compress"] for result in fed], ["int4", "topk:0.01", "sign"])
         self.assertGreater(plain["upload_bytes"] / fed[0]["upload_bytes"], 7.7)
         self.assertGreater(plain["upload_bytes"] / fed[1]["upload_bytes"], 66)
-        rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", "partial:compress=int4")[0]
-        self.assertTrue(1e-2 < rounded["verified_error"] < 0.5, rounded["verified_error"])
+        self.assertAlmostEqual(plain["upload_bytes"] / fed[2]["upload_bytes"], 256 / 9, delta=0.01)
+        for form, least, most in (("int4", 1e-2, 0.5), ("sign", 0.2, 2)):
+            rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", f"partial:compress={form}")[0]
+            self.assertTrue(least < rounded["verified_error"] < most, rounded["verified_error"])
         self.fail_like(2, "tarry: --scheme: .*compress=int4 goes with upload=coded", "simulate", *SMALL, "--scheme",
                        "uncoded:compress=int4,upload=whole")
         self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with relays=0.*", "simulate", *SMALL, "--scheme",

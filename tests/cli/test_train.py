@@ -197,15 +197,15 @@ class Report(TarryTest):
     def test_parts_with_feedback(self):
         """What rounding lost of a part is in the next one: losses come near, though each sum is far off."""
         options = ["--features", "3000", "--rounds", "40", "--reproducible", "--verify"]
-        plain, half, few, again = (self.report(*options, "--compress", form)
-                                   for form in ("none", "int4", "topk:0.05", "topk:0.05"))
-        for report, least, most, off in ((half, 7.7, 7.8, 0.05), (few, 13.2, 13.4, 0.2)):
+        plain, half, few, bits, again = (self.report(*options, "--compress", form)
+                                         for form in ("none", "int4", "topk:0.05", "sign", "topk:0.05"))
+        for report, least, most, off in ((half, 7.7, 7.8, 0.05), (few, 13.2, 13.4, 0.2), (bits, 28, 28.5, 0.2)):
             for before, after in zip(plain["rounds"], report["rounds"]):
                 self.assertTrue(least < before["upload_bytes"] / after["upload_bytes"] < most)
                 self.assertTrue(after["verified_error"] > off)
             gained = [one["initial"]["loss"] - one["final"]["loss"] for one in (report, plain)]
             self.assertAlmostEqual(gained[0] / gained[1], 1, delta=0.05)
-        self.assertEqual((half["config"]["compress"], few["config"]["compress"]), ("int4", "topk:0.05"))
+        self.assertEqual([report["config"]["compress"] for report in (half, few, bits)], ["int4", "topk:0.05", "sign"])
         self.assertEqual(few["rounds"][39]["loss"], again["rounds"][39]["loss"])
         self.assertGreater(half["plan"]["memory_bytes_total"], plain["plan"]["memory_bytes_total"])
         for more in (["--keep", "credited", "--early", "yes"], ["--stop", "error:0.3", "--fill", "stale"], ["--adapt", "3"],
@@ -213,7 +213,7 @@ class Report(TarryTest):
             report = self.report("--features", "3000", "--rounds", "10", "--compress", "topk:0.05", *more)
             self.assertLess(report["final"]["loss"], report["initial"]["loss"])
         self.fail_like(2, ".*compress.*0\\.6.*", *SMALL, "--compress", "topk:0.6")
-        self.fail_like(2, ".*'topk' is not one of none, bf16, int8, int4, topk:F.*", *SMALL, "--compress", "topk")
+        self.fail_like(2, ".*'topk' is not one of none, bf16, int8, int4, sign, topk:F.*", *SMALL, "--compress", "topk")
 
     def test_parameters_in_another_form(self):
         """Workers compute with a view that follows the parameters: over threads and processes the same, and after a resume."""

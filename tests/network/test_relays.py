@@ -78,7 +78,7 @@ class Relays(NetworkTest):
 
     def test_parts_in_another_form_are_passed_on(self):
         """As they are, and the root alone adds them up."""
-        for form in ("int8", "int4"):
+        for form in ("int8", "int4", "sign"):
             job = [*JOB, "--rounds", "8", "--reproducible", "--compress", form]
             cluster, relays, _ = self.begin(job)
             report = cluster.finish(WAIT)

@@ -423,7 +423,7 @@ def join(
     engine      by which workers do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
                 processes of this machine. 'nccl' wants a GPU for each, and was not tried
     compress    the form in which gradients are sent: 'none' (float32), 'bf16', 'int8' and, where sum is 'server',
-                'int4' or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
+                'int4', 'sign' or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
     compress_share  of the numbers that 'topk' sends, up to 0.5
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 

@@ -341,10 +341,14 @@ def test_a_missing_share_is_filled_by_scale() -> None:
 
 @pytest.mark.parametrize(
     ("form", "least", "most"),
-    [({"compress": "int4"}, 0.05, 0.3), ({"compress": "topk", "compress_share": 0.3}, 0.5, 2)],
+    [
+        ({"compress": "int4"}, 0.05, 0.3),
+        ({"compress": "topk", "compress_share": 0.3}, 0.5, 2),
+        ({"compress": "sign"}, 1, 8),
+    ],
 )
 def test_what_rounding_lost_comes_with_the_next_sums(form: dict[str, Any], least: float, most: float) -> None:
-    """So that what all sums are off by does not grow with the rounds."""
+    """So that what all sums are off by does not grow with the rounds; in sign it does as their root."""
     drawn = np.random.default_rng(1).normal(0.5, 1, (4, 3000)).astype(np.float32)
     rounds, total = 40, np.zeros(3000)
 

@@ -22,6 +22,7 @@ FORMS = {
     "int8": (("--compress", "int8"), 0.05, 1e-4),
     "int4": (("--compress", "int4"), 2.0, 1e-2),
     "topk": (("--compress", "topk", "--share", 0.3), 2.0, 1e-2),
+    "sign": (("--compress", "sign"), 10.0, 1e-2),  # of gradients that become small, with residuals of those before
 }
 # Where the sum is made, and the form.
 EACH_FORM = pytest.mark.parametrize(

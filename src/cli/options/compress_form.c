@@ -13,10 +13,8 @@ static const struct {
     const char *name;
     tarry_compress form;
 } forms[] = {
-    {"none", TARRY_COMPRESS_NONE},
-    {"bf16", TARRY_COMPRESS_BF16},
-    {"int8", TARRY_COMPRESS_INT8},
-    {"int4", TARRY_COMPRESS_INT4},
+    {"none", TARRY_COMPRESS_NONE}, {"bf16", TARRY_COMPRESS_BF16}, {"int8", TARRY_COMPRESS_INT8},
+    {"int4", TARRY_COMPRESS_INT4}, {"sign", TARRY_COMPRESS_SIGN},
 };
 
 int compress_form_read(const char *text, tarry_server_settings *server,
@@ -31,7 +29,7 @@ int compress_form_read(const char *text, tarry_server_settings *server,
     }
     if (strncmp(text, "topk:", 5) != 0)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "'%s' is not one of none, bf16, int8, int4, topk:F", text);
+                        "'%s' is not one of none, bf16, int8, int4, sign, topk:F", text);
     double share;
     int error = parse_real(text + 5, 1 / MILLIONTHS, TARRY_COMPRESS_SHARE_MOST / MILLIONTHS, false,
                            &share, diagnostic);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The form of coded parts as a flag or a scheme's setting says it: none, bf16, int8, int4, topk:F.
+/* The form of coded parts as a flag or a scheme's setting says it: none, bf16, int8, int4, sign,
+ * topk:F.
  */
 #ifndef CLI_COMPRESS_FORM_H
 #define CLI_COMPRESS_FORM_H

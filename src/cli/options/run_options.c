@@ -324,8 +324,9 @@ static const option_entry rule_entries[] = {
      .help =
          "The form in which workers send their coded parts, with one part: float32 (none, "
          "default), bf16 (half as long), int8 (a byte a number, rounded by chance), and, with "
-         "what rounding lost in the next round's part: int4 (half a byte) or topk:F (the "
-         "largest numbers alone, a share F of all). With --sum everywhere none, bf16 or int8, on "
+         "what rounding lost in the next round's part: int4 (half a byte), sign (a bit) or topk:F "
+         "(the largest numbers alone, a share F of all). With --sum everywhere none, bf16 or int8, "
+         "on "
          "their way to the worker that sums them",
      .kind = OPTION_TEXT,
      .read = read_compress,

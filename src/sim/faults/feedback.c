@@ -15,8 +15,9 @@ void feedback_draw(cluster *it)
         tarry_plan_parts(it->plan) == 1 && !it->everywhere && settings->fill != TARRY_FILL_SCALE;
     /* From a stream of its own: other worlds stay what they are. */
     it->feedback.on = draws_chance(&it->draws, DRAW_SETUP, 3, 0.5) && may;
+    const bool bits = draws_chance(&it->draws, DRAW_SETUP, 5, 0.5);
     if (it->feedback.on)
-        it->settings.compress = TARRY_COMPRESS_INT4;
+        it->settings.compress = bits ? TARRY_COMPRESS_SIGN : TARRY_COMPRESS_INT4;
 }
 
 /* Whether the worker goes by what the server of now has said. */

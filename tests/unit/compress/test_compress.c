@@ -26,7 +26,8 @@ static uint64_t seed;
 
 static const compress_form NONE = {TARRY_COMPRESS_NONE, 0, 0}, BF16 = {TARRY_COMPRESS_BF16, 0, 0},
                            INT8 = {TARRY_COMPRESS_INT8, 0, 0}, INT4 = {TARRY_COMPRESS_INT4, 0, 0},
-                           TOPK = {TARRY_COMPRESS_TOPK, 20000, 0};
+                           TOPK = {TARRY_COMPRESS_TOPK, 20000, 0},
+                           SIGN = {TARRY_COMPRESS_SIGN, 0, 0};
 
 typedef struct packed {
     float in[ROOM], out[ROOM + CANARY];
@@ -64,7 +65,8 @@ static void lengths_are_those_of_the_forms(void **state)
         {NONE, 3, 12},    {BF16, 3, 6},        {INT8, 0, 0},        {INT8, 1, 5}, {INT8, 256, 260},
         {INT8, 257, 265}, {INT4, 0, 0},        {INT4, 1, 5},        {INT4, 2, 5}, {INT4, 3, 6},
         {INT4, 256, 132}, {INT4, 257, 137},    {TOPK, 0, 0},        {TOPK, 1, 6}, {TOPK, 50, 6},
-        {TOPK, 51, 12},   {TOPK, 65536, 7866}, {TOPK, 65537, 7872},
+        {TOPK, 51, 12},   {TOPK, 65536, 7866}, {TOPK, 65537, 7872}, {SIGN, 0, 0}, {SIGN, 1, 5},
+        {SIGN, 9, 6},     {SIGN, 256, 36},     {SIGN, 257, 41},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(compress_bytes(cases[i].form, cases[i].count), cases[i].bytes);
@@ -351,15 +353,38 @@ static void topk_chooses_in_blocks(void **state)
     free(in);
 }
 
+/* The mean magnitude of the block with each number's sign: what is off has the least square there
+ * is of one bit and one scale. */
+static void sign_sends_the_mean_magnitude(void **state)
+{
+    (void)state;
+    packed its;
+    draw(its.in, ROOM, 12);
+    its.in[3] = 0;
+    pass(&its, SIGN, ROOM, 0);
+    for (size_t first = 0; first < ROOM; first += 256) {
+        const size_t count = ROOM - first < 256 ? ROOM - first : 256;
+        double mean = 0;
+        for (size_t i = first; i < first + count; i++)
+            mean += fabs((double)its.in[i]) / (double)count;
+        for (size_t i = first; i < first + count; i++)
+            assert_true(fabs((double)its.out[i] - (its.in[i] < 0 ? -mean : mean)) < 1e-6 * mean);
+    }
+    its.in[300] = -INFINITY;
+    pass(&its, SIGN, ROOM, 0);
+    for (size_t i = 0; i < ROOM; i++)
+        assert_true(isnan(its.out[i]) == (i / 256 == 1));
+}
+
 /* What nobody has encoded: no other memory is written to, and places that do not exist are not
  * taken. */
 static void any_bytes_are_numbers(void **state)
 {
     (void)state;
     random_stream from = random_stream_make(seed, RANDOM_TEST, 9, 0);
-    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     for (uint32_t run = 0; run < 1000; run++) {
-        const compress_form form = forms[run % 5];
+        const compress_form form = forms[run % 6];
         const size_t count = random_below(&from, ROOM + 1);
         uint8_t *bytes = malloc(compress_bytes(form, count) + 1);
         float *out = calloc(count + 1, sizeof(float));
@@ -417,7 +442,7 @@ static void read_in_pieces(compress_form form)
 static void pieces_can_be_read_by_themselves(void **state)
 {
     (void)state;
-    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     const uint32_t exact[] = {0, 7, 300, 1000, 200000}; /* in the last piece, or before it */
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
         for (size_t e = 0; e < sizeof(exact) / sizeof(exact[0]); e++) {
@@ -431,8 +456,8 @@ static void pieces_can_be_read_by_themselves(void **state)
 static void decoding_adds_times_a_weight(void **state)
 {
     (void)state;
-    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
-    for (size_t f = 0; f < 5; f++) {
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
+    for (size_t f = 0; f < 6; f++) {
         packed its;
         float once[ROOM];
         draw(its.in, ROOM, 7);
@@ -500,7 +525,7 @@ static void all_kernels_write_and_read_the_same(void **state)
 static void the_last_numbers_may_be_exact(void **state)
 {
     (void)state;
-    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     const size_t counts[] = {0, 1, 3, 4, 260, 261, ROOM};
     packed its, alone;
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
@@ -555,6 +580,7 @@ int main(void)
         cmocka_unit_test(topk_sends_the_largest),
         cmocka_unit_test(topk_has_an_order),
         cmocka_unit_test(topk_chooses_in_blocks),
+        cmocka_unit_test(sign_sends_the_mean_magnitude),
         cmocka_unit_test(any_bytes_are_numbers),
         cmocka_unit_test(very_small_blocks_are_zeros),
         cmocka_unit_test(pieces_can_be_read_by_themselves),

@@ -29,8 +29,10 @@ typedef struct bench {
     double lost[LENGTH];                /* residuals that were thrown away */
 } bench;
 
-static const compress_form FORMS[] = {
-    {TARRY_COMPRESS_INT4, 0, 0}, {TARRY_COMPRESS_TOPK, 50000, 0}, {TARRY_COMPRESS_INT4, 0, EXACT}};
+static const compress_form FORMS[] = {{TARRY_COMPRESS_INT4, 0, 0},
+                                      {TARRY_COMPRESS_TOPK, 50000, 0},
+                                      {TARRY_COMPRESS_INT4, 0, EXACT},
+                                      {TARRY_COMPRESS_SIGN, 0, 0}};
 
 static void begin(bench *its, compress_form form)
 {
@@ -104,7 +106,7 @@ static void what_was_sent_telescopes(void **state)
 {
     (void)state;
     double sent[STRIPE];
-    for (size_t f = 0; f < 3; f++) {
+    for (size_t f = 0; f < 4; f++) {
         bench its;
         begin(&its, FORMS[f]);
         for (uint32_t step = 0; step < 600; step++) {
@@ -147,7 +149,7 @@ static void what_is_small_gets_through_in_the_end(void **state)
 static void what_was_not_committed_leaves_no_trace(void **state)
 {
     (void)state;
-    for (size_t f = 0; f < 2; f++) {
+    for (size_t f = 0; f < 4; f++) {
         bench its;
         double sent[STRIPE];
         float before[STRIPE];
@@ -188,7 +190,7 @@ static void what_is_not_finite_is_not_kept(void **state)
 {
     (void)state;
     const float odd[] = {INFINITY, -INFINITY, NAN};
-    for (size_t f = 0; f < 2; f++) {
+    for (size_t f = 0; f < 4; f++) {
         bench its;
         double sent[STRIPE];
         begin(&its, FORMS[f]);

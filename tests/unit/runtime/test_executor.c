@@ -358,8 +358,9 @@ static void a_part_goes_out_in_another_form(void **state)
     const compress_form forms[] = {{.kind = TARRY_COMPRESS_BF16},
                                    {.kind = TARRY_COMPRESS_INT8, .exact = 1},
                                    {.kind = TARRY_COMPRESS_INT4, .exact = 2 + STRIPE},
-                                   {.kind = TARRY_COMPRESS_TOPK, .share = 300000, .exact = 3}};
-    for (size_t f = 0; f < 4; f++) {
+                                   {.kind = TARRY_COMPRESS_TOPK, .share = 300000, .exact = 3},
+                                   {.kind = TARRY_COMPRESS_SIGN}};
+    for (size_t f = 0; f < 5; f++) {
         bench own;
         set_up_form(&own, TARRY_KEEP_ALL, 1, forms[f]);
         gives_parameters(&own, 0, 1);

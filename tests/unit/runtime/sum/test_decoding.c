@@ -214,6 +214,7 @@ static void sums_what_was_added_since_it_was_cleared(void **state)
         sum_with_clears(TARRY_COMPRESS_INT8, false, threads, &stream);
         sum_with_clears(TARRY_COMPRESS_INT4, false, threads, &stream);
         sum_with_clears(TARRY_COMPRESS_TOPK, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_SIGN, false, threads, &stream);
     }
 }
 
