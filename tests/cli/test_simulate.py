@@ -12,7 +12,7 @@ from harness import TIMEOUT, TarryTest, main
 
 SMALL = ["--workers", "12", "--chunks", "12", "--replication", "3", "--trials", "20"]
 
-ALL = "uncoded,ignore-stragglers,dropcompute,queue,ring,direct,cyclic,fractional,multi-message,partial,tarry"
+ALL = "uncoded,ignore-stragglers,dropcompute,queue,ring,direct,cyclic,fractional,coco-ef,multi-message,partial,tarry"
 
 TABLE = """\
 5 trials in TIME: 4 workers, 4 chunks, straggler none, seed 1
@@ -41,12 +41,12 @@ class Schemes(SimulateTest):
         results = self.simulate(*SMALL, "--scheme", ALL, "--deadline", "1,2")
         settings = {result["scheme"]: result["settings"] for result in results}
         self.assertEqual(list(settings), ALL.split(","))
-        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3])
-        self.assertEqual([result["stored"] for result in results], [1, 1, 1, 12, 1, 1, 3, 3, 3, 3, 3])
-        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 1, 8])
+        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3])
+        self.assertEqual([result["stored"] for result in results], [1, 1, 1, 12, 1, 1, 3, 3, 3, 3, 3, 3])
+        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 1, 1, 8])
         stops = [settings[name]["stop"] for name in settings]
         self.assertEqual(stops, ["exact", "workers:11", "deadline:auto", "exact", "exact", "exact", "workers:10",
-                                 "workers:10", "exact", "exact", "exact"])
+                                 "workers:10", "workers:11", "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all", "ahead": None,
                                                "stop": "exact",
@@ -61,6 +61,8 @@ class Schemes(SimulateTest):
         self.assertEqual({name: settings[name]["sum"] for name in settings if settings[name]["sum"] != "server"},
                          {"ring": "ring", "direct": "everywhere"})
         self.assertEqual(settings["multi-message"]["upload"], "each")
+        self.assertEqual({name: settings[name]["compress"] for name in settings if settings[name]["compress"] != "none"},
+                         {"coco-ef": "sign"})
 
     def test_uploads_at_once(self):
         """Without links when a worker uploads does not matter; with them a signal costs two latencies."""
@@ -745,7 +747,7 @@ class Outputs(SimulateTest):
 class Usage(SimulateTest):
     CASES = [
         ("--scheme parial", "--scheme: parial: 'parial' is not one of uncoded, ignore-stragglers, "
-         "dropcompute, queue, ring, direct, cyclic, fractional, multi-message, partial, tarry, own"),
+         "dropcompute, queue, ring, direct, cyclic, fractional, coco-ef, multi-message, partial, tarry, own"),
         ("--scheme partial:", "--scheme: partial:: '' is not KEY=VALUE"),
         ("--scheme partial:part=2",
          "--scheme: partial:part=2: part: unknown key (did you mean parts?)"),
@@ -757,7 +759,7 @@ class Usage(SimulateTest):
          "--scheme: own:order=dynamic,stop=workers:3: order: dynamic cannot be combined with "
          "stop workers:3"),
         ("--scheme partial,", "--scheme: : '' is not one of uncoded, ignore-stragglers, dropcompute, "
-         "queue, ring, direct, cyclic, fractional, multi-message, partial, tarry, own"),
+         "queue, ring, direct, cyclic, fractional, coco-ef, multi-message, partial, tarry, own"),
         ("--scheme own:stop=deadline",
          "--scheme: own:stop=deadline: needs --deadline, or a setting deadline=SECONDS"),
         ("--scheme dropcompute:deadline=x", "--scheme: dropcompute:deadline=x: deadline: 'x' is not a number"),

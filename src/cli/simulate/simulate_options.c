@@ -35,10 +35,9 @@ static const option_entry scheme_entries[] = {
     {.name = "scheme",
      .argument = "LIST",
      .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, direct, "
-             "cyclic, fractional, multi-message, partial, tarry or own, each with settings of its "
-             "own if "
-             "need be, as "
-             "in partial:parts=2,order=random (default uncoded,cyclic,partial)",
+             "cyclic, fractional, coco-ef, multi-message, partial, tarry or own, each with "
+             "settings of its own if need be, as in partial:parts=2,order=random (default "
+             "uncoded,cyclic,partial)",
      .kind = OPTION_TEXT,
      FIELD(scheme)},
     {.name = "deadline",

@@ -16,7 +16,8 @@
 /*
  * What each scheme fixes, in the words of its settings. Tandon et al., Gradient coding, ICML 2017
  * (cyclic, fractional); Ye and Abbe, Communication-computation efficient gradient coding, ICML 2018
- * (the same in parts). What stands apart from the machines is in sim/baseline.h.
+ * (the same in parts); Li, Xiao and Skoglund, arXiv 2603.16353 (coco-ef). What stands apart from
+ * the machines is in sim/baseline.h.
  */
 typedef struct fixed_setting {
     const char *key, *value;
@@ -80,6 +81,16 @@ static const struct {
      .model = BASELINE_ALL_REDUCE},
     {.name = "cyclic", .settings = ORIGINAL_SETTINGS("cyclic")},
     {.name = "fractional", .settings = ORIGINAL_SETTINGS("fractional")},
+    {.name = "coco-ef",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"pieces", "1"},
+                  {"parts", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "ignore"},
+                  {"compress", "sign"},
+                  {"upload", "coded"}}},
     {.name = "multi-message",
      .settings = {{"parts", "1"},
                   {"credit", "chunk"},
@@ -235,7 +246,7 @@ static const option_entry scheme_entries[] = {
      FIELD(relays)},
     {.name = "ignore",
      .argument = "S",
-     .help = "Workers that ignore-stragglers does not wait for (default 5 % of them)",
+     .help = "Workers that ignore-stragglers and coco-ef do not wait for (default 5 % of them)",
      .kind = OPTION_U32,
      .most = SIMULATE_MOST_COUNT,
      FIELD(ignore)},
