@@ -82,3 +82,34 @@ def feedback(tarry):
                          for form in ("none", *FED_BACK))
         rows.append([name, *(f"1/{sent(plain) / sent(form):.1f}: {spread(form, plain, 'loss')}" for form in forms)])
     return ["data and model", *(f"`{form}`" for form in FED_BACK)], rows
+
+
+def in_rounds(options, rounds):
+    place = options.index("--rounds") + 1
+    return [*options[:place], rounds, *options[place + 1:]]
+
+
+ANCHORED = ("sign", "topk:0.0234", "int4", "int8")
+ROUNDED_DOWN = ["--compress-down", "int8"]
+
+
+def both_ways(reports):
+    """The bytes of coded parts, and of as many parameters in int8."""
+    return sent(reports) + sum(len(report["rounds"]) * report["plan"]["workers"] * report["dimension"] * 260 // 256 for report in reports)
+
+
+@page.table("anchor")
+def anchor(tarry):
+    rows = []
+    for name, options in itertools.islice(trainings(tarry), 1):
+        rounds = options[options.index("--rounds") + 1]
+        plain = [tarry.report(*TRAINING, *options, "--seed", seed) for seed in SEEDS]
+        for counted, count, down in ("coded parts", sent, []), ("both ways", both_ways, ROUNDED_DOWN):
+            def each(form, rounds, seeds=SEEDS, options=options, down=down):
+                return [tarry.report(*TRAINING, *in_rounds(options, rounds), "--compress", form, *down, "--seed", seed)
+                        for seed in seeds]
+
+            of_ten = {form: count(each(form, 10, SEEDS[:1])) for form in ANCHORED}
+            enough = {form: rounds * of_ten["sign"] // of_ten[form] for form in ANCHORED}
+            rows.append([name, counted, *(f"{enough[form]}: {spread(each(form, enough[form]), plain, 'loss')}" for form in ANCHORED)])
+    return ["data and model", "bytes counted", *(f"`{form}`" for form in ANCHORED)], rows
