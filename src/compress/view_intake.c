@@ -2,10 +2,7 @@
 /* A view as it comes, and its digest. */
 #include <string.h>
 
-#define XXH_STATIC_LINKING_ONLY /* a state that needs no allocation */
-#include <xxhash.h>
-
-#include "base/bytes.h"
+#include "base/word_digest.h"
 #include "compress/view.h"
 #include "compress/view_digest.h"
 
@@ -16,34 +13,25 @@ uint64_t view_digest_piece(uint64_t stamp, const float *numbers, size_t count)
     return XXH3_64bits_withSeed(numbers, count * sizeof(*numbers), stamp);
 }
 
-static void add_word(XXH3_state_t *all, uint64_t digest)
-{
-    uint8_t word[8];
-    bytes_put(word, digest, sizeof(word));
-    XXH3_64bits_update(all, word, sizeof(word));
-}
-
 uint64_t view_digest_all(uint64_t stamp, const uint64_t *digests, size_t pieces)
 {
-    XXH3_state_t all;
-    XXH3_INITSTATE(&all);
-    XXH3_64bits_reset_withSeed(&all, stamp);
+    word_digest all;
+    word_digest_begin(&all, stamp);
     for (size_t i = 0; i < pieces; i++)
-        add_word(&all, digests[i]);
-    return XXH3_64bits_digest(&all);
+        word_digest_add(&all, digests[i]);
+    return word_digest_end(&all);
 }
 
 uint64_t view_digest_of(uint64_t stamp, const float *numbers, uint64_t count)
 {
-    XXH3_state_t all;
-    XXH3_INITSTATE(&all);
-    XXH3_64bits_reset_withSeed(&all, stamp);
+    word_digest all;
+    word_digest_begin(&all, stamp);
     for (uint64_t first = 0; first < count; first += VIEW_PIECE) {
         uint64_t left = count - first;
-        add_word(&all, view_digest_piece(stamp, numbers + first,
-                                         left < VIEW_PIECE ? (size_t)left : VIEW_PIECE));
+        word_digest_add(&all, view_digest_piece(stamp, numbers + first,
+                                                left < VIEW_PIECE ? (size_t)left : VIEW_PIECE));
     }
-    return XXH3_64bits_digest(&all);
+    return word_digest_end(&all);
 }
 
 /* ---- what comes ---- */

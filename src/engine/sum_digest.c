@@ -3,13 +3,10 @@
 
 #include <assert.h>
 
-#define XXH_STATIC_LINKING_ONLY /* a state that needs no allocation */
-#include <xxhash.h>
-
 #include <tarry/error.h>
 
-#include "base/bytes.h"
 #include "base/memory.h"
+#include "base/word_digest.h"
 
 static size_t stripe_length(size_t dimension, size_t stripe)
 {
@@ -28,21 +25,13 @@ static size_t stripes_of(size_t dimension)
     return dimension / SUM_DIGEST_STRIPE + (dimension % SUM_DIGEST_STRIPE != 0);
 }
 
-static void add_digest(XXH3_state_t *stripes, uint64_t digest)
-{
-    uint8_t word[8];
-    bytes_put(word, digest, sizeof(word));
-    XXH3_64bits_update(stripes, word, sizeof(word));
-}
-
 uint64_t sum_digest(uint64_t step, const float *sum, size_t dimension)
 {
-    XXH3_state_t stripes;
-    XXH3_INITSTATE(&stripes);
-    XXH3_64bits_reset_withSeed(&stripes, step);
+    word_digest stripes;
+    word_digest_begin(&stripes, step);
     for (size_t stripe = 0; stripe < stripes_of(dimension); stripe++)
-        add_digest(&stripes, stripe_digest(step, sum, dimension, stripe));
-    return XXH3_64bits_digest(&stripes);
+        word_digest_add(&stripes, stripe_digest(step, sum, dimension, stripe));
+    return word_digest_end(&stripes);
 }
 
 int sum_digester_init(sum_digester *self, size_t dimension, const tarry_allocator *allocator)
@@ -89,25 +78,20 @@ void sum_digester_add(sum_digester *self, size_t first, size_t count)
 
 uint64_t sum_digester_end(sum_digester *self)
 {
-    XXH3_state_t stripes;
-    XXH3_INITSTATE(&stripes);
-    XXH3_64bits_reset_withSeed(&stripes, self->step);
+    word_digest stripes;
+    word_digest_begin(&stripes, self->step);
     for (size_t stripe = 0; stripe < self->stripes; stripe++)
-        add_digest(&stripes, self->left[stripe] == 0
-                                 ? self->digests[stripe]
-                                 : stripe_digest(self->step, self->sum, self->dimension, stripe));
-    return XXH3_64bits_digest(&stripes);
+        word_digest_add(&stripes, self->left[stripe] == 0 ? self->digests[stripe]
+                                                          : stripe_digest(self->step, self->sum,
+                                                                          self->dimension, stripe));
+    return word_digest_end(&stripes);
 }
 
 uint64_t sum_digest_piece(uint64_t step, const float *sum, const layout *cut, size_t whole)
 {
-    XXH3_state_t parts;
-    XXH3_INITSTATE(&parts);
-    XXH3_64bits_reset_withSeed(&parts, step);
-    for (uint32_t part = 0; part < cut->parts; part++) {
-        uint8_t word[8];
-        bytes_put(word, sum_digest(step, sum + part * cut->part_length, whole), sizeof(word));
-        XXH3_64bits_update(&parts, word, sizeof(word));
-    }
-    return XXH3_64bits_digest(&parts);
+    word_digest parts;
+    word_digest_begin(&parts, step);
+    for (uint32_t part = 0; part < cut->parts; part++)
+        word_digest_add(&parts, sum_digest(step, sum + part * cut->part_length, whole));
+    return word_digest_end(&parts);
 }
