@@ -60,8 +60,8 @@ TARRY_API void tarry_local_settings_init_sized(tarry_local_settings *settings, s
  * workers write only to what the answers make them use; one parameter vector, and another one for
  * each earlier round in which a compute function that nobody needs any more still runs, m + 2 at
  * most. tarry_runtime_free waits for compute functions in progress, and for tasks that were taken
- * to be given back. With compress_down two vectors more. Errors: ARGUMENT, NO_MEMORY, SYSTEM,
- * FORMAT (a checkpoint that is none, or of another plan or settings).
+ * to be given back. With compress_down and the sum at the server two vectors more. Errors:
+ * ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that is none, or of another plan or settings).
  */
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_runtime **local,

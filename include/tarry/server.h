@@ -136,10 +136,12 @@ typedef struct tarry_server_settings {
      * with it, and are not to be rounded. */
     uint32_t compress_exact;
     /*
-     * The form in which parameters come down to workers (docs/compression.md): NONE, BF16 or INT8;
-     * another than NONE with TARRY_SUM_SERVER. Workers then compute with a view of the parameters
-     * that follows them (tarry_runtime_view); what is rounded by chance is so by compress_seed and
-     * the round.
+     * The form in which what is to be shared by all comes down (docs/compression.md): NONE, BF16 or
+     * INT8. With TARRY_SUM_SERVER that of parameters: workers compute with a view of them that
+     * follows them (tarry_runtime_view), and what is rounded by chance is so by compress_seed and
+     * the round. With TARRY_SUM_EVERYWHERE that of the sum on its way back from the workers that
+     * have summed its shares, with one part, and the shape AUTO or DIRECT, as for `compress`: all
+     * workers have the sum as it was sent, and compress_exact numbers of it are float32.
      */
     tarry_compress compress_down;
 } tarry_server_settings;

@@ -100,7 +100,8 @@ TARRY_API uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
 
 typedef struct tarry_memory {
     uint64_t least, most, total; /* of the workers of a plan; over all */
-    uint64_t server; /* what the server takes for compress_down, of as many parameters; else 0 */
+    uint64_t server; /* what the server takes for a view of as many parameters (compress_down, and
+                        TARRY_SUM_SERVER); else 0 */
 } tarry_memory;
 
 TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings *server,

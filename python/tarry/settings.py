@@ -38,7 +38,8 @@ class ServerSettings(TypedDict, total=False):
     compress_share of the numbers that 'topk' sends, up to 0.5
     compress_exact the last so many numbers of a gradient are float32 in every form: counts that ride with it
     compress_down the form in which parameters come down to workers: 'none' (default: float32), or what has changed in
-                  'bf16' or 'int8', which is rounded by chance
+                  'bf16' or 'int8', which is rounded by chance; with 'everywhere' and one part that of the sum, on its
+                  way from who sums it to all
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
     """

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The form in which workers send their coded parts, by the settings. */
+/* The forms in which numbers travel, by the settings: coded parts, sums and parameters. */
 #ifndef PROTOCOL_FORM_H
 #define PROTOCOL_FORM_H
 
@@ -28,6 +28,28 @@ static inline compress_form form_of_parts(const tarry_server_settings *settings)
 {
     return settings->sum == TARRY_SUM_SERVER ? form_of(settings)
                                              : (compress_form){.kind = TARRY_COMPRESS_NONE};
+}
+
+/* That of a sum among workers on its way back from who has summed it. */
+static inline compress_form form_of_sums(const tarry_server_settings *settings)
+{
+    return settings->sum == TARRY_SUM_EVERYWHERE
+               ? form_of_kind(settings->compress_down, 0, settings->compress_exact)
+               : (compress_form){.kind = TARRY_COMPRESS_NONE};
+}
+
+/* That of changes of the view; NONE: parameters come as they are, or not at all. */
+static inline tarry_compress form_of_view(const tarry_server_settings *settings)
+{
+    return settings->sum == TARRY_SUM_SERVER ? settings->compress_down : TARRY_COMPRESS_NONE;
+}
+
+/* Whether numbers that pass from worker to worker are rounded, on either way. */
+static inline bool form_rounds_among_workers(const tarry_server_settings *settings)
+{
+    return settings->sum == TARRY_SUM_EVERYWHERE &&
+           (settings->compress != TARRY_COMPRESS_NONE ||
+            settings->compress_down != TARRY_COMPRESS_NONE);
 }
 
 /* That of a stripe of a part. */

@@ -148,6 +148,12 @@ static bool compresses_down(const tarry_settings *settings)
     return settings->server.compress_down != TARRY_COMPRESS_NONE;
 }
 
+/* Sums come back in another form. */
+static bool compresses_sums(const tarry_settings *settings)
+{
+    return compresses_down(settings) && settings->server.sum == TARRY_SUM_EVERYWHERE;
+}
+
 static bool feeds_back(const tarry_settings *settings)
 {
     return compress_feeds_back(settings->server.compress);
@@ -241,7 +247,7 @@ typedef enum trait {
     COSTS,
     ADAPTS,
     COMPRESSED,
-    COMPRESSED_DOWN,
+    SUMS_COMPRESSED,
     FED_BACK,
     SCALED,
     EVERYWHERE,
@@ -280,7 +286,7 @@ static const struct {
     [COSTS] = {TARRY_SETTING_COSTS, is_told_costs, false},
     [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
     [COMPRESSED] = {TARRY_SETTING_COMPRESS, compresses, false},
-    [COMPRESSED_DOWN] = {TARRY_SETTING_COMPRESS_DOWN, compresses_down, false},
+    [SUMS_COMPRESSED] = {TARRY_SETTING_COMPRESS_DOWN, compresses_sums, false},
     [FED_BACK] = {TARRY_SETTING_COMPRESS, feeds_back, false},
     [SCALED] = {TARRY_SETTING_FILL, fills_scale, false},
     [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
@@ -328,7 +334,7 @@ static const rule rules[] = {
     {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {COMPRESSED, SEVERAL_PARTS, "decoding several parts would multiply what rounding one has cost"},
     {FED_BACK, EVERYWHERE, "what rounding lost would have to follow pieces of attempts that stand"},
-    {COMPRESSED_DOWN, EVERYWHERE, "among workers no parameters come down"},
+    {SUMS_COMPRESSED, SEVERAL_PARTS, "among workers a sum of several parts comes back as float32"},
     {FED_BACK, SCALED, "what rounding lost would be multiplied with the sum"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {NOISED, EVERYWHERE, "noise is added by the server, before anybody else has the sum"},

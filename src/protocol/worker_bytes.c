@@ -60,8 +60,8 @@ tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings
         memory.least = bytes < memory.least ? bytes : memory.least;
         memory.most = bytes > memory.most ? bytes : memory.most;
     }
-    if (server->compress_down != TARRY_COMPRESS_NONE)
-        memory.server = view_bytes(server->compress_down, dimension);
+    if (form_of_view(server) != TARRY_COMPRESS_NONE)
+        memory.server = view_bytes(form_of_view(server), dimension);
     return memory;
 }
 

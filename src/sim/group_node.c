@@ -58,6 +58,7 @@ static void add_up(tarry_sim *sim, uint32_t count, uint32_t parts, double scale)
         for (uint32_t place = 0; place < count; place++)
             if (!sim->workers[sim->group.members[place]].replica.empty)
                 vectors_combine(sim->vectors, 0, sim->group.members[place], parts, stripe, scale);
+        vectors_send_sum(sim->vectors, stripe);
     }
 }
 
@@ -70,7 +71,8 @@ static int finish(tarry_sim *sim, const tarry_effect *effect)
                            .count = group->begun,
                            .dimension = sim->settings.dimension,
                            .parts = effect->parts,
-                           .form = form_of(&sim->settings.server)};
+                           .up = form_of(&sim->settings.server),
+                           .down = form_of_sums(&sim->settings.server)};
     tarry_sum_id made = group->name;
     made.digest = 1; /* of equal bits everywhere */
     for (uint32_t place = 0; place < sum.count; place++)

@@ -6,6 +6,7 @@
 #include "base/sum_id.h"
 #include "coding/psi.h"
 #include "compress/view.h"
+#include "protocol/form.h"
 #include "sim/world.h"
 
 /* The message with bit sets of its own, which a queue can keep; but the group of a signal is kept
@@ -92,7 +93,7 @@ static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
  * of that where it is shorter. */
 static uint64_t parameters_for(const tarry_sim *sim, uint32_t worker, uint64_t round)
 {
-    const tarry_compress form = sim->settings.server.compress_down;
+    const tarry_compress form = form_of_view(&sim->settings.server);
     const uint64_t whole = sim->settings.parameter_bytes, seen = sim->workers[worker].seen;
     if (sim_sums_everywhere(sim))
         return 0;

@@ -66,9 +66,10 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
         settings->upload != TARRY_SIM_UPLOAD_CODED)
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                          "simulator: only coded parts are summed among workers");
-    else if (error == TARRY_OK && settings->server.compress != TARRY_COMPRESS_NONE &&
-             settings->way != TARRY_SIM_STAR && settings->way != TARRY_SIM_DIRECT &&
-             settings->way != TARRY_SIM_CHOSEN)
+    else if (error == TARRY_OK && settings->way != TARRY_SIM_STAR &&
+             settings->way != TARRY_SIM_DIRECT && settings->way != TARRY_SIM_CHOSEN &&
+             (settings->server.compress != TARRY_COMPRESS_NONE ||
+              settings->server.compress_down != TARRY_COMPRESS_NONE))
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                          "simulator: where each hop would round anew, numbers are float32");
     if (error != TARRY_OK)

@@ -30,8 +30,8 @@ struct vectors {
     float *weights;       /* scratch: parts */
     float *rows;          /* scratch: max_load x parts coefficients */
     coefficients *solver;
-    compress_form form;
-    uint8_t *packed; /* scratch: a stripe in that form; NULL: NONE */
+    compress_form form, down; /* of parts, and of the sum among workers */
+    uint8_t *packed;          /* scratch: a stripe in one of these; NULL: both are NONE */
     /* With feedback, else NULL: per worker what rounding lost, and its part as the server reads it.
      */
     residuals **lost;
@@ -68,6 +68,20 @@ static int allocate_lost(vectors *state)
     return error;
 }
 
+/* False: there is no memory. */
+static bool allocate_packed(vectors *state)
+{
+    const layout cut = cut_for(state, plan_least_parts(state->plan));
+    size_t bytes = 0;
+    if (state->form.kind != TARRY_COMPRESS_NONE)
+        bytes = form_packed_bytes(state->form, &cut);
+    if (state->down.kind != TARRY_COMPRESS_NONE && form_packed_bytes(state->down, &cut) > bytes)
+        bytes = form_packed_bytes(state->down, &cut);
+    if (bytes > 0)
+        state->packed = memory_allocate(&state->allocator, bytes, 1);
+    return bytes == 0 || state->packed != NULL;
+}
+
 int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, uint64_t seed,
                    const tarry_allocator *allocator, vectors **out)
 {
@@ -81,6 +95,7 @@ int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, 
     made->dimension = dimension;
     made->stripe_length = server->stripe_length;
     made->form = form_of(server);
+    made->down = form_of_sums(server);
     made->room = cut_for(made, plan_least_parts(plan)).part_length;
     made->kernels = kernel_at(0);
     made->seed = seed;
@@ -97,15 +112,11 @@ int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, 
         memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
     if (!tarry_plan_is_original(plan))
         made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
-    bool packs = made->form.kind != TARRY_COMPRESS_NONE;
-    const layout cut = cut_for(made, plan_least_parts(plan));
-    if (packs)
-        made->packed = memory_allocate(allocator, form_packed_bytes(made->form, &cut), 1);
-    if (allocate_lost(made) != TARRY_OK || (packs && made->packed == NULL) ||
-        made->gradients == NULL || (keeps_previous && made->previous == NULL) ||
-        made->parts == NULL || made->estimate == NULL || made->truth == NULL ||
-        made->inputs == NULL || made->weights == NULL || made->rows == NULL ||
-        made->scratch == NULL || (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
+    if (allocate_lost(made) != TARRY_OK || !allocate_packed(made) || made->gradients == NULL ||
+        (keeps_previous && made->previous == NULL) || made->parts == NULL ||
+        made->estimate == NULL || made->truth == NULL || made->inputs == NULL ||
+        made->weights == NULL || made->rows == NULL || made->scratch == NULL ||
+        (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
         coefficients_create(plan, server->conditioning_limit, allocator, &made->solver) !=
             TARRY_OK) {
         vectors_free(made);
@@ -289,6 +300,21 @@ void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t
         combine_packed(state, attempt, worker, &cut, stripe);
     else
         transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
+}
+
+void vectors_send_sum(vectors *state, uint32_t stripe)
+{
+    if (state->down.kind == TARRY_COMPRESS_NONE)
+        return;
+    const layout cut = cut_for(state, 1);
+    const size_t length = layout_stripe_length(&cut, stripe);
+    const compress_form form = form_of_stripe(state->down, &cut, stripe);
+    float *numbers = state->estimate + layout_stripe_start(&cut, stripe);
+    const uint32_t nobody = state->plan->workers; /* no worker's part has this key */
+    compress_encode(form, numbers, length,
+                    compress_key(state->seed, state->round, 0, nobody, stripe), state->packed);
+    memset(numbers, 0, length * sizeof(*numbers));
+    compress_decode_add(form, state->packed, length, 1, numbers);
 }
 
 const float *vectors_estimate(const vectors *state)

@@ -15,8 +15,8 @@
 typedef struct vectors vectors;
 
 /* N + m / l + 1 vectors of d = server->dimension float32 (of the least number of parts), N more if
- * the round before is kept, one of d double, and a stripe in the form in which parts are sent. plan
- * is borrowed. Errors: NO_MEMORY. */
+ * the round before is kept, one of d double, and a stripe in the form in which parts or sums are
+ * sent. plan is borrowed. Errors: NO_MEMORY. */
 int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, uint64_t seed,
                    const tarry_allocator *allocator, vectors **out);
 void vectors_free(vectors *state); /* NULL is allowed */
@@ -48,6 +48,10 @@ void vectors_forget(vectors *state, uint32_t worker);
 void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe);
 void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t parts,
                      uint32_t stripe, double scale);
+
+/* Once all parts are in the estimate's stripe: among workers it becomes what who has summed it
+ * sends to all, in the form of sums. */
+void vectors_send_sum(vectors *state, uint32_t stripe);
 
 const float *vectors_estimate(const vectors *state);
 const double *vectors_truth(const vectors *state);

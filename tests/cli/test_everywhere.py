@@ -152,6 +152,31 @@ class Everywhere(TarryTest):
         report, _ = self.train(*EVERYWHERE, "--compress", "int8", "--shape", "direct")
         self.assertEqual({each["sum"]["shape"] for each in report["rounds"]}, {"direct"})
 
+    def test_sums_that_come_back_in_fewer_bytes(self):
+        """All have the sum as it was sent, who summed it included: one digest, or the rounds would fail. Likewise repeated."""
+        flags = ["--features", "3000", "--reproducible", "--verify", *EVERYWHERE]
+        plain, _ = self.train(*flags)
+        for forms, most in ((["bf16"], 5e-3), (["int8"], 2e-2), (["int8", "int8"], 3e-2)):
+            with self.subTest(forms=forms):
+                form = ["--compress-down", forms[0], *(["--compress", *forms[1:]] if forms[1:] else [])]
+                report, parameters = self.train(*flags, *form)
+                self.assertEqual(report["config"]["compress-down"], forms[0])
+                for after in report["rounds"]:
+                    self.assertTrue(after["exact"])
+                    self.assertTrue(1e-4 < after["verified_error"] < most, after["verified_error"])
+                self.assertAlmostEqual(plain["final"]["loss"] / report["final"]["loss"], 1, delta=1e-3)
+                self.assertEqual(self.train(*flags, *form, "--processes")[1], parameters)
+                if forms[0] == "int8":
+                    self.assertNotEqual(self.train(*flags, *form, "--seed", "5")[1], parameters)
+                more = [*flags, *form, "--checkpoint", "d-" + "-".join(forms)]
+                self.succeed(*RUN, *more, "--rounds", "3", "--checkpoint-every", "1")
+                self.assertEqual(self.train(*more, "--resume")[1], parameters)
+        for shape in "grid", "tree":
+            self.fail_with(2, f"tarry: --shape: {shape} cannot be combined with --compress-down int8: each hop would round anew",
+                           *RUN, *EVERYWHERE, "--compress-down", "int8", "--shape", shape)
+        self.fail_with(2, "tarry: --compress-down: int8 cannot be combined with --parts 2: among workers a sum of several parts "
+                          "comes back as float32", *RUN, *EVERYWHERE, "--compress-down", "int8", "--parts", "2")
+
     def test_the_scores_are_all_that_the_server_looks_at(self):
         """Between them no state comes to it; the last step's is there in the end."""
         often, parameters = self.train("--reproducible", *EVERYWHERE, "--processes")

@@ -67,13 +67,15 @@ IMPOSSIBLE = {
     **{(form, other): "cannot be combined with"
        for form in ("int8", "bf16", "int4", "topk", "sign") for other in ("two parts", "four parts", "auto", "auto to two")},
     **{(form, other): "cannot be combined with" for form in ("int4", "topk", "sign") for other in ("scale", "everywhere")},
-    ("down", "everywhere"): "cannot be combined with",
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},
     **{(many, "three workers"): "is more than" for many in ("four parts", "five copies", "racks of five", "four finish")},
     **{(parts, "one copy"): "is more than" for parts in ("two parts", "four parts", "auto to two")},
 }
+
+# What only three of can't.
+IMPOSSIBLE_THREE = [{"down", "everywhere", parts} for parts in ("two parts", "four parts", "auto", "auto to two")]
 
 COMMANDS = ("train", "serve", "simulate", "plan")
 # In simulations the costs of chunks are those of the world, and everything is reproducible.
@@ -111,7 +113,9 @@ def crowds(names):
     while left:
         crowd = list(min(left))
         for name in sorted(names, key=lambda name: -sum(name in pair for pair in left)):
-            if name not in crowd and all(may_meet(name, other) for other in crowd):
+            grown = {*crowd, name}
+            if (name not in crowd and all(may_meet(name, other) for other in crowd)
+                    and not any(three <= grown for three in IMPOSSIBLE_THREE)):
                 crowd.append(name)
         left -= {pair for pair in left if set(pair) <= set(crowd)}
         yield crowd

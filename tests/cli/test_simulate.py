@@ -243,11 +243,32 @@ class Schemes(SimulateTest):
         self.assertAlmostEqual(plain["time"]["mean"] - half["time"]["mean"], 1.75, delta=0.01)
         self.assertAlmostEqual(plain["time"]["mean"] - byte["time"]["mean"], 3.5 - 7 / 8 * 260 / 256, delta=0.01)
         self.assertAlmostEqual(byte["time"]["mean"], chosen["time"]["mean"], delta=0.01)
-        rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", "partial:sum=everywhere,compress=int8")[0]
-        self.assertTrue(1e-3 < rounded["verified_error"] < 3e-2, rounded["verified_error"])
+        forms = ["compress=int8", "compress-down=int8", "compress=int8,compress-down=int8"]
+        rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme",
+                                ",".join(f"partial:sum=everywhere,{form}" for form in forms))
+        errors = [result["verified_error"] for result in rounded]
+        self.assertTrue(all(1e-3 < error < 3e-2 for error in errors), errors)
+        self.assertGreater(errors[2], max(errors[:2]))
         for way in ("ring", "grid", "tree"):
-            self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with sum=server, everywhere or auto.*", "simulate", *SMALL,
-                           "--scheme", f"partial:sum={way},compress=int8")
+            for form in forms[:2]:
+                self.fail_like(2, f"tarry: --scheme: .*{form} goes with sum=server, everywhere or auto.*", "simulate", *SMALL,
+                               "--scheme", f"partial:sum={way},{form}")
+
+    def test_sums_come_back_in_another_form(self):
+        """The same of the way back, and of both."""
+        links = ["--workers", "8", "--chunks", "8", "--replication", "2", "--trials", "1", "--straggler", "none",
+                 "--dimension", "1e6", "--bandwidth", "1e6", "--parameter-bytes", "0", "--silence", "100"]
+        everywhere = "partial:sum=everywhere"
+        plain, half, byte, both, chosen = self.simulate(
+            *links, "--scheme", ",".join((everywhere, everywhere + ",compress-down=bf16", everywhere + ",compress-down=int8",
+                                          everywhere + ",compress=int8,compress-down=int8",
+                                          "partial:sum=auto,compress=int8,compress-down=int8")))
+        self.assertEqual([result["settings"]["compress_down"] for result in (plain, half, both)], ["none", "bf16", "int8"])
+        saved = 4 - 260 / 256  # bytes of each of 7/8 of the numbers
+        for result, less in ((half, 2), (byte, saved), (both, 2 * saved), (chosen, 2 * saved)):
+            self.assertAlmostEqual(plain["time"]["mean"] - result["time"]["mean"], 7 / 8 * less, delta=0.01)
+        self.fail_like(2, "tarry: --scheme: .*compress-down.*parts.*several parts.*", "simulate", *SMALL, "--scheme",
+                       everywhere + ",parts=2,compress-down=int8")
 
     def test_running_ahead_of_answers(self):
         schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"

@@ -237,7 +237,6 @@ class Report(TarryTest):
         for more in (["--parts", "2"], ["--keep", "credited", "--early", "yes"], ["--adapt", "3"], ["--compress", "int4"]):
             report = self.report("--features", "3000", "--rounds", "8", "--compress-down", "int8", "--verify", *more)
             self.assertLess(report["final"]["loss"], report["initial"]["loss"])
-        self.fail_like(2, ".*compress-down.*sum.*", *SMALL, "--compress-down", "int8", "--sum", "everywhere")
         self.fail_like(2, ".*compress-down.*int4.*", *SMALL, "--compress-down", "int4")
 
     def test_reproducible_runs_repeat_to_the_bit(self):

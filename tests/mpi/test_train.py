@@ -111,7 +111,8 @@ class Train(unittest.TestCase):
                             (["--processes"], "--processes: cannot be combined with --engine mpi"),
                             (["--workers", "7"], "--workers: 7, but there are 2 ranks of MPI"),
                             (["--resume"], "--resume: needs --checkpoint"),
-                            (["--adapt", "5"], "--adapt: has no meaning with --engine mpi")):
+                            (["--adapt", "5"], "--adapt: has no meaning with --engine mpi"),
+                            (["--compress-down", "int8"], "--compress-down: has no meaning with --engine mpi")):
             done = ranks("--engine", "mpi", *words, count=2)
             self.assertEqual(done.stderr.count(what), 1, done.stderr)
             self.assertEqual(done.returncode, 2)

@@ -22,6 +22,7 @@ JOB = ["--workers", str(WORKERS), "--chunks", "6", "--samples", "300", "--featur
        "--seed", "3"]
 ENDLESS = ["--rounds", "100000"]
 SLEEP = ["--straggler", "shifted-exp:0.002,0.003"]  # per piece
+BOTH = ["--compress", "int8", "--compress-down", "int8"]
 REAL = {
     "a9a": ["--data", os.path.join(DATA, "a9a.t"), "--model", "logistic", "--parts", "2", "--rounds", "25"],
     "digits": ["--data", os.path.join(DATA, "t10k-images-idx3-ubyte.gz"), "--labels",
@@ -61,12 +62,12 @@ class Everywhere(NetworkTest):
         self.assertEqual([each["sum"]["step"] for each in report["rounds"]], list(range(1, 13)))
 
     def test_numbers_in_fewer_bytes_over_tls(self):
-        """Sums are off by what rounding costs, all workers have the same, and they are direct."""
+        """Sums are off by what rounding costs, all workers have the same, and they are direct; on either way, and on both."""
         job = [*JOB, "--rounds", "10", "--verify", "--chunks", "8"]
         plain = self.trained(job)
-        for form in "bf16", "int8":
-            with self.subTest(form=form):
-                cluster, _ = self.begin([*job, "--compress", form])
+        for forms in ["--compress", "bf16"], ["--compress", "int8"], ["--compress-down", "int8"], BOTH:
+            with self.subTest(forms=forms):
+                cluster, _ = self.begin([*job, *forms])
                 report = cluster.finish(WAIT)
                 self.assert_workers_end(cluster)
                 self.assertAlmostEqual(report["final"]["loss"] / plain["final"]["loss"], 1, delta=0.05)
@@ -130,6 +131,25 @@ class Everywhere(NetworkTest):
         report = cluster.stop(3)
         self.assert_exact_or_said(report)
         self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
+        self.assert_workers_end(cluster)
+
+    def test_sums_in_fewer_bytes_outlive_a_worker(self):
+        """Attempts are made again, pieces stand, and who comes loads: of what was rounded all have the same bits, or rounds
+        would fail, and parameters differ."""
+        job = [*JOB, *BOTH, "--features", "20000", "--rate", "0.001", "--digest-steps", "1", "--verify"]
+        cluster, address = self.begin([*job, *ENDLESS, "--wait", "1"], range(WORKERS), SLEEP)
+        server = cluster.server
+        server.await_log("round", round=6)
+        cluster.workers["worker-1"].kill()
+        server.await_log("left_out", worker=1)
+        cluster.work(1, address, *SLEEP)
+        server.await_log("load", worker=1)
+        self.await_voters(cluster, WORKERS)
+        report = cluster.stop(3)
+        self.assertTrue(all(each["exact"] and each["verified_error"] < 5e-2 for each in report["rounds"]))
+        self.assertNotIn("differs", [line["reason"] for line in server.log("left_out")])
+        wanted = self.trained([*JOB, "--features", "20000", "--rate", "0.001", "--rounds", str(len(report["rounds"]))])
+        self.assertAlmostEqual(report["final"]["loss"] / wanted["final"]["loss"], 1, delta=0.1)
         self.assert_workers_end(cluster)
 
     def test_a_server_that_is_told_to_end_leaves_a_checkpoint(self):

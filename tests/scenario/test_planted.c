@@ -360,6 +360,12 @@ static void a_share_that_its_owner_has_as_it_was(void **state)
     expect_everywhere(PLANT_KEEP_EXACT, "all_make_the_same_sum", "");
 }
 
+static void numbers_that_each_hop_rounds(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_ROUND_HOPS, "rounds_once_each_way", "");
+}
+
 static void a_part_counted_by_two_relays(void **state)
 {
     (void)state;
@@ -482,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_sum_in_two_shapes),
         cmocka_unit_test(a_part_that_stays_what_it_was),
         cmocka_unit_test(a_share_that_its_owner_has_as_it_was),
+        cmocka_unit_test(numbers_that_each_hop_rounds),
         cmocka_unit_test(a_part_counted_by_two_relays),
         cmocka_unit_test(a_gathered_part_of_an_attempt_before),
         cmocka_unit_test(a_relay_that_takes_its_workers_along),

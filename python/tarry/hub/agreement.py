@@ -23,6 +23,7 @@ class Agreement:
     engine: str  # by which workers make sums among themselves
     compress: str  # the form of what workers send
     compress_share: float  # of the numbers, with 'topk'; else 0
+    compress_down: str  # the form of the sum on its way to them
     exact: int  # the last so many numbers are float32 in every form
     reproducible: bool
     model: str  # names and shapes of what is summed, a line each
@@ -50,6 +51,7 @@ class Agreement:
             "seed": "the seed {theirs} where the others have {ours}",
             "engine": "the engine {theirs!r} where the others have {ours!r}",
             "compress": "the form {theirs!r} where the others have {ours!r}",
+            "compress_down": "the form {theirs!r} of sums where the others have {ours!r}",
             "checkpoint": "the checkpoint {theirs!r} where the others have {ours!r}",
         }
         for name, text in words.items():

@@ -60,9 +60,10 @@ class Sums(abc.ABC):
             wanted["pick"] = "share"
             if self.agreement.parts == 1:
                 wanted["keep"] = "credited"
-        if self.agreement.compress != "none":
+        if self.agreement.compress != "none" or self.agreement.compress_down != "none":
             wanted |= {
                 "compress": cast(Any, self.agreement.compress),
+                "compress_down": cast(Any, self.agreement.compress_down),
                 "compress_seed": self.agreement.seed % (1 << 64),
                 "compress_exact": self.agreement.exact,
             }

@@ -14,7 +14,7 @@ from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
 from ..hub import address as addresses
 from ..hub.training import SUMS, plan_of
-from ..names import COMPRESSES
+from ..names import COMPRESSES, DOWNS
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
@@ -352,8 +352,14 @@ class Job:
         self.close(wait=kind is None)
 
 
-def _check_form(compress: str, share: float, *, sum: str, engine: str, parts: int) -> None:
+def _check_forms(compress: str, share: float, down: str, *, sum: str, engine: str, parts: int) -> None:
     """Raises ArgumentError."""
+    if down not in DOWNS:
+        raise ArgumentError(f"compress_down is {down!r}, and there are {', '.join(DOWNS)}")
+    if down != "none" and sum == "server":
+        raise ArgumentError(
+            f"compress_down={down!r} goes with sum='everywhere', and sum is {sum!r}: the hub gives the sum as it has it"
+        )
     if compress not in COMPRESSES:
         raise ArgumentError(f"compress is {compress!r}, and there are {', '.join(COMPRESSES)}")
     if compress == "topk":
@@ -361,19 +367,19 @@ def _check_form(compress: str, share: float, *, sum: str, engine: str, parts: in
             raise ArgumentError(f"compress_share is {share}: 'topk' sends a share of the numbers, 0.000001 to 0.5")
     elif share:
         raise ArgumentError(f"compress_share is for compress='topk', and compress is {compress!r}")
-    if compress == "none":
-        return
-    if sum != "server" and compress not in AMONG_WORKERS:
+    if sum != "server" and compress not in ("none", *AMONG_WORKERS):
         raise ArgumentError(
             f"compress={compress!r} goes with sum='server', and sum is {sum!r}: what rounding lost would have to "
             "follow pieces of sums that failed"
         )
+    named = f"compress={compress!r}" if compress != "none" else f"compress_down={down!r}"
+    if compress == "none" and down == "none":
+        return
     if engine != "direct":
-        raise ArgumentError(f"compress={compress!r} goes with Tarry's own engine: {engine!r} sums float32")
+        raise ArgumentError(f"{named} goes with Tarry's own engine: {engine!r} sums float32")
     if parts != 1:
-        raise ArgumentError(
-            f"compress={compress!r} goes with one part, and parts is {parts}: what rounding cost would be multiplied"
-        )
+        why = "what rounding cost would be multiplied" if compress != "none" else "sums of several come back as float32"
+        raise ArgumentError(f"{named} goes with one part, and parts is {parts}: {why}")
 
 
 def join(
@@ -400,6 +406,7 @@ def join(
     engine: str = "direct",
     compress: str = "none",
     compress_share: float = 0.0,
+    compress_down: str = "none",
     reproducible: bool = False,
 ) -> Job:
     """Makes this process a worker of a training, of which `tarry run`, srun, mpirun or torchrun started several.
@@ -425,6 +432,7 @@ def join(
     compress    the form in which gradients are sent: 'none' (float32), 'bf16', 'int8' and, where sum is 'server',
                 'int4', 'sign' or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
     compress_share  of the numbers that 'topk' sends, up to 0.5
+    compress_down  where sum is 'everywhere', the form in which the sum comes back to all: 'none', 'bf16' or 'int8'
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
     Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
@@ -432,7 +440,7 @@ def join(
     """
     if sum not in SUMS:
         raise ArgumentError(f"sum is {sum!r}, and there are {', '.join(SUMS)}")
-    _check_form(compress, compress_share, sum=sum, engine=engine, parts=parts)
+    _check_forms(compress, compress_share, compress_down, sum=sum, engine=engine, parts=parts)
     place = place_of()
     if engine != "direct":
         if sum != "everywhere":
@@ -467,6 +475,7 @@ def join(
         engine=engine,
         compress=compress,
         compress_share=compress_share,
+        compress_down=compress_down,
         exact=layout.exact,
         reproducible=reproducible,
         model=layout.describe(),

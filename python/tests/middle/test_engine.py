@@ -154,9 +154,11 @@ def test_a_worker_with_another_engine_is_refused() -> None:
         assert server.round().exact
 
 
-def test_an_engine_has_no_part_where_numbers_travel_in_another_form() -> None:
+@pytest.mark.parametrize("way", ["compress", "compress_down"])
+def test_an_engine_has_no_part_where_numbers_travel_in_another_form(way: str) -> None:
     """And the library's own has: all of its workers have the same bits."""
-    with serving(PLAN, D, sum="everywhere", compress="int8") as (server, crew):
+    forms: Any = {way: "int8"}
+    with serving(PLAN, D, sum="everywhere", **forms) as (server, crew):
         models = [hire(crew, None, worker) for worker in range(2)]
         server.wait(2, timeout=20)
         with (

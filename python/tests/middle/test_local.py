@@ -381,8 +381,6 @@ def test_workers_compute_with_a_view_that_follows_the_parameters() -> None:
             assert np.abs(found / 4 - x).max() < 1e-3
             x = x + np.float32(0.01) * drawn(3000, 2)
     assert len(seen) == 20 and all(len(views) == 1 for views in seen.values())
-    with pytest.raises(tarry.ArgumentError, match=r"compress-down|form of parameters"):
-        tarry.Local(tarry.Plan(2), 1, compute, compress_down="int8", sum="everywhere")
 
 
 def test_a_closed_runtime_says_so() -> None:

@@ -23,10 +23,15 @@ FORMS = {
     "int4": (("--compress", "int4"), 2.0, 1e-2),
     "topk": (("--compress", "topk", "--share", 0.3), 2.0, 1e-2),
     "sign": (("--compress", "sign"), 10.0, 1e-2),  # of gradients that become small, with residuals of those before
+    "down": (("--down", "int8"), 0.05, 1e-4),
+    "both": (("--compress", "int8", "--down", "int8"), 0.1, 1e-4),
 }
+AT_SERVER_FORMS = ("bf16", "int8", "int4", "topk", "sign")
+AMONG_WORKERS = ("bf16", "int8", "down", "both")
 # Where the sum is made, and the form.
 EACH_FORM = pytest.mark.parametrize(
-    ("where", "form"), [*(("server", form) for form in FORMS), *(("everywhere", form) for form in ("bf16", "int8"))]
+    ("where", "form"),
+    [*(("server", form) for form in AT_SERVER_FORMS), *(("everywhere", form) for form in AMONG_WORKERS)],
 )
 AT_SERVER = ("--sum", "server")
 
@@ -64,7 +69,9 @@ def test_a_killed_worker_costs_no_step_and_comes_back(where: str, form: str) -> 
     assert all(found < 1e-5 for (found,) in told(lines, "exact"))
 
 
-@pytest.mark.parametrize(("where", "form"), [("server", "bf16"), ("server", "int8"), ("everywhere", "int8")])
+@pytest.mark.parametrize(
+    ("where", "form"), [("server", "bf16"), ("server", "int8"), ("everywhere", "int8"), ("everywhere", "both")]
+)
 def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, where: str, form: str) -> None:
     """What is rounded by chance is so by the seed; where the server sums and a training goes on, the chances are those
     of other rounds."""
@@ -100,6 +107,10 @@ def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, wher
         ({"compress": "topk", "sum": "server"}, r"compress_share is 0\.0: 'topk' sends a share"),
         ({"compress": "topk", "sum": "server", "compress_share": 0.6}, r"compress_share is 0\.6"),
         ({"compress": "int8", "sum": "server", "compress_share": 0.1}, "compress_share is for compress='topk'"),
+        ({"compress_down": "int4"}, "compress_down is 'int4', and there are none, bf16, int8"),
+        ({"compress_down": "int8", "sum": "server"}, "compress_down='int8' goes with sum='everywhere'"),
+        ({"compress_down": "bf16", "engine": "gloo"}, "compress_down='bf16' goes with Tarry's own engine"),
+        ({"compress_down": "int8", "parts": 2}, "compress_down='int8' goes with one part, and parts is 2"),
     ],
 )
 def test_what_can_not_be_is_told(options: dict[str, Any], why: str) -> None:

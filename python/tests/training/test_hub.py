@@ -17,8 +17,8 @@ from tarry.hub.settings import HubSettings, default_listen
 
 AGREEMENT = Agreement(
     dimension=10, units=4, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1, sum="everywhere",
-    engine="direct", compress="none", compress_share=0.0, exact=0, reproducible=False, model="weight (2, 5)\nbias (5,)",
-    options="", checkpoint="", checkpoint_seconds=60.0,
+    engine="direct", compress="none", compress_share=0.0, compress_down="none", exact=0, reproducible=False,
+    model="weight (2, 5)\nbias (5,)", options="", checkpoint="", checkpoint_seconds=60.0,
 )  # fmt: skip
 
 
@@ -66,6 +66,7 @@ def test_who_dies_before_its_state_came_leaves_that_to_the_next() -> None:
         (changed(parts=2), "parts 2 where the others have 1"),
         (changed(sum="server"), "sum 'server' where the others have 'everywhere'"),
         (changed(compress="int8"), "the form 'int8' where the others have 'none'"),
+        (changed(compress_down="int8"), "the form 'int8' of sums where the others have 'none'"),
     ],
 )
 def test_others_are_refused(other: Agreement, why: str) -> None:

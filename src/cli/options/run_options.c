@@ -11,6 +11,7 @@
 #include "cli/options/parse.h"
 #include "cli/options/stop_rule.h"
 #include "cli/text/complain.h"
+#include "protocol/form.h"
 
 #define MOST_COUNT 1000000
 #define MOST_SECONDS 1e9
@@ -333,8 +334,10 @@ static const option_entry rule_entries[] = {
      FIELD(compress)},
     {.name = "compress-down",
      .argument = "FORM",
-     .help = "The form in which parameters come down to workers: float32 (none, default), or what "
-             "has changed in bf16 (half as long) or int8 (a byte a number, rounded by chance)",
+     .help =
+         "The form in which parameters come down to workers: float32 (none, default), or what "
+         "has changed in bf16 (half as long) or int8 (a byte a number, rounded by chance). With "
+         "--sum everywhere that of the sum on its way from who sums it to all, with one part",
      .kind = OPTION_CHOICE,
      .choices = downs,
      FIELD(settings.server.compress_down)},
@@ -481,10 +484,12 @@ void run_conflict_text(const tarry_conflict *conflict, const option_group *group
     char first[128], second[128];
     option_value_text(groups, count, names[0], first, sizeof(first));
     option_value_text(groups, count, names[1], second, sizeof(second));
-    snprintf(text, size, "%s%s: %s%s%s %s%s%s%s", dashes, names[0], first,
+    /* One that only a third setting makes a conflict, which the reason tells of. */
+    const bool told = conflict->first == TARRY_SETTING_COMPRESS_DOWN;
+    snprintf(text, size, "%s%s: %s%s%s %s%s%s%s%s%s", dashes, names[0], first,
              first[0] != '\0' ? " " : "",
              conflict->exceeds ? "is more than" : "cannot be combined with", dashes, names[1],
-             second[0] != '\0' ? " " : "", second);
+             second[0] != '\0' ? " " : "", second, told ? ": " : "", told ? conflict->reason : "");
 }
 
 int run_options_settle(run_options *options)
@@ -494,12 +499,14 @@ int run_options_settle(run_options *options)
         return complain(EXIT_USAGE, "--%s: has no meaning without --sum everywhere",
                         options->among_workers);
     const tarry_server_settings *server = &options->settings.server;
-    if (server->sum == TARRY_SUM_EVERYWHERE && server->compress != TARRY_COMPRESS_NONE &&
-        (server->shape == TARRY_SHAPE_GRID || server->shape == TARRY_SHAPE_TREE))
-        return complain(EXIT_USAGE,
-                        "--shape: %s cannot be combined with --compress %s: each hop would round "
-                        "anew",
-                        option_choice_name(shapes, (int)server->shape), options->compress);
+    if (form_rounds_among_workers(server) &&
+        (server->shape == TARRY_SHAPE_GRID || server->shape == TARRY_SHAPE_TREE)) {
+        const bool up = server->compress != TARRY_COMPRESS_NONE;
+        return complain(
+            EXIT_USAGE, "--shape: %s cannot be combined with --%s %s: each hop would round anew",
+            option_choice_name(shapes, (int)server->shape), up ? "compress" : "compress-down",
+            up ? options->compress : run_down_name(server->compress_down));
+    }
     if (tarry_settings_settle(&options->settings, options->given, &conflict) == TARRY_OK) {
         if (options->settings.server.pick == TARRY_PICK_PLAN &&
             !run_options_given(options, TARRY_SETTING_ORDER))

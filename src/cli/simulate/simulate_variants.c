@@ -67,6 +67,24 @@ static int choose_stop(const scheme_settings *settings, const scheme_frame *fram
     return TARRY_OK;
 }
 
+/* In a ring, a grid or a tree numbers are float32. */
+static int check_hops(const scheme_settings *settings, const simulate_variant *variant,
+                      tarry_diagnostic *diagnostic)
+{
+    const tarry_server_settings *server = &variant->run.settings.server;
+    const bool up = server->compress != TARRY_COMPRESS_NONE;
+    if (!up && server->compress_down == TARRY_COMPRESS_NONE)
+        return TARRY_OK;
+    if (settings->model.kind != BASELINE_NONE || settings->sum == TARRY_SIM_STAR ||
+        settings->sum == TARRY_SIM_DIRECT || settings->sum == TARRY_SIM_CHOSEN)
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "%s=%s goes with sum=server, everywhere or auto: else each hop would round "
+                    "anew",
+                    up ? "compress" : "compress-down",
+                    up ? variant->run.compress : run_down_name(server->compress_down));
+}
+
 /* How gradients travel has to suit the rest. */
 static int settle_upload(const scheme_settings *settings, simulate_variant *variant,
                          tarry_diagnostic *diagnostic)
@@ -90,13 +108,6 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
         (settings->relays > 0 || *upload == TARRY_SIM_UPLOAD_EACH))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "compress=%s goes with relays=0 and another upload than each",
-                        variant->run.compress);
-    if (run->server.compress != TARRY_COMPRESS_NONE && !model &&
-        (settings->sum == TARRY_SIM_RING || settings->sum == TARRY_SIM_GRID ||
-         settings->sum == TARRY_SIM_TREE))
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "compress=%s goes with sum=server, everywhere or auto: else each hop would "
-                        "round anew",
                         variant->run.compress);
     if (compress_feeds_back(run->server.compress) && *upload != TARRY_SIM_UPLOAD_CODED)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "compress=%s goes with upload=coded",
@@ -230,6 +241,8 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
         run->server.workers_needed = frame->workers - (plan->replication - plan->parts);
     variant->stored = settings->model.kind == BASELINE_QUEUE ? frame->workers : plan->replication;
     name_stop(&settings->model, variant);
+    if (error == TARRY_OK)
+        error = check_hops(settings, variant, diagnostic);
     if (error == TARRY_OK)
         error = settle_upload(settings, variant, diagnostic);
     if (error != TARRY_OK)

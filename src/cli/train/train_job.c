@@ -14,6 +14,7 @@
 #include "cli/train/runner_processes.h"
 #include "cli/train/train_job_state.h"
 #include "compress/view.h"
+#include "protocol/form.h"
 
 static void stop_round(void *user)
 {
@@ -98,8 +99,9 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
     enum { OWN = 3 }; /* see create_vectors */
     const local_settings *local = &job->inputs.options->local;
     double needed = OWN * (double)job->dimension * sizeof(float) + bytes_of_workers(job);
-    if (job->server.compress_down != TARRY_COMPRESS_NONE)
-        needed += (double)view_bytes(job->server.compress_down, job->dimension);
+    const tarry_compress seen = form_of_view(&job->server);
+    if (seen != TARRY_COMPRESS_NONE)
+        needed += (double)view_bytes(seen, job->dimension);
     if (job->privacy != NULL)
         needed += computing_threads(job) * (double)chunk_gradient_sample_bytes(job->dimension);
     if (local->steps > 0)

@@ -80,11 +80,11 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
               settings->compress_share > TARRY_COMPRESS_SHARE_MOST))
         fault = "the share of numbers to be sent must be between a millionth and a half";
     else if ((unsigned)settings->compress_down > TARRY_COMPRESS_INT8)
-        fault = "unknown form of parameters";
+        fault = "unknown form of what comes down";
     else if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         fault = "unknown place of the sum";
-    else if (settings->sum == TARRY_SUM_EVERYWHERE && settings->compress != TARRY_COMPRESS_NONE &&
-             settings->shape != TARRY_SHAPE_AUTO && settings->shape != TARRY_SHAPE_DIRECT)
+    else if (form_rounds_among_workers(settings) && settings->shape != TARRY_SHAPE_AUTO &&
+             settings->shape != TARRY_SHAPE_DIRECT)
         fault = "where each hop would round anew, numbers are float32: another form goes with the "
                 "shape direct";
     switch (settings->stop) {

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "base/sum_id.h"
+#include "protocol/form.h"
 #include "protocol/server/server_state.h"
 
 int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
@@ -294,11 +295,11 @@ bool server_vote_may_leave(const tarry_server *server)
     return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
 }
 
-/* Who has another form than float32 rounds each number once on its way to its owner. */
+/* In another form than float32 each number is rounded once on its way, and not at each hop. */
 static tarry_shape_kind kind_of_shape(const tarry_server *server)
 {
-    return server->settings.compress != TARRY_COMPRESS_NONE ? TARRY_SHAPE_DIRECT
-                                                            : server->settings.shape;
+    return form_rounds_among_workers(&server->settings) ? TARRY_SHAPE_DIRECT
+                                                        : server->settings.shape;
 }
 
 /* What takes least time, or is wanted. Another shape has other roundings: a run that is to repeat

@@ -130,10 +130,11 @@ typedef struct wire_welcome {
     bool ships;                   /* chunks can be fetched */
     bool everywhere;              /* TARRY_SUM_EVERYWHERE */
     tarry_compress compress;      /* the form of coded parts; `everywhere`: one without feedback */
-    uint64_t compress_seed;       /* 0 with NONE */
+    tarry_compress compress_down; /* that of changes of the view (NONE: there is none), or with
+                                     `everywhere` of the sum on its way back */
+    uint64_t compress_seed;       /* 0 where workers round nothing */
     uint32_t compress_share;      /* of TOPK, as in the server's settings; else 0 */
-    uint32_t compress_exact;      /* as in the server's settings; 0 with NONE */
-    tarry_compress compress_down; /* the form of changes of the view; NONE: there is none */
+    uint32_t compress_exact;      /* as in the server's settings; 0 where workers round nothing */
     double conditioning_limit;    /* > 1 */
     uint64_t silence_ns;          /* >= 1; heartbeats come within an eighth of it */
     uint64_t plan_bytes;          /* of the PLAN blob that follows; 0: it has it */
@@ -141,6 +142,19 @@ typedef struct wire_welcome {
     char near[WIRE_TEXT_BYTES + 1]; /* the server's Unix socket, for workers on its machine; "":
                                        none; no control characters */
 } wire_welcome;
+
+/* The form of changes of the view; NONE: parameters come as they are, or not at all. */
+static inline tarry_compress wire_view_form(const wire_welcome *welcome)
+{
+    return welcome->everywhere ? TARRY_COMPRESS_NONE : welcome->compress_down;
+}
+
+/* Whether workers round what they send, to the server or to each other. */
+static inline bool wire_workers_round(const wire_welcome *welcome)
+{
+    return welcome->compress != TARRY_COMPRESS_NONE ||
+           (welcome->everywhere && welcome->compress_down != TARRY_COMPRESS_NONE);
+}
 
 typedef enum wire_reason {
     WIRE_REFUSED_VERSION = 1, /* no version that both speak */

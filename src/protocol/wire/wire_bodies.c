@@ -122,13 +122,13 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     read.compress = (tarry_compress)wire_get_between(&from, 1, TARRY_COMPRESS_NONE,
                                                      read.everywhere ? TARRY_COMPRESS_INT8
                                                                      : TARRY_COMPRESSES - 1);
-    read.compress_down = (tarry_compress)wire_get_between(
-        &from, 1, TARRY_COMPRESS_NONE, read.everywhere ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_INT8);
+    read.compress_down =
+        (tarry_compress)wire_get_between(&from, 1, TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8);
     wire_get_zeros(&from, 2);
     bool shared = read.compress == TARRY_COMPRESS_TOPK;
     read.compress_share = (uint32_t)wire_get_between(&from, 4, shared ? 1 : 0,
                                                      shared ? TARRY_COMPRESS_SHARE_MOST : 0);
-    bool rounds = read.compress != TARRY_COMPRESS_NONE;
+    bool rounds = wire_workers_round(&read);
     read.compress_exact = (uint32_t)wire_get_between(&from, 4, 0, rounds ? UINT32_MAX : 0);
     read.compress_seed = wire_get_between(&from, 8, 0, rounds ? UINT64_MAX : 0);
     wire_get_name(&from, read.near);

@@ -63,7 +63,7 @@ typedef struct host_settings {
     const uint8_t *checkpoint;    /* to go on from, for the call of host_create; NULL: none */
     size_t checkpoint_size;
     tarry_sum_log log;         /* TARRY_SUM_EVERYWHERE */
-    size_t parameters;         /* compress_down: numbers in them, */
+    size_t parameters;         /* with a view of them: numbers in them, */
     tarry_view seen;           /* and the view to go on from, for the call of host_create */
     size_t head_bytes;         /* in front of a frame that is sent */
     size_t most_message_bytes; /* a plan that needs longer ones is refused; 0: any length */

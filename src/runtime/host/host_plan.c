@@ -109,10 +109,10 @@ static int make_view(host *self, tarry_diagnostic *diagnostic)
     const host_settings *settings = &self->settings;
     const tarry_view *from = &settings->seen;
     const uint64_t next = tarry_server_round(self->machine);
-    if (settings->server.compress_down == TARRY_COMPRESS_NONE)
+    const tarry_compress form = form_of_view(&settings->server);
+    if (form == TARRY_COMPRESS_NONE)
         return TARRY_OK;
-    int error = view_create(settings->server.compress_down, settings->parameters, &self->allocator,
-                            &self->seen);
+    int error = view_create(form, settings->parameters, &self->allocator, &self->seen);
     if (error != TARRY_OK)
         return diagnose_no_memory(diagnostic, settings->name);
     /* A round of a later number was broken off since the checkpoint: its view is the next one's. */

@@ -120,6 +120,7 @@ static int join_worker(local_runtime *local, uint32_t worker)
     if (settings->last != NULL)
         membership.last = settings->last[worker];
     membership.forms = (collective_forms){.up = settings->server.compress,
+                                          .down = settings->server.compress_down,
                                           .seed = settings->server.compress_seed,
                                           .exact = settings->server.compress_exact};
     int error = make_engine(local, worker, &membership.engine);

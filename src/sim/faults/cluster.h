@@ -127,6 +127,7 @@ typedef enum plant {
     PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
     PLANT_OTHER_SHAPE,  /* a worker sums in another shape than the others */
     PLANT_KEEP_EXACT,   /* who sums a share keeps it as it was before it was rounded for others */
+    PLANT_ROUND_HOPS,   /* numbers that are rounded are summed in a tree */
     /* where messages pass relays: */
     PLANT_GATHER_TWICE, /* what was added up on the way is summed, though a part of it counted */
     PLANT_GATHER_STALE, /* what was added up for an attempt before passes as the present one's */

@@ -2,6 +2,7 @@
 #include "sim/faults/cluster.h"
 
 #include "base/memory.h"
+#include "protocol/form.h"
 #include "sim/faults/invariants.h"
 
 enum { LONG_BREAK = 5000, SHORT_BREAK = 20 };
@@ -23,7 +24,12 @@ static void release(void *user, void *block)
 int cluster_make_server(cluster *it)
 {
     tarry_allocator counting = {.user = it, .allocate = allocate, .release = release};
-    return tarry_server_create(it->plan, &it->settings, &counting, &it->server, NULL);
+    tarry_server_settings settings = it->settings;
+    if (cluster_planted(it, PLANT_ROUND_HOPS) && form_rounds_among_workers(&settings)) {
+        settings.compress = settings.compress_down = TARRY_COMPRESS_NONE;
+        settings.shape = TARRY_SHAPE_TREE;
+    }
+    return tarry_server_create(it->plan, &settings, &counting, &it->server, NULL);
 }
 
 /* After a round that failed it mostly takes a while, in which workers come back. */

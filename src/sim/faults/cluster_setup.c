@@ -133,7 +133,12 @@ static void draw_everywhere(cluster *it)
                                                       TARRY_SHAPE_TREE);
     /* From a stream of its own: other worlds stay what they are. */
     if (draws_chance(&it->draws, DRAW_SETUP, 4, 0.4) && tarry_plan_parts(it->plan) == 1) {
-        settings->compress = TARRY_COMPRESS_INT8;
+        static const tarry_compress ways[][2] = {{TARRY_COMPRESS_INT8, TARRY_COMPRESS_NONE},
+                                                 {TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8},
+                                                 {TARRY_COMPRESS_INT8, TARRY_COMPRESS_INT8}};
+        const tarry_compress *way = ways[draws_between(&it->draws, DRAW_SETUP, 4, 0, 2)];
+        settings->compress = way[0];
+        settings->compress_down = way[1];
         settings->shape =
             settings->shape == TARRY_SHAPE_DIRECT ? TARRY_SHAPE_DIRECT : TARRY_SHAPE_AUTO;
     }

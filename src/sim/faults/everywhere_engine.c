@@ -5,6 +5,7 @@
  * others' may fail, at once or later, or never end. Fetches and loads fail likewise, but they end.
  */
 #include "coding/layout.h"
+#include "protocol/form.h"
 #include "sim/faults/cluster.h"
 #include "sim/faults/invariants.h"
 
@@ -26,11 +27,11 @@ sum_attempt *everywhere_attempt(cluster *it, const tarry_sum_id *name)
     return NULL;
 }
 
-/* ---- numbers in another form: who sums a share sends it rounded, and that is the sum ---- */
+/* ---- sums in another form: who sums a share sends it rounded, and that is the sum ---- */
 
 static bool rounds(const cluster *it)
 {
-    return it->settings.compress != TARRY_COMPRESS_NONE;
+    return it->settings.compress_down != TARRY_COMPRESS_NONE;
 }
 
 static uint64_t mix(uint64_t x)
@@ -84,7 +85,7 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->whole = signal->whole;
     it->pieces += signal->whole > 0;
     it->rounded_sums += rounds(it);
-    if (rounds(it) && opened->shape.kind != TARRY_SHAPE_DIRECT)
+    if (form_rounds_among_workers(&it->settings) && opened->shape.kind != TARRY_SHAPE_DIRECT)
         invariant_broken(it, "rounds_once_each_way", "attempt %u: shape %d", opened->name.attempt,
                          (int)opened->shape.kind);
 }

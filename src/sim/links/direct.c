@@ -75,10 +75,10 @@ int direct_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, u
     const uint32_t count = sum->count;
     uint64_t part = (sum->dimension + sum->parts - 1) / sum->parts;
     uint64_t slice = (part + count - 1) / count;
-    exchange all = {
-        .links = state,
-        .count = count,
-        .bytes = {compress_bytes(sum->form, (size_t)slice), sum->parts * slice * sizeof(float)}};
+    exchange all = {.links = state,
+                    .count = count,
+                    .bytes = {compress_bytes(sum->up, (size_t)slice),
+                              sum->parts * compress_bytes(sum->down, (size_t)slice)}};
     all.members = memory_allocate(&state->allocator, count, sizeof(*all.members));
     int error = sending_init(&all.senders, count, &state->allocator);
     error = all.members != NULL ? error : TARRY_ERROR_NO_MEMORY;

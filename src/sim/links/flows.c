@@ -66,9 +66,11 @@ static load load_of(const sketch *all, uint32_t place, uint32_t row, stage at)
     const uint64_t number = sizeof(float), parts = all->sum->parts;
     const uint64_t slice = slice_length(all, place, row);
     const uint64_t others = route_slices(all->of, place) - 1;
-    const uint64_t away = is_grid(all) ? all->part_length - slice : others * slice;
-    if (at == ROW_UP && !is_grid(all)) {
-        const uint64_t bytes = others * compress_bytes(all->sum->form, (size_t)slice);
+    const uint64_t away = all->part_length - slice;
+    if (!is_grid(all)) {
+        const uint64_t bytes =
+            others * (at == ROW_UP ? compress_bytes(all->sum->up, (size_t)slice)
+                                   : parts * compress_bytes(all->sum->down, (size_t)slice));
         return (load){bytes, bytes, others, others};
     }
     if (at == ROW_UP)

@@ -27,8 +27,7 @@ static tarry_shape_kind kind_of(tarry_sim_way way)
 
 tarry_shape group_sum_choose(const network *state, tarry_sim_way way, const group_sum *sum)
 {
-    const tarry_shape_kind kind =
-        sum->form.kind == TARRY_COMPRESS_NONE ? kind_of(way) : TARRY_SHAPE_DIRECT;
+    const tarry_shape_kind kind = group_sum_rounds(sum) ? TARRY_SHAPE_DIRECT : kind_of(way);
     if (kind == TARRY_SHAPE_DIRECT || kind == TARRY_SHAPE_TREE)
         return (tarry_shape){kind, 0};
     const network_way *out = &state->workers[group_sum_member(sum, 0)].out;

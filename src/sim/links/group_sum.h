@@ -17,8 +17,15 @@ typedef struct group_sum {
     uint32_t count;          /* >= 1 */
     uint64_t dimension;      /* d, of 4 bytes each but for the form */
     uint32_t parts;          /* l: each member has a coded part of ceil(d / l) numbers */
-    compress_form form;      /* of coded parts on their way to owners; of a direct sum alone */
+    compress_form up, down;  /* of coded parts on their way to owners, and of what these have
+                                summed on its way back, with one part; of a direct sum alone */
 } group_sum;
+
+/* Whether each number is rounded once on a way, which it would be at each hop of other shapes. */
+static inline bool group_sum_rounds(const group_sum *sum)
+{
+    return sum->up.kind != TARRY_COMPRESS_NONE || sum->down.kind != TARRY_COMPRESS_NONE;
+}
 
 static inline uint32_t group_sum_member(const group_sum *sum, uint32_t place)
 {

@@ -64,13 +64,17 @@ static void settings_are_checked(void **state)
     assert_refused(plan, &bad, "credit");
     bad = good;
     bad.sum = TARRY_SUM_EVERYWHERE;
-    bad.compress = TARRY_COMPRESS_INT8;
     const tarry_shape_kind hops[] = {TARRY_SHAPE_GRID, TARRY_SHAPE_TREE};
-    for (size_t i = 0; i < 2; i++) {
-        bad.shape = hops[i];
+    for (size_t i = 0; i < 4; i++) {
+        bad.compress = i < 2 ? TARRY_COMPRESS_INT8 : TARRY_COMPRESS_NONE;
+        bad.compress_down = i < 2 ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_INT8;
+        bad.shape = hops[i % 2];
         assert_refused(plan, &bad, "shape direct");
     }
     bad.shape = TARRY_SHAPE_DIRECT;
+    bad.compress_down = TARRY_COMPRESS_INT4;
+    assert_refused(plan, &bad, "comes down");
+    bad.compress_down = TARRY_COMPRESS_NONE;
     bad.compress = TARRY_COMPRESS_INT4;
     assert_refused(plan, &bad, "sum");
     edge_plan_free(plan);

@@ -224,6 +224,46 @@ static void a_form_takes_a_worker_another_part(void **state)
     assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 10 * 6 + 2 * 4000);
 }
 
+/* Of which two are refused because of a third: with the sum at the server they go together. */
+static void several_parts_come_back_as_they_are(void **state)
+{
+    (void)state;
+    tarry_settings settings;
+    tarry_conflict conflict;
+    tarry_settings_init(&settings);
+    settings.plan.workers = settings.plan.chunks = 8;
+    settings.plan.replication = 3;
+    settings.server.compress_down = TARRY_COMPRESS_INT8;
+    for (uint32_t parts = 1; parts <= 2; parts++) {
+        settings.plan.parts = parts;
+        settings.server.sum = TARRY_SUM_SERVER;
+        assert_int_equal(tarry_settings_check(&settings, &conflict), TARRY_OK);
+        settings.server.sum = TARRY_SUM_EVERYWHERE;
+        assert_int_equal(tarry_settings_check(&settings, &conflict),
+                         parts == 1 ? TARRY_OK : TARRY_ERROR_ARGUMENT);
+    }
+    assert_int_equal(conflict.first, TARRY_SETTING_COMPRESS_DOWN);
+    assert_int_equal(conflict.second, TARRY_SETTING_PARTS);
+}
+
+/* A view is the server's, which has none where workers make the sum. */
+static void a_view_takes_the_server_memory(void **state)
+{
+    (void)state;
+    tarry_plan_settings wanted;
+    tarry_server_settings server;
+    tarry_plan *plan;
+    tarry_plan_settings_init(&wanted);
+    tarry_server_settings_init(&server);
+    assert_int_equal(tarry_plan_create(&wanted, NULL, &plan, NULL), TARRY_OK);
+    assert_int_equal(tarry_memory_of(plan, &server, 1000).server, 0);
+    server.compress_down = TARRY_COMPRESS_INT8;
+    assert_true(tarry_memory_of(plan, &server, 1000).server >= 4000);
+    server.sum = TARRY_SUM_EVERYWHERE;
+    assert_int_equal(tarry_memory_of(plan, &server, 1000).server, 0);
+    tarry_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +272,8 @@ int main(void)
         cmocka_unit_test(numbers_yield_to_those_that_are_given),
         cmocka_unit_test(pieces_are_as_many_as_workers_can_share),
         cmocka_unit_test(a_form_takes_a_worker_another_part),
+        cmocka_unit_test(several_parts_come_back_as_they_are),
+        cmocka_unit_test(a_view_takes_the_server_memory),
         cmocka_unit_test(every_setting_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,6 +107,32 @@ static void all_shapes_move_as_many_bytes(void **state)
     }
 }
 
+/* Each way has its form, also where messages are not followed one by one. */
+static void forms_shorten_each_way(void **state)
+{
+    (void)state;
+    static sum_run *const runs[] = {run_direct, flows_sum};
+    const tarry_compress kinds[] = {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, TARRY_COMPRESS_INT8};
+    const uint64_t bytes_of[] = {4 * 3200, 2 * 3200, 3200 + 4 * 13}; /* of a slice */
+    const route of = {{TARRY_SHAPE_DIRECT, 0}, 5};
+    const uint64_t ready_ns[MOST] = {0};
+    for (size_t i = 0; i < 2 * 9; i++) {
+        const size_t up = i / 2 % 3, down = i / 6;
+        const group_sum sum = {.count = of.count,
+                               .dimension = UINT64_C(5) * 3200,
+                               .parts = 1,
+                               .up = {.kind = kinds[up]},
+                               .down = {.kind = kinds[down]}};
+        const uint64_t each = (of.count - 1) * (bytes_of[up] + bytes_of[down]);
+        network links = make_links(0);
+        uint64_t done_ns[MOST], moved;
+        assert_int_equal(runs[i % 2](&links, &sum, &of, ready_ns, done_ns, &moved), TARRY_OK);
+        assert_int_equal(moved, of.count * each);
+        assert_int_equal(done_ns[0], 2 * LATENCY_NS + BYTE_NS * each);
+        network_destroy(&links);
+    }
+}
+
 static void blocks_are_as_many_as_can_be_followed(void **state)
 {
     (void)state;
@@ -314,6 +340,7 @@ int main(void)
         cmocka_unit_test(what_never_passes_is_in_nobodys_sum),
         cmocka_unit_test(flows_take_what_their_messages_do),
         cmocka_unit_test(flows_are_near_where_rows_differ),
+        cmocka_unit_test(forms_shorten_each_way),
         cmocka_unit_test(blocks_are_as_many_as_can_be_followed),
         cmocka_unit_test(the_shape_is_chosen_by_what_it_takes),
         cmocka_unit_test(each_allocation_may_fail),

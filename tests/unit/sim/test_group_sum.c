@@ -66,22 +66,26 @@ static void equal_members_take_the_closed_forms(void **state)
     }
 }
 
-/* On their way to owners numbers have a form; the sum is float32. */
-static void coded_parts_have_a_form(void **state)
+/* On their way to owners numbers have a form, on the way back, or on both; the shape is direct. */
+static void each_way_has_a_form(void **state)
 {
     (void)state;
-    const uint64_t ready_ns[MOST] = {0};
-    uint64_t moved;
-    group_sum sum = {.count = 4, .dimension = 4096, .parts = 1};
-    sum.form.kind = TARRY_COMPRESS_INT8;
-    const uint64_t slice = 1024 + 4 * 4;
-    assert_int_equal(end_of(TARRY_SIM_DIRECT, sum, even, NULL, ready_ns, &moved),
-                     2000 + 3 * (slice + 4096) * 10);
-    assert_int_equal(moved, 4 * 3 * (slice + 4096));
-    uint64_t chosen;
-    assert_int_equal(end_of(TARRY_SIM_CHOSEN, sum, even, NULL, ready_ns, &chosen),
-                     2000 + 3 * (slice + 4096) * 10);
-    assert_int_equal(chosen, moved);
+    const uint64_t ready_ns[MOST] = {0}, slice = 1024 + 4 * 4, whole = 4096;
+    for (unsigned ways = 1; ways <= 3; ways++) {
+        group_sum sum = {.count = 4, .dimension = 4096, .parts = 1};
+        if ((ways & 1) != 0)
+            sum.up.kind = TARRY_COMPRESS_INT8;
+        if ((ways & 2) != 0)
+            sum.down.kind = TARRY_COMPRESS_INT8;
+        const uint64_t bytes = ways == 3 ? 2 * slice : slice + whole;
+        uint64_t moved, chosen;
+        assert_int_equal(end_of(TARRY_SIM_DIRECT, sum, even, NULL, ready_ns, &moved),
+                         2000 + 3 * bytes * 10);
+        assert_int_equal(moved, 4 * 3 * bytes);
+        assert_int_equal(end_of(TARRY_SIM_CHOSEN, sum, even, NULL, ready_ns, &chosen),
+                         2000 + 3 * bytes * 10);
+        assert_int_equal(chosen, moved);
+    }
 }
 
 /* The last one begins when all others' numbers are with their owners. */
@@ -259,7 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_members_take_the_closed_forms),
-        cmocka_unit_test(coded_parts_have_a_form),
+        cmocka_unit_test(each_way_has_a_form),
         cmocka_unit_test(all_wait_for_the_last_one),
         cmocka_unit_test(the_thinnest_link_decides),
         cmocka_unit_test(groups_are_of_their_members),

@@ -6,7 +6,8 @@ small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] [--s
 Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
 each step's gradient is compared with that of one process. --deaths FILE: workers but the first die in the middle of
 a sum over process groups, each in the fifth of its life, until FILE has --most-deaths bytes, one for each.
---halves: the steps come by two calls of job.steps. --compress FORM, --share F: gradients are sent so. With --check it
+--halves: the steps come by two calls of job.steps. --compress FORM, --share F: gradients are sent so, and sums
+come back by --down FORM. With --check it
 prints 'off MOST LAST', how far the sums of all steps are from their own sum, at most and at the end, and 'exact X',
 how far mean losses and weights are, as a share of them.
 """
@@ -42,6 +43,7 @@ parser.add_argument("--most-deaths", type=int, default=0)
 parser.add_argument("--sum", default="everywhere")
 parser.add_argument("--compress", default="none")
 parser.add_argument("--share", type=float, default=0.0)
+parser.add_argument("--down", default="none")
 parser.add_argument("--noise", action="store_true")
 parser.add_argument("--report", type=int, default=0)
 parser.add_argument("--halves", action="store_true")
@@ -123,7 +125,7 @@ with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
     sum=options.sum, engine=options.engine, compress=options.compress, compress_share=options.share,
-    metrics=("error",),
+    compress_down=options.down, metrics=("error",),
 ) as job:  # fmt: skip
     say("begins", job.worker, job.done)
     calls = [options.steps // 2, options.steps] if options.halves else [options.steps]

@@ -37,7 +37,7 @@ const char *relay_round_reserve(tcp_relay *self, const wire_parameters *paramete
 {
     relay_round *round = &self->round;
     uint64_t all = self->trunk.welcome.parameters;
-    if (self->trunk.welcome.compress_down != TARRY_COMPRESS_NONE)
+    if (wire_view_form(&self->trunk.welcome) != TARRY_COMPRESS_NONE)
         return "parameters came, and not the view of them";
     if (parameters->first == 0) {
         stop_others(self, parameters->round);
@@ -75,11 +75,12 @@ const char *relay_round_reserve_view(tcp_relay *self, const view_piece *piece, v
 {
     relay_round *round = &self->round;
     const wire_welcome *welcome = &self->trunk.welcome;
+    const tarry_compress form = wire_view_form(welcome);
     uint8_t *bytes;
-    if (welcome->compress_down == TARRY_COMPRESS_NONE || welcome->parameters == 0)
+    if (form == TARRY_COMPRESS_NONE || welcome->parameters == 0)
         return "a view came, and not the parameters";
-    if (round->seen == NULL && view_create(welcome->compress_down, welcome->parameters,
-                                           &self->allocator, &round->seen) != TARRY_OK)
+    if (round->seen == NULL &&
+        view_create(form, welcome->parameters, &self->allocator, &round->seen) != TARRY_OK)
         return "out of memory";
     if (piece->first == 0) {
         stop_others(self, piece->round);

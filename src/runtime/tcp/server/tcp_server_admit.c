@@ -149,14 +149,16 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .compress = settings->compress,
         .compress_share = form_of(settings).share,
-        .compress_exact = form_of(settings).exact,
         .compress_down = settings->compress_down,
-        .compress_seed = settings->compress != TARRY_COMPRESS_NONE ? settings->compress_seed : 0,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,
         .plan_bytes = worker && !knows_plan ? server->plan_size : 0,
         .job_bytes = worker && !knows_job ? server->settings.job_size : 0,
     };
+    if (wire_workers_round(&welcome)) {
+        welcome.compress_exact = settings->compress_exact;
+        welcome.compress_seed = settings->compress_seed;
+    }
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     /* Over a second connection READY may be behind HELLO: nothing more is offered there. */

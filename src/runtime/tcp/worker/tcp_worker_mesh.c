@@ -100,7 +100,7 @@ static int make_engine(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     worker_job *job = &worker->job;
     tarry_engine *brought = worker->settings.engine;
-    if (brought != NULL && job->offer.welcome.compress != TARRY_COMPRESS_NONE)
+    if (brought != NULL && wire_workers_round(&job->offer.welcome))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "the engine '%s' sums float32, and in this job numbers travel in another "
                         "form",
@@ -123,6 +123,7 @@ static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
         .last = job->last,
         .engine = job->engine,
         .forms = {.up = job->offer.welcome.compress,
+                  .down = job->offer.welcome.compress_down,
                   .seed = job->offer.welcome.compress_seed,
                   .exact = job->offer.welcome.compress_exact},
         .exchange = mesh_exchange(job->mesh),

@@ -97,7 +97,7 @@ worker_fault tcp_worker_take_parameters(tarry_tcp_worker *worker, uint64_t round
 /* It is sent parameters as changes of a view, and has that of this round already. */
 static bool has_view(const tarry_tcp_worker *worker, uint64_t round)
 {
-    return worker->link.welcome.compress_down != TARRY_COMPRESS_NONE &&
+    return wire_view_form(&worker->link.welcome) != TARRY_COMPRESS_NONE &&
            worker->link.view.intake.has == round + 1;
 }
 
@@ -178,7 +178,7 @@ bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters
 {
     worker_waiting *waiting = &worker->link.waiting;
     *place = NULL;
-    if (worker->link.welcome.compress_down != TARRY_COMPRESS_NONE)
+    if (wire_view_form(&worker->link.welcome) != TARRY_COMPRESS_NONE)
         return false;
     if (!waiting->active || waiting->round != parameters->round)
         return true; /* of a round that is over */

@@ -15,7 +15,7 @@ static bool reserve(tarry_tcp_worker *worker)
 {
     worker_view *own = &worker->link.view;
     const wire_welcome *welcome = &worker->link.welcome;
-    const compress_form form = {.kind = welcome->compress_down};
+    const compress_form form = {.kind = wire_view_form(welcome)};
     uint64_t pieces = (welcome->parameters + VIEW_PIECE - 1) / VIEW_PIECE;
     if (own->bytes != NULL)
         return true;
@@ -28,9 +28,9 @@ worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const view_piece *p
 {
     worker_link *link = &worker->link;
     worker_view *own = &link->view;
-    if (link->welcome.compress_down == TARRY_COMPRESS_NONE ||
-        view_intake_begin(&own->intake, piece, link->welcome.compress_down,
-                          link->welcome.parameters) != TARRY_OK)
+    const tarry_compress form = wire_view_form(&link->welcome);
+    if (form == TARRY_COMPRESS_NONE ||
+        view_intake_begin(&own->intake, piece, form, link->welcome.parameters) != TARRY_OK)
         return NOT_HERE;
     float *next = snapshots_begin(&worker->job.snapshots);
     if (next == NULL || !reserve(worker))
