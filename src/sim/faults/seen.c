@@ -114,8 +114,10 @@ void seen_end_round(cluster *it)
         seen_node *own = &it->nodes[worker].seen;
         seen_parcel *parcel = own->reader.active ? find_parcel(it, worker) : NULL;
         bool cut = parcel != NULL && draws_chance(&it->draws, DRAW_SEEN, worker, 0.7);
-        if (cut)
+        if (cut) {
             parcel->cut = true;
+            own->cut = own->reader.round + 1;
+        }
         it->seen.cuts += cut;
         view_reader_end(&own->reader, cut && !cluster_planted(it, PLANT_FORGET_CUT));
     }
@@ -146,15 +148,28 @@ static void take_piece(cluster *it, uint32_t worker, const view_piece *piece, ui
         own->current = !own->current;
 }
 
+/* A ROUND is behind its view in the stream: without that it does not come, and no copy of it, from
+ * a connection that is gone, or where the view was cut off. */
+static bool is_behind_its_view(const seen_node *own, const cluster_item *sent, bool gone)
+{
+    tarry_message_type type;
+    uint64_t round;
+    return codec_peek(sent->frame, sent->size, &type, &round) != TARRY_OK ||
+           type != TARRY_MESSAGE_ROUND || own->stamp == round + 1 ||
+           (!gone && own->cut != round + 1);
+}
+
 bool seen_receive(cluster *it, const cluster_item *sent)
 {
     const cluster_node *node = &it->nodes[sent->worker];
     const seen_parcel *parcel = &sent->parcel;
-    if (!it->seen.on || parcel->count == 0)
+    if (!it->seen.on)
         return true;
-    uint32_t whole = parcel->count - parcel->cut; /* pieces that come */
     if (!node->connected || sent->connection != node->connection)
-        return !parcel->cut;
+        return is_behind_its_view(&node->seen, sent, true);
+    if (parcel->count == 0)
+        return is_behind_its_view(&node->seen, sent, false);
+    uint32_t whole = parcel->count - parcel->cut; /* pieces that come */
     uint8_t bytes[SEEN_BYTES];
     size_t at = 0;
     memcpy(bytes, parcel->bytes, sizeof(bytes));

@@ -32,6 +32,7 @@ typedef struct seen_node {
     float numbers[2][SEEN_NUMBERS];
     uint32_t current;
     uint64_t stamp; /* of numbers[current], over whatever connection that came; 0: none */
+    uint64_t cut;   /* that of the last one that was cut off */
     uint64_t digests[1];
 } seen_node;
 
