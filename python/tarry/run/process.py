@@ -27,27 +27,20 @@ class Process:
         self, starter: Starter, program: Program, environment: dict[str, str], line: Callable[[str, bool], None]
     ) -> None:
         """Raises OSError, Error."""
-        streams: list[IO[bytes]] = []
         written: list[int] = []
+        self._readers: list[threading.Thread] = []
         try:
-            for _ in range(2):
+            for error in (False, True):
                 read, write = os.pipe()
-                streams.append(os.fdopen(read, "rb"))
                 written.append(write)
+                self._readers.append(
+                    threading.Thread(target=_read, args=(os.fdopen(read, "rb"), line, error), daemon=True)
+                )
+                self._readers[-1].start()  # before there is a line, or a signal that ends the launcher
             self._child = starter.start(program, environment, *written)
-        except BaseException:
-            for stream in streams:
-                stream.close()
-            raise
         finally:
             for write in written:
                 os.close(write)
-        self._readers = [
-            threading.Thread(target=_read, args=(stream, line, error), daemon=True)
-            for stream, error in zip(streams, (False, True), strict=True)
-        ]
-        for reader in self._readers:
-            reader.start()
 
     @property
     def pid(self) -> int:

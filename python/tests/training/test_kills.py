@@ -56,12 +56,16 @@ def test_a_training_that_is_killed_again_and_again_ends_as_if_it_were_not(tmp_pa
     steps = 100 * (LIVES + 1)
     arguments = ("--reproducible", "--sum", where)
     whole = same(runs.succeed("small", steps, *arguments, workers=WORKERS), steps)
-    arguments += ("--checkpoint", str(tmp_path / "run.ckpt"))
+    file = tmp_path / "run.ckpt"
+    arguments += ("--checkpoint", str(file))
     begun: list[int] = []
     for _ in range(LIVES):
-        with runs.running("small", steps, "--seconds", 0.002, *arguments, workers=WORKERS) as process:
+        with runs.running("small", steps, "--seconds", 0.002, "--report", 5, *arguments, workers=WORKERS) as process:
             begun.append(int(runs.await_line(process, "begins").split()[-1]))
-            time.sleep(draws.random() * 1.5)
+            for _ in range(draws.randrange(1, 15)):
+                runs.await_line(process, "step 0 ")
+            runs.await_true("there is no checkpoint", file.exists)
+            time.sleep(draws.random() / 20)
             for child in runs.children(process):
                 os.kill(child, signal.SIGKILL)
             process.kill()
