@@ -23,56 +23,41 @@ typedef struct fixed_setting {
     const char *key, *value;
 } fixed_setting;
 
+/* As many as are named, up to one without a key. */
+#define FIXED(...) ((const fixed_setting[]){__VA_ARGS__, {NULL, NULL}})
+
 /* A scheme that is a model of its own: what it takes of the machines' settings. */
 #define MODEL_SETTINGS(pieces_at_first)                                                            \
-    {                                                                                              \
-        {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
-            {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
-            {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},  \
-            {"upload", "whole"},                                                                   \
-    }
+    FIXED({"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                          \
+          {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},       \
+          {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},    \
+          {"upload", "whole"})
 
 /* A model whose sum is made in one way only. */
 #define SUMMED_SETTINGS(pieces_at_first, way)                                                      \
-    {                                                                                              \
-        {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
-            {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
-            {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},  \
-            {"upload", "whole"}, {"sum", way},                                                     \
-    }
+    FIXED({"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                          \
+          {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},       \
+          {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},    \
+          {"upload", "whole"}, {"sum", way})
 
 /* An original gradient code: of workers that have finished all, the server waits for enough. */
 #define ORIGINAL_SETTINGS(layout)                                                                  \
-    {                                                                                              \
-        {"design", layout}, {"order", "as-is"}, {"pieces", "1"}, {"credit", "whole"},              \
-            {"keep", "all"}, {"stop", "original"}, {"upload", "whole"},                            \
-    }
+    FIXED({"design", layout}, {"order", "as-is"}, {"pieces", "1"}, {"credit", "whole"},            \
+          {"keep", "all"}, {"stop", "original"}, {"upload", "whole"})
 
 static const struct {
     const char *name;
-    fixed_setting settings[14]; /* up to one without a key */
+    const fixed_setting *settings;
     baseline_kind model;
 } schemes[] = {
     {.name = "uncoded",
-     .settings = {{"design", "cyclic"},
-                  {"order", "as-is"},
-                  {"replication", "1"},
-                  {"pieces", "1"},
-                  {"parts", "1"},
-                  {"credit", "chunk"},
-                  {"keep", "all"},
-                  {"stop", "exact"},
-                  {"upload", "whole"}}},
+     .settings = FIXED({"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},
+                       {"pieces", "1"}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},
+                       {"stop", "exact"}, {"upload", "whole"})},
     {.name = "ignore-stragglers",
-     .settings = {{"design", "cyclic"},
-                  {"order", "as-is"},
-                  {"replication", "1"},
-                  {"pieces", "1"},
-                  {"parts", "1"},
-                  {"credit", "whole"},
-                  {"keep", "all"},
-                  {"stop", "ignore"},
-                  {"upload", "whole"}}},
+     .settings = FIXED({"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},
+                       {"pieces", "1"}, {"parts", "1"}, {"credit", "whole"}, {"keep", "all"},
+                       {"stop", "ignore"}, {"upload", "whole"})},
     {.name = "dropcompute", .settings = MODEL_SETTINGS("16"), .model = BASELINE_DROPCOMPUTE},
     {.name = "queue", .settings = SUMMED_SETTINGS("16", "server"), .model = BASELINE_QUEUE},
     {.name = "ring", .settings = SUMMED_SETTINGS("1", "ring"), .model = BASELINE_ALL_REDUCE},
@@ -82,27 +67,17 @@ static const struct {
     {.name = "cyclic", .settings = ORIGINAL_SETTINGS("cyclic")},
     {.name = "fractional", .settings = ORIGINAL_SETTINGS("fractional")},
     {.name = "coco-ef",
-     .settings = {{"design", "cyclic"},
-                  {"order", "as-is"},
-                  {"pieces", "1"},
-                  {"parts", "1"},
-                  {"credit", "whole"},
-                  {"keep", "all"},
-                  {"stop", "ignore"},
-                  {"compress", "sign"},
-                  {"upload", "coded"}}},
+     .settings = FIXED({"design", "cyclic"}, {"order", "as-is"}, {"pieces", "1"}, {"parts", "1"},
+                       {"credit", "whole"}, {"keep", "all"}, {"stop", "ignore"},
+                       {"compress", "sign"}, {"upload", "coded"})},
     {.name = "multi-message",
-     .settings = {{"parts", "1"},
-                  {"credit", "chunk"},
-                  {"keep", "all"},
-                  {"stop", "exact"},
-                  {"upload", "each"},
-                  {"sum", "server"}}},
-    {.name = "partial", .settings = {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
+     .settings = FIXED({"parts", "1"}, {"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"},
+                       {"upload", "each"}, {"sum", "server"})},
+    {.name = "partial", .settings = FIXED({"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"})},
     {.name = "tarry",
      .settings =
-         {{"order", "dynamic"}, {"pieces", "auto"}, {"credit", "chunk"}, {"stop", "exact"}}},
-    {.name = "own", .settings = {{NULL, NULL}}},
+         FIXED({"order", "dynamic"}, {"pieces", "auto"}, {"credit", "chunk"}, {"stop", "exact"})},
+    {.name = "own", .settings = FIXED({NULL, NULL})},
 };
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))
