@@ -73,6 +73,17 @@ static inline uint32_t coverage_recovered(const coverage *state, uint32_t parts)
 }
 /* sum_i w_i (l - rank_i) / (l sum_i w_i), where chunk i is w_i of the data (plan_weight). */
 double coverage_expected_error(const coverage *state, uint32_t parts);
+/*
+ * Whether an error is at most as large as another one, or as a limit. Values are rounded, and so
+ * are sums of them: errors that are equal, such as those of nothing in two and in three parts, may
+ * differ in their last bits, which must decide nothing. So they are equal within this share, beyond
+ * what rounding does to sums of a million values.
+ */
+#define COVERAGE_ERROR_EQUAL 1e-9
+static inline bool coverage_error_within(double error, double limit)
+{
+    return error <= limit * (1 + COVERAGE_ERROR_EQUAL);
+}
 
 /* What a signal with a raised limit would give: coefficients.h. Ranks are at least those above. */
 static inline const coverage_recovery *coverage_if_raised(const coverage *state, uint32_t parts)

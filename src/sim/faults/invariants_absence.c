@@ -60,8 +60,9 @@ void invariants_of_lateness(cluster *it, const tarry_effects *effects)
                    delivered > 0 && 2 * delivered >= senders;
     bool in_time = it->now - model->attempt_start >= it->settings.silence_ns / 4 ||
                    model_foresees(model, it->now, late, 0);
-    bool as_good = parts != 0 && model_error(model, parts, ~late) <= model->attempt_missing &&
-                   model_left(model, ~late) <= model->attempt_left;
+    bool as_good = parts != 0 &&
+                   model_at_most(model_error(model, parts, ~late), model->attempt_missing) &&
+                   model_at_most(model_left(model, ~late), model->attempt_left);
     allowed = allowed && in_time && (as_good || can_make_up(it, late));
     if (!allowed)
         invariant_broken(it, "passing_over_the_late_loses_nothing",

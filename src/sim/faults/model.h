@@ -165,6 +165,11 @@ double model_error(const server_model *it, uint32_t parts, uint32_t among);
 /* The same, of this attempt's parts, with each chunk's gradient of the round before where that has
  * a higher rank. */
 double model_left(const server_model *it, uint32_t among);
+/* Whether an error is at most the other one: sums of rounded numbers are equal within 1e-9. */
+static inline bool model_at_most(double error, double other)
+{
+    return error <= other * (1 + 1e-9);
+}
 /* The factor that this attempt's sums have. */
 double model_scale(const server_model *it);
 /* The workers that may still have, or have, a copy of `chunk`; and if those who left were called

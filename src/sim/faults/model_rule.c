@@ -47,7 +47,7 @@ static bool meets_rule(const server_model *it, uint32_t parts, uint32_t among)
     if (it->settings.stop == TARRY_STOP_WORKERS)
         return whole >= it->settings.workers_needed;
     double limit = it->settings.stop == TARRY_STOP_ERROR ? it->settings.error_limit : 0;
-    return model_error(it, parts, among) <= limit;
+    return model_at_most(model_error(it, parts, among), limit);
 }
 
 uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among)
@@ -61,10 +61,10 @@ uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among)
         return picked;
     for (uint32_t parts = it->least; parts <= it->most; parts++) {
         double error = model_error(it, parts, among);
-        if ((it->complete != 0 && parts != it->parts) || error > best)
+        if ((it->complete != 0 && parts != it->parts) || !model_at_most(error, best))
             continue;
         picked = parts;
-        best = error;
+        best = fmin(error, best);
     }
     return picked;
 }
@@ -175,7 +175,7 @@ uint32_t model_raised_pick(server_model *it)
 bool model_raises(const server_model *it, uint32_t parts)
 {
     if (it->settings.stop == TARRY_STOP_ERROR &&
-        model_error(it, parts, MODEL_EVERYONE) <= it->settings.error_limit)
+        model_at_most(model_error(it, parts, MODEL_EVERYONE), it->settings.error_limit))
         return false;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
         uint32_t copies = model_credited(it, chunk, MODEL_EVERYONE);
