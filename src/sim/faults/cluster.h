@@ -17,8 +17,9 @@
  *   cluster_plans.c   plans that follow each other, and what their chunks are made of
  *   cluster_replan.c  another plan between two rounds
  *   draws.c           everything random
- *   model.c           what the server should do
- *   model_early.c     the same of workers that send before all are done
+ *   model/            what the server should do, which knows nothing of the worlds:
+ *   model.c           the round and its attempts
+ *   model_early.c     workers that send before all are done
  *   model_rank.c      what sets of workers can recover
  *   model_rule.c      the stop rule, and limits that are raised
  *   model_plan.c      what goes by the plan: bytes of messages, the next plan's server
@@ -46,7 +47,7 @@
 #include "protocol/wire/codec.h"
 #include "sim/faults/draws.h"
 #include "sim/faults/everywhere.h"
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 #include "sim/faults/relays.h"
 #include "sim/faults/seen.h"
 

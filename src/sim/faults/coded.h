@@ -8,7 +8,7 @@
 #ifndef SIM_FAULTS_CODED_H
 #define SIM_FAULTS_CODED_H
 
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 /* A part of a stripe; number 0: none. */
 typedef struct feedback_part {

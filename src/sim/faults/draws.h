@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/random.h"
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 typedef enum draw_kind {
     DRAW_SETUP,

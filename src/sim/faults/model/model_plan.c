@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes by the plan alone: the bytes of messages, and the model of the next plan's server. */
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message)
 {

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 /* Eigenvalues of a symmetric matrix of size n by Jacobi's rotations; they end on the diagonal. */
 static void diagonalize(long double a[MAX_PARTS][MAX_PARTS], uint32_t n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that send before all are done. */
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 static uint32_t open_of(const server_model *it, uint32_t worker)
 {

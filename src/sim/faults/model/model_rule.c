@@ -2,7 +2,7 @@
 /* The stop rule: whether a round signals, and with how many parts, goes on or fails. */
 #include <math.h>
 
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 /* Whether an open chunk of the worker is of use: with a fixed order each one is, since the worker
  * computes them all. */

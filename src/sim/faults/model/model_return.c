@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that come back over another connection with what they had finished. */
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 static bool owes_stale(const server_model *it, uint32_t worker)
 {

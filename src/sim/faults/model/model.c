@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/faults/model.h"
+#include "sim/faults/model/model.h"
 
 #include <math.h>
 #include <string.h>
