@@ -15,7 +15,7 @@
 #include "fuzz_plans.h"
 #include "protocol/wire/codec.h"
 
-enum { MAX_STRIPES = 3, MAX_COMBINES = 256, MAX_FRAME = 256, MAX_WORDS = 32 };
+enum { MAX_STRIPES = 3, MAX_COMBINES = 256, MAX_FRAME = 768, MAX_WORDS = 96 };
 
 typedef struct run {
     const tarry_plan *plan;
@@ -73,6 +73,12 @@ static bool begin(run *its, input *in)
     settings.dimension -= rest % 4;
     if (!its->everywhere && tarry_plan_parts(its->plan) == 1 && (rest & 4) != 0)
         settings.compress = (rest & 8) != 0 ? TARRY_COMPRESS_SIGN : TARRY_COMPRESS_INT4;
+    settings.importance = (rest & 128) != 0;
+    if ((rest & 16) != 0) {
+        settings.sample_chunks = 1 + (rest >> 6);
+        settings.sample_by = (tarry_sample)(rest >> 5 & 1);
+        settings.sample_seed = rest;
+    }
     if (tarry_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) != TARRY_OK)
         return false;
     for (uint32_t worker = 0; worker < its->workers; worker++) {
@@ -100,6 +106,8 @@ static void take_sent(run *its, uint32_t worker, const tarry_message *message)
         require(sum_id_same(&read.sum, &its->log) && !its->logging);
     if (read.type == TARRY_MESSAGE_SIGNAL)
         its->name = read.sum;
+    for (uint32_t slot = 0; slot < shape->slots && read.weights != NULL; slot++)
+        require(read.weights[slot] == message->weights[slot]);
     for (uint32_t stripe = 0; read.stood != NULL && stripe < its->stripes; stripe++)
         require(read.stood[stripe] <= read.epoch);
     if (codec_votes(read.type))
@@ -228,6 +236,8 @@ static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t wo
         message.slot = places % (FUZZ_MOST_CHUNKS + 1);
         message.next = places / 16 % (FUZZ_MOST_CHUNKS + 2);
         message.failed = kind >= 0xe0;
+        message.normed = (places & 0x80) != 0;
+        message.norm = (float)(kind >> 4);
         break;
     }
     }

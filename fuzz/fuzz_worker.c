@@ -20,7 +20,7 @@
 #include "plan/plan.h"
 #include "protocol/wire/codec.h"
 
-enum { MAX_STRIPES = 3, MAX_FRAME = 256, MAX_WORDS = 32 };
+enum { MAX_STRIPES = 3, MAX_FRAME = 768, MAX_WORDS = 96 };
 
 typedef struct run {
     const tarry_plan *plan;
@@ -255,6 +255,8 @@ static void draw_psi(const run *its, input *in, uint64_t *psi)
 typedef struct sets {
     uint64_t psi[MAX_WORDS], stripes, stale, first, barred, recalled, group;
     uint32_t stood[MAX_STRIPES];
+    float weights[64];
+    uint32_t ranked[64];
 } sets;
 
 /* Now and then the sum that it holds, the next one, or one that is neither. */
@@ -299,6 +301,20 @@ static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_
     message->attempt = take(in);
 }
 
+/* Ranks that mostly are some; what was not sampled is not computed. */
+static void draw_numbers(run *its, input *in, uint8_t kind, sets *own, tarry_message *round)
+{
+    uint8_t sampled = take(in), turn = take(in);
+    for (uint32_t slot = 0; slot < its->load; slot++) {
+        own->weights[slot] = (sampled >> slot % 8 & 1) != 0 ? 1 + (float)(turn & 3) : 0;
+        own->ranked[slot] = (slot + turn) % its->load;
+    }
+    if (turn == 0xff && its->load > 0)
+        own->ranked[0] = own->ranked[its->load - 1];
+    round->weights = (kind & 0x80) != 0 ? own->weights : NULL;
+    round->ranked = own->ranked;
+}
+
 static tarry_message draw_message(run *its, input *in, sets *own)
 {
     static const tarry_message_type types[] = {
@@ -320,6 +336,8 @@ static tarry_message draw_message(run *its, input *in, sets *own)
     *own = (sets){.first = take(in) & all, .barred = take(in) & all};
     if (message.type == TARRY_MESSAGE_ROUND)
         message.round += (off & 1) == 0;
+    if (message.type == TARRY_MESSAGE_ROUND && (kind & 0x08) != 0)
+        draw_numbers(its, in, kind, own, &message);
     if (message.type == TARRY_MESSAGE_SIGNAL) {
         message.attempt++;
         message.parts -= take(in) % 3 == 0 ? message.parts - plan_least_parts(its->plan) : 0;
@@ -496,6 +514,8 @@ static bool draw(run *its, input *in, tarry_event *event, tarry_message *message
             .round = its->round - (kind >= 0xf0),
             .slot = its->slot,
             .failed = kind >> 2 == 1,
+            .normed = (kind & 1) != 0,
+            .norm = (float)(kind >> 4),
         };
         return its->computing || kind >= 0xf0;
     }

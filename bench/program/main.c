@@ -4,6 +4,7 @@
 #include "cli/text/program.h"
 #include "program/allreduce.h"
 #include "program/forms.h"
+#include "program/importance.h"
 #include "program/kernels.h"
 #include "program/network.h"
 #include "program/relays.h"
@@ -23,6 +24,7 @@ static int run(int argc, char **argv)
         {"relays", command_bench_relays, "a server with thousands of workers, through relays"},
         {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
         {"step", command_bench_step, "steps of workers that all get the sum"},
+        {"importance", command_bench_importance, "what norms and samples of chunks are worth"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},
     };
     const subcommand_set set = {

@@ -134,12 +134,14 @@ typedef struct tarry_message {
                             NONE where a worker leaves nothing behind */
     uint32_t parts;      /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;         /* REPORT */
-    bool fetched;        /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
-    bool digests;        /* LOAD, COMMIT: `state` of the answer is wanted */
-    bool early;          /* SIGNAL with `sum`: others are told later, once they have computed */
-    uint32_t from;       /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
-    tarry_sum_id sum;    /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
-                            FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
+    bool normed;         /* REPORT: `norm` is that of the gradient, |g|: >= 0 and finite */
+    float norm;
+    bool fetched;     /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
+    bool digests;     /* LOAD, COMMIT: `state` of the answer is wanted */
+    bool early;       /* SIGNAL with `sum`: others are told later, once they have computed */
+    uint32_t from;    /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
+    tarry_sum_id sum; /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
+                         FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
     /*
      * Of a sum that failed, its first `whole` numbers of each part may be complete: a piece, of the
      * name of that sum and a digest of its own. FAILED: the one that the worker has. SIGNAL: the
@@ -205,6 +207,14 @@ typedef struct tarry_message {
      */
     uint32_t life;
     const uint32_t *stood;
+    /*
+     * ROUND: a number per position of the receiver's order; borrowed as the sets are. weights: what
+     * the chunk's gradient counts with in the round's sum, >= 1 and finite; 0: it was not sampled,
+     * and nobody computes it. NULL: each counts once. ranked: all positions, those that come first
+     * of what is to be computed first; NULL: as they follow each other.
+     */
+    const float *weights;
+    const uint32_t *ranked;
     /* SIGNAL with `sum`: one bit per worker of the plan, set for those who make the sum; else NULL.
      */
     const uint64_t *group;
@@ -250,6 +260,8 @@ typedef struct tarry_event {
     uint32_t stripe;
     uint32_t slot;
     bool failed;
+    bool normed; /* COMPUTED: as a REPORT has it */
+    float norm;
     tarry_sum_id
         sum; /* REDUCED, FETCHED, STEPPED: that of the effect, with the digest; LOADED; LOGGED */
     uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
@@ -282,11 +294,12 @@ typedef struct tarry_round_result {
     uint64_t round; /* counts from 0 */
     int error;      /* TARRY_OK, or TARRY_ERROR_COVERAGE: the stop rule can't be met; there is no
                        estimate */
-    bool exact;     /* every chunk was recovered in every stripe, by the limit of the settings */
+    bool exact;     /* every chunk was recovered in every stripe, by the limit of the settings; with
+                       sample_chunks: every one that was sampled */
     double expected_error;  /* relative expected squared error: mean over stripes of sum_i w_i (l -
                                rank_i) / l, where chunk i is the share w_i of the data: 1 / N, but
-                               in a plan that changed; see tarry_fill for what a fill makes of
-                               it */
+                               in a plan that changed; with `importance` the share of the squared
+                               norms; see tarry_fill for what a fill makes of it */
     uint32_t chunks_filled; /* TARRY_FILL_STALE: chunks taken from the round before by the last
                                encode signal */
     double filled_share;    /* the same: what they recover of the round before; mean over stripes
@@ -302,7 +315,11 @@ typedef struct tarry_round_result {
     uint32_t attempts;        /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */
     uint64_t copies_coded;    /* of these, in the state of the last encode signal */
-    uint64_t copies_needed;   /* N * l */
+    uint64_t copies_needed;   /* N * l, of chunks that were not sampled as well */
+    uint32_t chunks_sampled;  /* that take part in the round: all, without sample_chunks */
+    double sampling_error;    /* with sample_chunks: the variance that the draw had over the squared
+                                 sum of norms: sum (1/p_i - 1) |g_i|^2 / sum |g_i|^2, by the norms
+                                 known before it, else of equal chunks */
     uint32_t workers_heard;   /* workers that reported at least one finished chunk */
     uint32_t workers_lost;    /* workers absent when the round ended */
     uint32_t workers_early;   /* times that a worker was signalled before all were */
@@ -339,8 +356,9 @@ typedef enum tarry_effect_type {
                             `coefficients`, and send it as a PART; with TARRY_KEEP_CREDITED it is
                             that stripe of the running sum (each coefficient is 1 or, of what is not
                             in the sum, 0) */
-    TARRY_EFFECT_FOLD,   /* worker: add the finished gradient at `slot` to the running sum, which
-                            becomes that gradient where this `begins` it; its place is free then */
+    TARRY_EFFECT_FOLD,   /* worker: add the finished gradient at `slot`, times `weight`, to the
+                            running sum, which becomes that where this `begins` it; its place is
+                            free then */
     TARRY_EFFECT_DROP,   /* worker: the place of the finished gradient at `slot` is free */
     /*
      * Server: the server continues without `worker`, for `reason`. The effect comes once for each
@@ -392,6 +410,7 @@ typedef struct tarry_effect {
     uint32_t slot;
     uint32_t chunk;
     bool begins;                  /* FOLD */
+    float weight;                 /* FOLD: what the gradient is added times */
     tarry_absence reason;         /* LEFT_OUT */
     uint64_t waited_ns, limit_ns; /* LEFT_OUT */
     /* ENCODE: load x parts, row-major by position; rows of copies outside psi are zero; borrowed

@@ -47,6 +47,8 @@ class Round:
     copies_coded: int
     copies_needed: int
     chunks_filled: int
+    chunks_sampled: int  # that took part: all, but with sample_chunks
+    sampling_error: float  # relative variance of the draw, by what was known before it
     upload_bytes: int
     control_bytes: int
     control_messages: int
@@ -77,6 +79,8 @@ def round_of(result: Any, vector: Floats | None) -> Round:
         copies_coded=result.copies_coded,
         copies_needed=result.copies_needed,
         chunks_filled=result.chunks_filled,
+        chunks_sampled=result.chunks_sampled,
+        sampling_error=result.sampling_error,
         upload_bytes=result.upload_bytes,
         control_bytes=result.control_bytes,
         control_messages=result.control_messages,

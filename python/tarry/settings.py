@@ -7,7 +7,21 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ._native import ffi, lib
 from .errors import ArgumentError
-from .names import COMPRESSES, CREDITS, DOWNS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, put, value_of
+from .names import (
+    COMPRESSES,
+    CREDITS,
+    DOWNS,
+    FILLS,
+    KEEPS,
+    PICKS,
+    SAMPLES,
+    SHAPES,
+    STOPS,
+    SUMS,
+    nanoseconds,
+    put,
+    value_of,
+)  # fmt: skip
 from .plan import Plan
 
 
@@ -40,6 +54,10 @@ class ServerSettings(TypedDict, total=False):
     compress_down the form in which parameters come down to workers: 'none' (default: float32), or what has changed in
                   'bf16' or 'int8', which is rounded by chance; with 'everywhere' and one part that of the sum, on its
                   way from who sums it to all
+    importance    workers report norms of gradients, and stop rules go by these (docs/importance.md)
+    sample_chunks so many chunks are drawn in each round, on average (default 0: all take part)
+    sample_by     'norm' or 'uniform' (default): what their chances go by
+    sample_seed   of the draw (default 0)
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
     """
@@ -64,6 +82,10 @@ class ServerSettings(TypedDict, total=False):
     compress_share: float
     compress_exact: int
     compress_down: Literal["none", "bf16", "int8"]
+    importance: bool
+    sample_chunks: int
+    sample_by: Literal["norm", "uniform"]
+    sample_seed: int
     shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
     attempts_most: int
@@ -110,6 +132,10 @@ _SERVER: dict[str, _Setting] = {
     "compress_share": _Setting("compress_share", _millionths),
     "compress_exact": _Setting("compress_exact", _as_it_is),
     "compress_down": _Setting("compress_down", _named(DOWNS), lib.TARRY_SETTING_COMPRESS_DOWN),
+    "importance": _Setting("importance", _as_it_is, lib.TARRY_SETTING_IMPORTANCE),
+    "sample_chunks": _Setting("sample_chunks", _as_it_is, lib.TARRY_SETTING_SAMPLE),
+    "sample_by": _Setting("sample_by", _named(SAMPLES)),
+    "sample_seed": _Setting("sample_seed", _as_it_is),
     "shape": _Setting("shape", _named(SHAPES)),
     "voters_grace": _Setting("voters_grace_ns", nanoseconds),
     "attempts_most": _Setting("attempts_most", _as_it_is),

@@ -35,6 +35,8 @@ typedef enum random_purpose {
     RANDOM_LINK = 33,
     RANDOM_JITTER = 34,
     RANDOM_RELAY = 35,
+    RANDOM_SAMPLE = 36,
+    RANDOM_NORM = 37,
     RANDOM_TEST = 100,
 } random_purpose;
 

@@ -81,18 +81,6 @@ void coverage_clear(coverage *state)
     }
 }
 
-void coverage_copy(coverage *to, const coverage *from)
-{
-    size_t chunks = from->plan->chunks, recoveries = recovery_count(from);
-    memcpy(to->credits, from->credits, bitset_words(plan_edges(from->plan)) * sizeof(*to->credits));
-    memcpy(to->copies, from->copies, chunks * sizeof(*to->copies));
-    memcpy(to->ranks, from->ranks, chunks * recoveries * sizeof(*to->ranks));
-    for (size_t i = 0; i < recoveries; i++) {
-        to->with[i].recovered = from->with[i].recovered;
-        to->with[i].rank_sum = from->with[i].rank_sum;
-    }
-}
-
 static void set_rank(const coverage *state, coverage_recovery *with, uint32_t parts, uint32_t chunk,
                      uint32_t rank)
 {
@@ -103,6 +91,26 @@ static void set_rank(const coverage *state, coverage_recovery *with, uint32_t pa
     with->rank_sum += weight * rank;
     with->rank_sum -= weight * before;
     with->ranks[chunk] = rank;
+}
+
+void coverage_excuse(coverage *state, uint32_t chunk)
+{
+    for (uint32_t i = 0; i < recovery_count(state); i++) {
+        uint32_t parts = state->least + i % state->count;
+        set_rank(state, &state->with[i], parts, chunk, parts);
+    }
+}
+
+void coverage_copy(coverage *to, const coverage *from)
+{
+    size_t chunks = from->plan->chunks, recoveries = recovery_count(from);
+    memcpy(to->credits, from->credits, bitset_words(plan_edges(from->plan)) * sizeof(*to->credits));
+    memcpy(to->copies, from->copies, chunks * sizeof(*to->copies));
+    memcpy(to->ranks, from->ranks, chunks * recoveries * sizeof(*to->ranks));
+    for (size_t i = 0; i < recoveries; i++) {
+        to->with[i].recovered = from->with[i].recovered;
+        to->with[i].rank_sum = from->with[i].rank_sum;
+    }
 }
 
 int coverage_judge(const coverage *state, uint32_t parts, uint32_t chunk, coefficients_worth *worth)
@@ -195,8 +203,16 @@ bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
 
 static double error_of(const coverage *state, const coverage_recovery *with, uint32_t parts)
 {
-    uint64_t full = plan_total_weight(state->plan) * parts;
-    return (double)(full - with->rank_sum) / (double)full;
+    if (state->values == NULL) {
+        uint64_t full = plan_total_weight(state->plan) * parts;
+        return (double)(full - with->rank_sum) / (double)full;
+    }
+    double missing = 0, all = 0;
+    for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++) {
+        missing += state->values[chunk] * (parts - with->ranks[chunk]);
+        all += state->values[chunk] * parts;
+    }
+    return all > 0 ? missing / all : 0;
 }
 
 double coverage_expected_error(const coverage *state, uint32_t parts)

@@ -17,20 +17,22 @@
 typedef struct coverage_recovery {
     uint32_t *ranks;    /* per chunk */
     uint32_t recovered; /* chunks of full rank */
-    uint64_t rank_sum;  /* each times its chunk's weight */
+    uint64_t rank_sum;  /* each times its chunk's share of the data */
 } coverage_recovery;
 
 typedef struct coverage {
     tarry_allocator allocator;
     const tarry_plan *plan;
-    coefficients *work;        /* NULL with at most one part */
-    uint64_t *credits;         /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
-    uint32_t *copies;          /* per chunk */
-    uint32_t *ranks;           /* of all recoveries, one behind the other */
-    uint32_t *found;           /* scratch: a rank per recovery */
-    uint32_t least;            /* parts of the first recovery */
-    uint32_t count;            /* of numbers of parts */
-    coverage_recovery *with;   /* of least parts and more, in turn */
+    coefficients *work;      /* NULL with at most one part */
+    uint64_t *credits;       /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
+    uint32_t *copies;        /* per chunk */
+    uint32_t *ranks;         /* of all recoveries, one behind the other */
+    uint32_t *found;         /* scratch: a rank per recovery */
+    const double *values;    /* per chunk, borrowed: what it counts for in the error; NULL: as much
+                                as it is of the data */
+    uint32_t least;          /* parts of the first recovery */
+    uint32_t count;          /* of numbers of parts */
+    coverage_recovery *with; /* of least parts and more, in turn */
     coverage_recovery *raised; /* the same with TARRY_CONDITIONING_MOST, if that is more than the
                                   limit; with one part at most, `with` */
 } coverage;
@@ -47,6 +49,9 @@ void coverage_free(coverage *state); /* NULL is allowed */
 
 /* Takes all credits back: a new round. */
 void coverage_clear(coverage *state);
+/* Nothing of `chunk`, of which no copy is credited, is missing: it counts as recovered until the
+ * next coverage_clear, and no copy of it may be credited. */
+void coverage_excuse(coverage *state, uint32_t chunk);
 /* Credits in `to` what is credited in `from`, and nothing else; both are of one plan and limit. */
 void coverage_copy(coverage *to, const coverage *from);
 
@@ -71,7 +76,12 @@ static inline uint32_t coverage_recovered(const coverage *state, uint32_t parts)
 {
     return coverage_with(state, parts)->recovered;
 }
-/* sum_i w_i (l - rank_i) / (l sum_i w_i), where chunk i is w_i of the data (plan_weight). */
+/* What `chunk` counts for in the error. */
+static inline double coverage_value(const coverage *state, uint32_t chunk)
+{
+    return state->values == NULL ? (double)plan_weight(state->plan, chunk) : state->values[chunk];
+}
+/* sum_i v_i (l - rank_i) / (l sum_i v_i) by the chunks' values; 0 if these are all 0. */
 double coverage_expected_error(const coverage *state, uint32_t parts);
 /*
  * Whether an error is at most as large as another one, or as a limit. Values are rounded, and so

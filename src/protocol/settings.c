@@ -25,6 +25,8 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_COMPRESS] = "compress",
     [TARRY_SETTING_COMPRESS_DOWN] = "compress-down",
     [TARRY_SETTING_DP] = "dp",
+    [TARRY_SETTING_IMPORTANCE] = "importance",
+    [TARRY_SETTING_SAMPLE] = "sample-chunks",
 };
 
 const char *tarry_setting_name(tarry_setting setting)
@@ -179,6 +181,16 @@ static bool is_noised(const tarry_settings *settings)
     return settings->noised;
 }
 
+static bool goes_by_norms(const tarry_settings *settings)
+{
+    return settings->server.importance;
+}
+
+static bool samples(const tarry_settings *settings)
+{
+    return settings->server.sample_chunks > 0;
+}
+
 static bool is_told_costs(const tarry_settings *settings)
 {
     return settings->costs_told;
@@ -219,6 +231,11 @@ static bool parts_exceed_copies(const tarry_settings *settings)
     return !is_of_file(settings) && settings->plan.parts > settings->plan.replication;
 }
 
+static bool sampled_exceed_chunks(const tarry_settings *settings)
+{
+    return !is_of_file(settings) && settings->server.sample_chunks > settings->plan.chunks;
+}
+
 /* What a setting may be, as far as others have to know. */
 typedef enum trait {
     MORE_PARTS_THAN_WORKERS,
@@ -226,7 +243,9 @@ typedef enum trait {
     MORE_IN_A_RACK_THAN_WORKERS,
     MORE_COPIES_THAN_WORKERS,
     MORE_PARTS_THAN_COPIES,
+    MORE_SAMPLED_THAN_CHUNKS,
     ANY_WORKERS,
+    ANY_CHUNKS,
     ANY_COPIES,
     FROM_FILE,
     SEVERAL_PARTS,
@@ -253,6 +272,8 @@ typedef enum trait {
     EVERYWHERE,
     BY_ERROR,
     NOISED,
+    BY_NORMS,
+    SAMPLED,
 } trait;
 
 static const struct {
@@ -265,6 +286,8 @@ static const struct {
     [MORE_IN_A_RACK_THAN_WORKERS] = {TARRY_SETTING_RACKS, rack_exceeds_workers, true},
     [MORE_COPIES_THAN_WORKERS] = {TARRY_SETTING_REPLICATION, copies_exceed_workers, true},
     [MORE_PARTS_THAN_COPIES] = {TARRY_SETTING_PARTS, parts_exceed_copies, true},
+    [MORE_SAMPLED_THAN_CHUNKS] = {TARRY_SETTING_SAMPLE, sampled_exceed_chunks, true},
+    [ANY_CHUNKS] = {TARRY_SETTING_CHUNKS, always, false},
     [ANY_WORKERS] = {TARRY_SETTING_WORKERS, always, false},
     [ANY_COPIES] = {TARRY_SETTING_REPLICATION, always, false},
     [FROM_FILE] = {TARRY_SETTING_DESIGN, is_of_file, false},
@@ -292,6 +315,8 @@ static const struct {
     [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
     [BY_ERROR] = {TARRY_SETTING_STOP, stops_by_error, false},
     [NOISED] = {TARRY_SETTING_DP, is_noised, false},
+    [BY_NORMS] = {TARRY_SETTING_IMPORTANCE, goes_by_norms, false},
+    [SAMPLED] = {TARRY_SETTING_SAMPLE, samples, false},
 };
 
 typedef struct rule {
@@ -307,6 +332,7 @@ static const rule rules[] = {
     {MORE_IN_A_RACK_THAN_WORKERS, ANY_WORKERS, "a rack has some of the workers"},
     {MORE_COPIES_THAN_WORKERS, ANY_WORKERS, "each copy lies on a worker of its own"},
     {MORE_PARTS_THAN_COPIES, ANY_COPIES, "each part of a chunk takes a copy of its own"},
+    {MORE_SAMPLED_THAN_CHUNKS, ANY_CHUNKS, "as many chunks are drawn as there are at most"},
     {OPEN_PARTS, FROM_FILE, "the replication is not known before the file is read: say auto:L"},
     {ADAPTS, WHOLE, "a plan follows what a dynamic order learns"},
     {ADAPTS, BY_WORKERS, "a plan follows what a dynamic order learns"},
@@ -336,6 +362,13 @@ static const rule rules[] = {
     {FED_BACK, EVERYWHERE, "what rounding lost would have to follow pieces of attempts that stand"},
     {SUMS_COMPRESSED, SEVERAL_PARTS, "among workers a sum of several parts comes back as float32"},
     {FED_BACK, SCALED, "what rounding lost would be multiplied with the sum"},
+    {BY_NORMS, ADAPTS, "norms are of chunks that the next plan does not have"},
+    {BY_NORMS, NOISED, "a norm that is reported tells something of the data"},
+    {SAMPLED, WHOLE, "of a worker's chunks only some are sampled"},
+    {SAMPLED, BY_WORKERS, "of a worker's chunks only some are sampled"},
+    {SAMPLED, STALE, "a gradient of the round before was sampled with another chance"},
+    {SAMPLED, ADAPTS, "chances are of chunks that the next plan does not have"},
+    {SAMPLED, NOISED, "noise is measured for sums in which each chunk counts once"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {NOISED, EVERYWHERE, "noise is added by the server, before anybody else has the sum"},
     {NOISED, COMPRESSED, "what is rounded before the noise can change by more than one example"},
@@ -346,6 +379,7 @@ static const rule rules[] = {
     {NOISED, BY_WORKERS, "one example can decide whether its whole chunk is in time"},
     {NOISED, FILLED, "what stands in for a chunk is bounded by no example"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
+    {BY_NORMS, EXACT, "an exact sum leaves out no chunk, large or small"},
 };
 
 #define RULES (sizeof(rules) / sizeof(rules[0]))

@@ -81,7 +81,7 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     made->plan = plan;
     made->settings = *settings;
     made->settings.server.dimension = settings->dimension;
-    made->settings.server.compress_seed = settings->seed;
+    made->settings.server.compress_seed = made->settings.server.sample_seed = settings->seed;
     made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
     layout cut = sim_layout(made, plan_least_parts(plan));
     if (made->settings.server.stripe_length > cut.part_length || settings->relays > 0)
@@ -179,6 +179,14 @@ int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost, tarry_diagnostic *
     int error = settings_check_costs(sim->plan, chunk_cost, diagnostic);
     if (error == TARRY_OK)
         sim->settings.chunk_cost = chunk_cost;
+    return error;
+}
+
+int tarry_sim_norms(tarry_sim *sim, const double *chunk_norm, tarry_diagnostic *diagnostic)
+{
+    int error = settings_check_norms(sim->plan, chunk_norm, diagnostic);
+    if (error == TARRY_OK)
+        sim->settings.chunk_norm = chunk_norm;
     return error;
 }
 

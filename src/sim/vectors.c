@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "coding/coefficients.h"
 #include "coding/layout.h"
+#include "coding/norm.h"
 #include "coding/transfer.h"
 #include "compress/residuals.h"
 #include "protocol/form.h"
@@ -208,7 +209,8 @@ void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t pa
                     stripe_of_part(state, &cut, worker, stripe), state->scratch);
 }
 
-void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, bool begins)
+void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, float weight,
+                  bool begins)
 {
     if (round != state->round)
         return;
@@ -216,7 +218,6 @@ void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot
     uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
     const float *gradient = state->gradients + chunk * state->dimension;
     layout cut = cut_for(state, 1);
-    const float weight = 1;
     state->kernels->combine(stripe_of_part(state, &cut, worker, 0), &gradient, &weight, 1,
                             state->dimension, begins ? KERNEL_SET : KERNEL_ADD);
 }
@@ -315,6 +316,11 @@ void vectors_send_sum(vectors *state, uint32_t stripe)
                     compress_key(state->seed, state->round, 0, nobody, stripe), state->packed);
     memset(numbers, 0, length * sizeof(*numbers));
     compress_decode_add(form, state->packed, length, 1, numbers);
+}
+
+float vectors_norm(const vectors *state, uint32_t chunk)
+{
+    return norm_of(state->gradients + chunk * state->dimension, state->dimension);
 }
 
 const float *vectors_estimate(const vectors *state)

@@ -29,9 +29,11 @@ void vectors_begin(vectors *state, uint64_t round);
  * is left out. */
 void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                     uint32_t stripe, const float *rows, const uint64_t *stale);
-/* The gradient at `slot` of the worker's order is added to its part, or begins it: a running sum
- * (one part), of which every stripe stands at once. Of another round it is left out as well. */
-void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, bool begins);
+/* The gradient at `slot` of the worker's order is added to its part `weight` times, or begins it: a
+ * running sum (one part), of which every stripe stands at once. Of another round it is left out as
+ * well. */
+void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, float weight,
+                  bool begins);
 /* The same as vectors_encode with the coefficients that the worker would find for psi, as in
  * TARRY_MESSAGE_SIGNAL. Errors: NUMERICAL. */
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
@@ -52,6 +54,8 @@ void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t
 /* Once all parts are in the estimate's stripe: among workers it becomes what who has summed it
  * sends to all, in the form of sums. */
 void vectors_send_sum(vectors *state, uint32_t stripe);
+/* The norm of the chunk's gradient in the round begun. */
+float vectors_norm(const vectors *state, uint32_t chunk);
 
 const float *vectors_estimate(const vectors *state);
 const double *vectors_truth(const vectors *state);

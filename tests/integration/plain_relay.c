@@ -68,7 +68,7 @@ struct plain_relay {
     uint32_t most_batch;
     wire_batch batch; /* that is being made */
     uint8_t reports[WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES +
-                    WIRE_BATCH_MOST * (WIRE_BATCH_REPORT_BYTES + WIRE_BATCH_LANE_BYTES)];
+                    WIRE_BATCH_MOST * WIRE_BATCH_LONGEST_BYTES];
     pthread_mutex_t lock;
     plain_relay_counts counts;
 };

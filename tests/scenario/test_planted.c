@@ -108,6 +108,25 @@ static void a_stale_part_summed(void **state)
     expect(PLANT_SUM_STALE, "no_stale_message_summed", "");
 }
 
+static void a_norm_that_no_worker_said(void **state)
+{
+    (void)state;
+    expect(PLANT_BEND_NORM, "norms_are_what_workers_said", "");
+}
+
+static void a_worker_that_takes_another_chunk_for_sampled(void **state)
+{
+    (void)state;
+    expect(PLANT_OTHER_SAMPLE, "only_what_is_sampled_is_computed",
+           "someone_works_on_what_is_missing a_round_ends_in_time");
+}
+
+static void what_was_sampled_counts_once(void **state)
+{
+    (void)state;
+    expect(PLANT_ADD_ONCE, "exact_means_exact", "expected_error_is_the_error");
+}
+
 static void an_estimate_that_is_not_cleared(void **state)
 {
     (void)state;
@@ -449,6 +468,9 @@ int main(void)
         cmocka_unit_test(a_copy_that_comes_after_leaving),
         cmocka_unit_test(a_part_summed_twice),
         cmocka_unit_test(a_stale_part_summed),
+        cmocka_unit_test(a_norm_that_no_worker_said),
+        cmocka_unit_test(a_worker_that_takes_another_chunk_for_sampled),
+        cmocka_unit_test(what_was_sampled_counts_once),
         cmocka_unit_test(an_estimate_that_is_not_cleared),
         cmocka_unit_test(messages_of_an_earlier_arrival_that_count),
         cmocka_unit_test(a_report_that_is_overlooked),

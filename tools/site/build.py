@@ -45,7 +45,7 @@ MENUS = {
     "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "privacy", "mpi", "relays",
               "stragglers", "data-formats"),
     "Reference": ("api", "reports", "pairs", "glossary"),
-    "How it works": ("protocol", "collective", "dynamic", "evolution", "parts", "compression", "conditioning", "local-steps", "fill",
+    "How it works": ("protocol", "collective", "dynamic", "evolution", "parts", "compression", "importance", "conditioning", "local-steps", "fill",
                      "network", "wire", "kernels", "simulator", "testing", "fuzzing"),
     "Measurements": ("measurements", "regimes", "experiments", "traces", "scale", "reliability"),
 }

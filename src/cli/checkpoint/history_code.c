@@ -9,9 +9,9 @@
 enum {
     HEAD_BYTES = 4 + 8,
     WORKER_BYTES = 2 * 8,
-    ROUND_REALS = 13,
+    ROUND_REALS = 14,
     ROUND_COUNTS = 11,
-    ROUND_SMALL = 13,
+    ROUND_SMALL = 14,
 };
 
 _Static_assert((ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4 == HISTORY_ROUND_BYTES, "");
@@ -40,6 +40,7 @@ void history_encode_round(const history_round *round, uint8_t *bytes)
         result->conditioning,
         result->error_bound,
         round->verified.model_rounding,
+        result->sampling_error,
     };
     const uint64_t counts[ROUND_COUNTS] = {
         result->round,
@@ -55,10 +56,10 @@ void history_encode_round(const history_round *round, uint8_t *bytes)
         result->sum.digest,
     };
     const uint32_t small[ROUND_SMALL] = {
-        result->exact,         result->chunks_filled, result->parts,        result->attempts,
-        result->workers_heard, result->workers_lost,  round->changes.moved, round->changes.split,
-        round->changes.merged, result->sum.term,      result->sum.attempt,  result->voters,
-        result->fetches,
+        result->exact,         result->chunks_filled,  result->parts,        result->attempts,
+        result->workers_heard, result->workers_lost,   round->changes.moved, round->changes.split,
+        round->changes.merged, result->sum.term,       result->sum.attempt,  result->voters,
+        result->fetches,       result->chunks_sampled,
     };
     for (size_t i = 0; i < ROUND_REALS; i++)
         at = bytes_put_f64(at, reals[i]);
@@ -91,6 +92,7 @@ int history_decode_round(const uint8_t *bytes, history_round *round)
                 .filled_share = reals[6],
                 .conditioning = reals[10],
                 .error_bound = reals[11],
+                .sampling_error = reals[13],
                 .parts = small[2],
                 .attempts = small[3],
                 .copies_computed = counts[3],
@@ -107,6 +109,7 @@ int history_decode_round(const uint8_t *bytes, history_round *round)
                         .digest = counts[10]},
                 .voters = small[11],
                 .fetches = small[12],
+                .chunks_sampled = small[13],
                 .signal_ns = counts[1],
                 .end_ns = counts[2],
             },

@@ -8,7 +8,7 @@
 
 #include "cli/checkpoint/history.h"
 
-enum { HISTORY_ROUND_BYTES = 24 * 8 + 13 * 4 };
+enum { HISTORY_ROUND_BYTES = 25 * 8 + 14 * 4 };
 
 /* Writes HISTORY_ROUND_BYTES. Times within a round are kept, that of its start is not. */
 void history_encode_round(const history_round *round, uint8_t *bytes);

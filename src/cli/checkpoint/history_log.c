@@ -14,7 +14,7 @@
 #include "cli/checkpoint/history_code.h"
 #include "cli/checkpoint/whole_file.h"
 
-enum { VERSION = 1, NAME_BYTES = 8, PIECE = 64 /* rounds that are written at a time */ };
+enum { VERSION = 2, NAME_BYTES = 8, PIECE = 64 /* rounds that are written at a time */ };
 
 static const char NAME[NAME_BYTES + 1] = "tarrylog";
 

@@ -8,6 +8,7 @@
 #include "base/diagnostic.h"
 #include "cli/options/compress_form.h"
 #include "cli/options/parse.h"
+#include "cli/options/sample_rule.h"
 #include "cli/options/stop_rule.h"
 #include "cli/text/complain.h"
 #include "protocol/form.h"
@@ -168,6 +169,11 @@ static int read_stop(const char *text, void *values, tarry_diagnostic *diagnosti
 static int read_compress(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     return compress_form_read(text, server_of(values), diagnostic);
+}
+
+static int read_sample(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return sample_rule_read(text, server_of(values), diagnostic);
 }
 
 static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -338,6 +344,23 @@ static const option_entry rule_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = downs,
      FIELD(settings.server.compress_down)},
+    {.name = "importance",
+     .help =
+         "Workers report the norms of their gradients: deadline and error go by what is missing "
+         "of their squares, not by numbers of chunks, and a dynamic order computes the largest "
+         "first",
+     .kind = OPTION_FLAG,
+     FIELD(settings.server.importance)},
+    {.name = "sample-chunks",
+     .argument = "K[:HOW]",
+     .help =
+         "Each round draws some chunks, K on average, that alone are computed and count so much "
+         "more, so that the sum is that of all in the mean: each as likely as any (uniform, "
+         "default), or large ones rather than small, by the norms that workers reported last "
+         "(norm); 0 (default): all take part",
+     .kind = OPTION_TEXT,
+     .read = read_sample,
+     FIELD(sample)},
     {.name = "adapt",
      .argument = "K[,SHARE]",
      .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
@@ -441,6 +464,7 @@ void run_options_init(run_options *options)
         .parts = "1",
         .stop = "exact",
         .compress = "none",
+        .sample = "0",
         .ahead = "auto",
         .chunk_cost = "learned",
     };

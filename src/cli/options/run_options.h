@@ -25,13 +25,14 @@ typedef struct run_options {
     int early;                 /* a bool */
     /* As given; taken apart into the settings. */
     const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt, *compress;
+    const char *sample;
 } run_options;
 
 /* The tables of the options, for commands that have some of them. */
 typedef enum run_table {
     RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
     RUN_LAYOUT, /* design, order, racks */
-    RUN_RULES,  /* credit, keep, early, ahead, fill, compress, adapt */
+    RUN_RULES,  /* credit, keep, early, ahead, fill, compress, importance, sample-chunks, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
     RUN_LIMITS, /* silence, attempt-limit, shape, digest-steps: of runs, not of plans */
 } run_table;

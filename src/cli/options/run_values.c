@@ -26,7 +26,7 @@ tarry_server_settings run_options_server(const run_options *options, const tarry
                                          uint64_t dimension)
 {
     tarry_settings settings = options->settings;
-    settings.server.compress_seed = settings.plan.seed;
+    settings.server.compress_seed = settings.server.sample_seed = settings.plan.seed;
     uint64_t copies = 0;
     for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++)
         copies += tarry_plan_load(plan, worker);

@@ -31,14 +31,14 @@ typedef struct fixed_setting {
     FIXED({"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                          \
           {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},       \
           {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},    \
-          {"upload", "whole"})
+          {"upload", "whole"}, {"sample-chunks", "0"})
 
 /* A model whose sum is made in one way only. */
 #define SUMMED_SETTINGS(pieces_at_first, way)                                                      \
     FIXED({"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                          \
           {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},       \
           {"stop", "exact"}, {"fill", "none"}, {"compress", "none"}, {"compress-down", "none"},    \
-          {"upload", "whole"}, {"sum", way})
+          {"upload", "whole"}, {"sum", way}, {"sample-chunks", "0"})
 
 /* An original gradient code: of workers that have finished all, the server waits for enough. */
 #define ORIGINAL_SETTINGS(layout)                                                                  \
@@ -376,7 +376,8 @@ static int fix_settings(size_t kind, scheme_settings *settings, tarry_diagnostic
     if (settings->fixed != 0)
         settings->run.given &= ~TARRY_SETTING_BIT(TARRY_SETTING_ADAPT);
     if ((settings->fixed & TARRY_SETTING_BIT(TARRY_SETTING_STOP)) != 0)
-        settings->run.given &= ~TARRY_SETTING_BIT(TARRY_SETTING_FILL);
+        settings->run.given &=
+            ~(TARRY_SETTING_BIT(TARRY_SETTING_FILL) | TARRY_SETTING_BIT(TARRY_SETTING_IMPORTANCE));
     return TARRY_OK;
 }
 

@@ -112,6 +112,9 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
     if (compress_feeds_back(run->server.compress) && *upload != TARRY_SIM_UPLOAD_CODED)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "compress=%s goes with upload=coded",
                         variant->run.compress);
+    if (run->server.sample_chunks > 0 && *upload != TARRY_SIM_UPLOAD_CODED)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "sample-chunks=%s goes with upload=coded",
+                        variant->run.sample);
     if (variant->sim.relay_deaths > 0 && variant->run.adapt_rule.every > 0)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "relays that die go with adapt=0: their workers keep what they have of a "

@@ -39,7 +39,7 @@ static json_t *round_json(const history *past, size_t i)
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o, s:o}",
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", seconds_json(past, round->seconds),
         "signal_seconds", seconds_json(past, signal), "loss", number_json(train.loss), "test_loss",
         number_json(test.loss), "test_accuracy", number_json(test.accuracy), "exact", result->exact,
@@ -56,9 +56,10 @@ static json_t *round_json(const history *past, size_t i)
         number_json(result->filled_share), "moved", (json_int_t)round->changes.moved, "moved_data",
         number_json(round->changes.moved_data), "split", (json_int_t)round->changes.split, "merged",
         (json_int_t)round->changes.merged, "chunks",
-        (json_int_t)(result->copies_needed / result->parts), "conditioning",
-        positive_json(result->conditioning), "error_bound", positive_json(result->error_bound),
-        "sum", sum_json(result));
+        (json_int_t)(result->copies_needed / result->parts), "chunks_sampled",
+        (json_int_t)result->chunks_sampled, "sampling_error", number_json(result->sampling_error),
+        "conditioning", positive_json(result->conditioning), "error_bound",
+        positive_json(result->error_bound), "sum", sum_json(result));
 }
 
 static json_t *rounds_json(const history *past)

@@ -3,8 +3,10 @@
  * A checkpoint's bytes, little-endian:
  *   identity: name 8, version 4, workers 4, the plan's digest 32, and the settings
  *     stop 4, credit 4, fill 4, reproducible 2, keep 2, workers_needed 4, deadline_ns 8,
- *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8
+ *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8,
+ *     importance 4, sample_chunks 4, sample_by 4, sample_seed 8 (0 where none are sampled)
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
+ *   where norms are reported: per chunk the last one 4 (below 0: there is none)
  *   per worker: epoch 4, times of answers 68 (count 4, microseconds 16 x 4)
  *   TARRY_SUM_EVERYWHERE: the term 4, and the log's last two entries 48 (step 8, term 4, attempt 4,
  * digest 8) SHA-256 of all before it 32
@@ -12,16 +14,18 @@
 #include "protocol/server/server_state.h"
 
 #include <assert.h>
+#include <float.h>
 
 #include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/digest.h"
 
 enum {
-    VERSION = 3,
+    VERSION = 4,
+    NORM_BYTES = 4,
     NAME_BYTES = 8,
     SETTINGS_OFFSET = NAME_BYTES + 4 + 4 + TARRY_DIGEST_SIZE,
-    IDENTITY_BYTES = SETTINGS_OFFSET + 5 * 4 + 6 * 8,
+    IDENTITY_BYTES = SETTINGS_OFFSET + 5 * 4 + 6 * 8 + 3 * 4 + 8,
     ESTIMATE_BYTES = 24,
     RECENT_BYTES = 4 + 4 * RECENT_TIMES,
     MEMBER_BYTES = 4 + RECENT_BYTES,
@@ -35,9 +39,20 @@ static const char NAME[NAME_BYTES + 1] = "tarrysrv";
 /* Thirty years: sums of such times stay far below 2^64 nanoseconds. */
 static const double LONGEST_NS = 1e18;
 
+/* Of the last norms. */
+static size_t norms_offset(void)
+{
+    return IDENTITY_BYTES + 8 + ESTIMATE_BYTES;
+}
+
+static size_t norms_size(const tarry_server *server)
+{
+    return server->norms.last != NULL ? (size_t)server->plan->chunks * NORM_BYTES : 0;
+}
+
 static size_t body_size(const tarry_server *server)
 {
-    return IDENTITY_BYTES + 8 + ESTIMATE_BYTES + (size_t)server->plan->workers * MEMBER_BYTES +
+    return norms_offset() + norms_size(server) + (size_t)server->plan->workers * MEMBER_BYTES +
            (server->vote != NULL ? (size_t)VOTE_BYTES : 0);
 }
 
@@ -65,7 +80,12 @@ static uint8_t *put_identity(const tarry_server *server, uint8_t *at)
     at = bytes_put_f64(at, settings->conditioning_limit);
     at = bytes_put(at, settings->silence_ns, 8);
     at = bytes_put(at, settings->dimension, 8);
-    return bytes_put(at, settings->stripe_length, 8);
+    at = bytes_put(at, settings->stripe_length, 8);
+    bool samples = settings->sample_chunks > 0;
+    at = bytes_put(at, settings->importance, 4);
+    at = bytes_put(at, settings->sample_chunks, 4);
+    at = bytes_put(at, samples ? settings->sample_by : 0, 4);
+    return bytes_put(at, samples ? settings->sample_seed : 0, 8);
 }
 
 static uint8_t *put_estimate(uint8_t *at, const estimate *times)
@@ -148,6 +168,8 @@ int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
     uint8_t *at = put_identity(server, bytes);
     at = bytes_put(at, server->round, 8);
     at = put_estimate(at, &server->part_time);
+    for (uint32_t chunk = 0; norms_size(server) > 0 && chunk < server->plan->chunks; chunk++)
+        at = bytes_put_f32(at, server->norms.last[chunk]);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         at = bytes_put(at, server->members[worker].epoch, 4);
         at = put_recent(at, &server->answers[worker]);
@@ -159,7 +181,7 @@ int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
 
 void tarry_server_stored(tarry_server *server, const uint8_t *bytes)
 {
-    const uint8_t *at = bytes + IDENTITY_BYTES + 8 + ESTIMATE_BYTES;
+    const uint8_t *at = bytes + norms_offset() + norms_size(server);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++, at += MEMBER_BYTES)
         server->members[worker].epoch_end = after_reserve((uint32_t)bytes_get(at, 4));
     server->restored = false;
@@ -199,8 +221,22 @@ static int check_identity(const tarry_server *server, const uint8_t *bytes, size
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "checkpoint: %s", fault);
 }
 
-/* Reads what follows the identity into the server, or, without one, checks it only. */
-static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers)
+/* Reads the norms into `last`, or, if that is NULL, checks them only. */
+static bool get_norms(const uint8_t *at, size_t count, float *last)
+{
+    bool good = true;
+    for (size_t i = 0; i < count; i++, at += NORM_BYTES) {
+        float norm = bytes_get_f32(at);
+        good = good && (norm == -1 || (norm >= 0 && norm <= FLT_MAX));
+        if (last != NULL)
+            last[i] = norm;
+    }
+    return good;
+}
+
+/* Reads what follows the identity into the server, or, without one, checks it only, of so many
+ * workers and norms. */
+static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers, size_t norms)
 {
     estimate times;
     uint64_t round = bytes_get(at, 8);
@@ -208,6 +244,8 @@ static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers)
     at += 8;
     good = get_estimate(at, &times) && good;
     at += ESTIMATE_BYTES;
+    good = get_norms(at, norms, server != NULL ? server->norms.last : NULL) && good;
+    at += norms * NORM_BYTES;
     if (server != NULL) {
         server->round = round;
         server->part_time = times;
@@ -229,6 +267,7 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
                          tarry_diagnostic *diagnostic)
 {
     uint32_t workers = server->plan->workers;
+    size_t norms = norms_size(server) / NORM_BYTES;
     if (!server_is_fresh(server))
         return diagnose(diagnostic, TARRY_ERROR_STATE, "checkpoint: the server is in use");
     int error = check_identity(server, bytes, size, diagnostic);
@@ -239,12 +278,12 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
         return diagnose_no_memory(diagnostic, "checkpoint");
     const uint8_t *votes = bytes + body_size(server) - VOTE_BYTES;
     if (memcmp(seal, bytes + body_size(server), SEAL_BYTES) != 0 ||
-        !get_state(NULL, bytes + IDENTITY_BYTES, workers) ||
+        !get_state(NULL, bytes + IDENTITY_BYTES, workers, norms) ||
         (server->vote != NULL && !get_vote(votes, NULL)))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "checkpoint: it is damaged");
     if (server->vote != NULL)
         get_vote(votes, server->vote);
-    get_state(server, bytes + IDENTITY_BYTES, workers);
+    get_state(server, bytes + IDENTITY_BYTES, workers, norms);
     server_stood_begin_life(server, NULL);
     server->restored = true;
     return TARRY_OK;

@@ -36,6 +36,7 @@ static int check_together(const tarry_plan *plan, const tarry_server_settings *s
 {
     const tarry_settings all = {
         .plan = {.workers = plan->workers,
+                 .chunks = plan->origins / plan->pieces,
                  .replication = plan->workers,
                  .parts = plan->parts,
                  .adaptive_parts = plan->adaptive},
@@ -87,6 +88,10 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
              settings->shape != TARRY_SHAPE_DIRECT)
         fault = "where each hop would round anew, numbers are float32: another form goes with the "
                 "shape direct";
+    else if (settings->sample_chunks > plan->origins / plan->pieces)
+        fault = "there are not so many chunks to sample";
+    else if ((unsigned)settings->sample_by > TARRY_SAMPLE_NORM)
+        fault = "unknown chances of chunks";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -175,6 +180,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         error = server_early_allocate(server, allocator);
     if (error == TARRY_OK)
         error = server_stood_allocate(server, allocator);
+    if (error == TARRY_OK)
+        error = server_norms_allocate(server, allocator);
     if (error != TARRY_OK)
         return error;
     error = server_vote_create(server, allocator);
@@ -227,6 +234,7 @@ void tarry_server_free(tarry_server *server)
     if (server == NULL)
         return;
     tarry_allocator allocator = server->allocator;
+    server_norms_free(server);
     steering_free(server);
     vote_free(server->vote);
     coverage_free(server->credited);
@@ -462,7 +470,7 @@ double tarry_server_scale(const tarry_server *server)
 uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);
-    return server->members[worker].finished;
+    return server->members[worker].finished - server->members[worker].spared;
 }
 
 uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32_t from)

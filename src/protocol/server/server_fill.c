@@ -99,21 +99,36 @@ const coverage *server_fill_source(const tarry_server *server, uint32_t chunk)
                                                                      : server->credited;
 }
 
-/* The chunk's rank by these copies, times its weight. */
-static uint64_t weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk,
-                             bool raised)
+/* The chunk's rank by these copies, times what it counts for. */
+static double weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                           bool raised)
 {
-    return plan_weight(server->plan, chunk) * rank_of(server, copies, chunk, raised);
+    return coverage_value(server->credited, chunk) * rank_of(server, copies, chunk, raised);
+}
+
+/* The same of all copies that it can have; where they are all there, sums of both are the same to
+ * the bit. */
+static double full_rank(const tarry_server *server, uint32_t chunk)
+{
+    return coverage_value(server->credited, chunk) * server->cut.parts;
+}
+
+/* Of what counts for nothing at all nothing is missing. */
+static double share_of(double part, double all)
+{
+    return all > 0 ? part / all : 0;
 }
 
 static double left(const tarry_server *server, const server_standing *stands, bool raised)
 {
-    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, ranks = 0;
-    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+    double full = 0, ranks = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
+        full += full_rank(server, chunk);
         ranks += weighed_rank(
             server, is_filled(server, stands, chunk, raised) ? stands->stale : stands->credited,
             chunk, raised);
-    return (double)(full - ranks) / (double)full;
+    }
+    return share_of(full - ranks, full);
 }
 
 double server_fill_left(const tarry_server *server, const server_standing *stands)
@@ -125,12 +140,13 @@ double server_fill_left(const tarry_server *server, const server_standing *stand
 void server_fill_attempt(tarry_server *server)
 {
     tarry_round_result *result = &server->result;
-    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, fresh = 0, stale = 0;
+    double full = 0, fresh = 0, stale = 0;
     result->copies_coded = 0;
     result->chunks_filled = 0;
     bool raised = server->attempt_raised;
     server_standing stands = server_stands(server);
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
+        full += full_rank(server, chunk);
         if (is_filled(server, &stands, chunk, raised)) {
             result->chunks_filled++;
             stale += weighed_rank(server, server->stale, chunk, raised);
@@ -142,13 +158,13 @@ void server_fill_attempt(tarry_server *server)
     server->attempt_missing = raised ? coverage_raised_error(server->credited, server->cut.parts)
                                      : coverage_expected_error(server->credited, server->cut.parts);
     server->attempt_left = left(server, &stands, raised);
-    server->attempt_filled = (double)stale / (double)full;
+    server->attempt_filled = share_of(stale, full);
     server->attempt_scale = 1;
-    server->attempt_error = (double)(full - fresh) / (double)full;
+    server->attempt_error = share_of(full - fresh, full);
     /* E|(1/k) P g - g|^2 / E|g|^2 with a projection P of rank k: 1/k - 2 + 1. */
     if (server->settings.fill == TARRY_FILL_SCALE && fresh > 0) {
-        server->attempt_scale = (double)full / (double)fresh;
-        server->attempt_error = (double)(full - fresh) / (double)fresh;
+        server->attempt_scale = full / fresh;
+        server->attempt_error = (full - fresh) / fresh;
     }
 }
 

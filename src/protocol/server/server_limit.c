@@ -57,13 +57,15 @@ static bool raises(const tarry_server *server, uint32_t parts)
 
 /*
  * A worker adds up to load x parts products of rounded coefficients, the server up to `workers`
- * products of rounded weights: no term is rounded more often than the sum of both and two for each.
+ * products of rounded weights: no term is rounded more often than the sum of both and two for each,
+ * and once more where the gradient counts more often than once.
  * With |c_j| <= sum_i |U_i[j,:]| |g_i| and | |R_S| |U_i| | <= ||R_S||_F ||U_i||_F that bounds the
  * error of the estimate by this times sum_i amplification_i |g_i|; docs/conditioning.md.
  */
 static double rounding_of(const tarry_server *server)
 {
-    double terms = (double)server->plan->max_load * server->cut.parts + server->plan->workers + 4;
+    double terms = (double)server->plan->max_load * server->cut.parts + server->plan->workers + 4 +
+                   (server->settings.sample_chunks > 0);
     double each = terms * (FLT_EPSILON / 2);
     return each < 1 ? server->attempt_scale * each / (1 - each) : INFINITY;
 }
@@ -80,7 +82,8 @@ int server_limit_attempt(tarry_server *server)
         if (error != TARRY_OK)
             return error;
         inverse = fmax(inverse, worth.inverse);
-        amplification = fmax(amplification, worth.amplification);
+        amplification =
+            fmax(amplification, worth.amplification * (double)server_weight(server, chunk));
     }
     server->attempt_conditioning = inverse;
     server->attempt_bound = server->attempt_raised ? rounding_of(server) * amplification : 0;

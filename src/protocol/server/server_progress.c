@@ -31,7 +31,9 @@ void server_enlist(tarry_server *server, uint32_t worker)
     }
     server->able++;
     server->capable++;
-    if (server_load(server, worker) > 0)
+    server_member *member = &server->members[worker];
+    member->finished = member->spared = server_norms_spare(server, worker);
+    if (server_has_work(server, worker))
         server->busy++;
     else
         server->whole++;
@@ -114,6 +116,7 @@ tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t wo
     member->stopped = false;
     member->begun_ns = member->ended_ns = member->since_ns = now;
     server_stood_tell(server, worker, &effect->message);
+    server_norms_tell(server, worker, &effect->message);
     steering_address(server, now, worker, &effect->message);
     return &effect->message;
 }
@@ -289,11 +292,13 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
         if (error != TARRY_OK)
             return error;
     }
-    if (member->finished + member->failed == 0)
+    if (server_ended(member) == 0)
         member->first_ns = now;
     member->ended_ns = now;
-    if (!message->failed)
+    if (!message->failed) {
         count_finished(server, now, worker);
+        server_norms_take(server, worker, message);
+    }
     member->since_ns = now;
     if (!message->failed && server_keeps_credited(server) && server_voids(server, worker, message))
         return TARRY_OK;

@@ -64,10 +64,12 @@ static void owe(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
     uint64_t limit = server->settings.silence_ns;
-    member->owes = member->finished;
+    member->owes = member->finished - member->spared;
     for (uint32_t slot = 0; slot < server_load(server, worker); slot++) {
         uint32_t edge = first_edge(server, worker) + slot;
-        bitset_put(server->owed, edge, bitset_test(server->done, edge));
+        bitset_put(server->owed, edge,
+                   bitset_test(server->done, edge) &&
+                       server_takes_part(server, server->plan->slot_chunk[edge]));
     }
     if (member->owes == 0)
         return;

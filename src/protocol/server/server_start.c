@@ -34,6 +34,7 @@ int server_start(tarry_server *server, uint64_t now)
     server_aim_parts(server);
     bitset_clear(server->complete, server->stripes);
     coverage_clear(server->credited);
+    server_norms_start(server);
     memset(server->possible, 0, plan->chunks * sizeof(*server->possible));
     server->able = server->busy = server->whole = server->capable = 0;
     server_wake(server, now);
@@ -41,7 +42,7 @@ int server_start(tarry_server *server, uint64_t now)
         server_member *member = &server->members[worker];
         member->excluded = member->participant = member->reported = member->late = false;
         member->put_off = member->left = member->stands = false;
-        member->finished = member->failed = member->parts_due = 0;
+        member->finished = member->spared = member->failed = member->parts_due = 0;
         member->term = member->signal_term = 0;
         member->reordered = false;
         if (!member_able(member))

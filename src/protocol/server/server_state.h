@@ -8,6 +8,7 @@
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_early.c     workers that send their coded parts before all are done
+ *   server_norms.c     norms of gradients, and the chunks that are sampled
  *   server_limit.c     the conditioning limit of one signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
@@ -68,7 +69,8 @@ typedef struct server_member {
     uint32_t epoch;       /* counts its arrivals */
     uint32_t epoch_end;   /* the last epoch that the newest stored checkpoint reserved;
                              UINT32_MAX: none was stored */
-    uint32_t finished;    /* chunks reported as finished in this round */
+    uint32_t finished;    /* chunks reported as finished in this round, and those not sampled: */
+    uint32_t spared;      /* so many */
     uint32_t failed;      /* chunks reported as impossible in this round */
     uint32_t parts_due;   /* stripes of this attempt that have not come in */
     uint32_t owes;        /* finished chunks that it has to report again, as it came back */
@@ -106,6 +108,23 @@ typedef struct server_standing {
     const uint32_t *possible;
     uint32_t busy, whole;
 } server_standing;
+
+/* What is known of the chunks' gradients, and which are sampled; server_norms.c. */
+typedef struct server_norms {
+    float *last;     /* per chunk, as reported last; below 0: never; NULL: norms are not reported */
+    uint32_t *from;  /* per chunk: who reported it in this round; the same */
+    double *values;  /* per chunk, of coverage; NULL: it goes by the data alone, and all is here */
+    double *scratch; /* chunks */
+    uint32_t *order; /* scratch: chunks */
+    uint32_t *ranked;    /* per slot: the worker's positions, the one to look at first first */
+    uint32_t *filled;    /* scratch: per worker */
+    uint32_t unknown;    /* chunks whose norm was never reported */
+    bool equal;          /* `values` are of equal chunks, as long as no norm above 0 is known */
+    bool ranks;          /* `ranked` is this round's */
+    float *weights;      /* per chunk: of this round, 0: not sampled; NULL: all take part */
+    float *slot_weights; /* the same per slot */
+    uint32_t sampled;    /* chunks */
+} server_norms;
 
 struct tarry_server {
     tarry_allocator allocator;
@@ -197,6 +216,7 @@ struct tarry_server {
     uint64_t *bits;      /* bit sets of outgoing messages: per worker its own region */
     size_t *bits_offset; /* workers + 1, in words: psi, and three sets of positions */
 
+    server_norms norms;
     steering *steering; /* NULL with TARRY_PICK_PLAN */
     vote *vote;         /* NULL with TARRY_SUM_SERVER */
     bool vote_due;      /* who takes part in the round may have changed */
@@ -456,6 +476,32 @@ int server_limit_attempt(tarry_server *server);
 /* `limit` of the attempt's signals. */
 double server_signal_limit(const tarry_server *server);
 
+/* server_norms.c */
+int server_norms_allocate(tarry_server *server, const tarry_allocator *allocator);
+void server_norms_free(tarry_server *server);
+/* A round begins, and nothing is credited yet: draws its chunks. */
+void server_norms_start(tarry_server *server);
+/* The worker has finished, for all that comes, what was not sampled of its chunks: so many. */
+uint32_t server_norms_spare(tarry_server *server, uint32_t worker);
+/* What ROUND says of its positions. */
+void server_norms_tell(const tarry_server *server, uint32_t worker, tarry_message *round);
+/* A report of a finished chunk. */
+void server_norms_take(tarry_server *server, uint32_t worker, const tarry_message *report);
+static inline float server_weight(const tarry_server *server, uint32_t chunk)
+{
+    return server->norms.weights != NULL ? server->norms.weights[chunk] : 1;
+}
+/* Whether the chunk is one of those of the round. */
+static inline bool server_takes_part(const tarry_server *server, uint32_t chunk)
+{
+    return server_weight(server, chunk) > 0;
+}
+/* The order in which the worker looks at its positions; NULL: as they follow each other. */
+static inline const uint32_t *server_ranked(const tarry_server *server, uint32_t worker)
+{
+    return server->norms.ranks ? server->norms.ranked + server->plan->worker_offset[worker] : NULL;
+}
+
 /* server_fill.c */
 int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator);
 /* A round begins, and the last one's `done` still stands. */
@@ -478,7 +524,7 @@ bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi
 
 static inline uint32_t server_ended(const server_member *member)
 {
-    return member->finished + member->failed;
+    return member->finished + member->failed - member->spared;
 }
 
 /* server_parts.c */

@@ -103,7 +103,7 @@ static void enlist(tarry_server *server, uint64_t now, uint32_t worker)
     const tarry_plan *plan = server->plan;
     server_member *member = &server->members[worker];
     member->behind = false;
-    member->finished = member->failed = member->parts_due = 0;
+    member->finished = member->spared = member->failed = member->parts_due = 0;
     member->term = member->signal_term = 0;
     member->participant = member->excluded = member->put_off = member->reordered = false;
     server_enlist(server, worker);
@@ -243,7 +243,7 @@ bool server_vote_may_begin(const tarry_server *server)
         if (!member_able(member))
             continue;
         any = any || vote_is_ready(server->vote, worker);
-        if (member->finished > 0 && !vote_is_ready(server->vote, worker))
+        if (member->finished > member->spared && !vote_is_ready(server->vote, worker))
             return false;
     }
     return any && vote_may_open(server->vote);

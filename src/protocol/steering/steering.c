@@ -201,6 +201,16 @@ static void plan_all(tarry_server *server, double time)
         steering_mark_dirty(server, worker);
 }
 
+/* What was not sampled of a worker's chunks it is not to compute. */
+static void close_spared(tarry_server *server, uint32_t worker)
+{
+    steering *it = server->steering;
+    for (uint32_t slot = 0;
+         server->members[worker].spared > 0 && slot < server_load(server, worker); slot++)
+        if (!server_takes_part(server, steering_chunk(server, worker, slot)))
+            bitset_set(it->closed + it->set_start[worker], slot);
+}
+
 void steering_start(tarry_server *server)
 {
     steering *it = server->steering;
@@ -215,6 +225,7 @@ void steering_start(tarry_server *server)
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         it->workers[worker].current = server_load(server, worker);
         it->workers[worker].queue = 0;
+        close_spared(server, worker);
     }
     learn_begin_round(server);
     links_begin_round(server);
@@ -237,6 +248,7 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
         return;
     steering_worker *of = &it->workers[worker];
     bitset_clear(it->closed + it->set_start[worker], server_load(server, worker));
+    close_spared(server, worker);
     double time = steering_time(server, now);
     of->begins_ns = of->way_ns > 0 ? time + of->way_ns : 0;
     if (server->phase != SERVER_COMPUTING)

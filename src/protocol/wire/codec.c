@@ -7,6 +7,7 @@
 #include "base/bitset.h"
 #include "base/bytes.h"
 #include "coding/coverage.h"
+#include "protocol/wire/codec_round.h"
 #include "protocol/wire/codec_vote.h"
 
 enum {
@@ -18,11 +19,14 @@ enum {
     FLAG_FIRST = 1 << 1,
     FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
-    FLAG_GROUP = 1 << 3, /* of a SIGNAL, which tells no fate */
-    FLAG_TIMED = 1 << 3, /* of HELD that is not fetched */
+    FLAG_GROUP = 1 << 3,   /* of a SIGNAL, which tells no fate */
+    FLAG_WEIGHTS = 1 << 3, /* of a ROUND, the same */
+    FLAG_NORM = 1 << 3,    /* of a REPORT, the same */
+    FLAG_TIMED = 1 << 3,   /* of HELD that is not fetched */
     FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
-    FLAG_EARLY = 1 << 5, /* of a SIGNAL, the same */
+    FLAG_EARLY = 1 << 5,  /* of a SIGNAL, the same */
+    FLAG_RANKED = 1 << 5, /* of a ROUND, the same */
     FLAG_TERM = 1 << 6,
     FLAG_RECALLED = 1 << 7,
     FLAGS_OF_SETS = FLAG_FIRST | FLAG_BARRED | FLAG_STALE | FLAG_RECALLED,
@@ -43,13 +47,13 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
-    [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED,
+    [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED | FLAG_WEIGHTS | FLAG_RANKED,
     [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_EARLY | FLAG_TERM,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
     [TARRY_MESSAGE_FINISH] = FLAG_STOOD,
-    [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
+    [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_NORM | FLAG_TERM,
     [TARRY_MESSAGE_LOAD] = FLAG_DIGESTS,
     [TARRY_MESSAGE_COMMIT] = FLAG_DIGESTS,
     [TARRY_MESSAGE_HELD] = FLAG_FETCHED | FLAG_TIMED,
@@ -128,14 +132,27 @@ static unsigned flags_of(const tarry_message *message)
         flags |= codec_is_timed(message) ? FLAG_TIMED : 0;
     } else {
         flags |= tells_stood(message->type) && message->stood != NULL ? FLAG_STOOD : 0;
-        flags |= message->type == TARRY_MESSAGE_REPORT && message->failed ? FLAG_FAILED : 0;
-        flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
-        flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
+        bool report = message->type == TARRY_MESSAGE_REPORT;
+        flags |= report && message->failed ? FLAG_FAILED : 0;
+        flags |= report && message->normed ? FLAG_NORM : 0;
+        bool news = message->type == TARRY_MESSAGE_NEWS;
+        flags |= news && message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
+        flags |= news && message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
+    }
+    if (message->type == TARRY_MESSAGE_ROUND) {
+        flags |= message->weights != NULL ? FLAG_WEIGHTS : 0;
+        flags |= message->ranked != NULL ? FLAG_RANKED : 0;
     }
     flags |= message->term != 0 ? FLAG_TERM : 0;
     for (size_t i = 0; (allowed & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
     return flags & allowed;
+}
+
+/* How many numbers a ROUND has for each position. */
+static size_t round_numbers(unsigned flags)
+{
+    return (size_t)((flags & FLAG_WEIGHTS) != 0) + ((flags & FLAG_RANKED) != 0);
 }
 
 static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigned flags)
@@ -149,6 +166,10 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
         size += codec_vote_size(type, (flags & FLAG_TIMED) != 0);
     else if (tells_stood(type) && (flags & FLAG_STOOD))
         size += (1 + shape->stripes) * CODEC_STOOD_BYTES;
+    else if (type == TARRY_MESSAGE_REPORT && (flags & FLAG_NORM))
+        size += CODEC_NORM_BYTES;
+    if (type == TARRY_MESSAGE_ROUND)
+        size += round_numbers(flags) * shape->slots * CODEC_SLOT_BYTES;
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
@@ -159,28 +180,40 @@ size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *messa
     return size_of(shape, message->type, flags_of(message));
 }
 
-size_t codec_max_size(const codec_shape *shape)
+/* Of frames without the flags `none` of a ROUND. */
+static size_t max_size(const codec_shape *shape, unsigned none)
 {
     size_t most = 0;
     for (unsigned type = 0; type < TARRY_MESSAGE_TYPES; type++) {
         tarry_message_type each = (tarry_message_type)type;
-        size_t size = size_of(shape, each, type_flags[type]);
+        unsigned flags = type_flags[type] & (each == TARRY_MESSAGE_ROUND ? ~none : ~0U);
+        size_t size = size_of(shape, each, flags);
         most = size > most ? size : most;
     }
     return most;
 }
 
+size_t codec_max_size(const codec_shape *shape)
+{
+    return max_size(shape, 0);
+}
+
+size_t codec_plain_max_size(const codec_shape *shape)
+{
+    return max_size(shape, FLAG_WEIGHTS | FLAG_RANKED);
+}
+
 static size_t stood_words(const codec_shape *shape)
 {
-    return (shape->stripes * sizeof(uint32_t) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+    return codec_number_words(shape->stripes);
 }
 
 size_t codec_words(const codec_shape *shape)
 {
     size_t sets = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
                   bitset_words(shape->workers),
-           stood = stood_words(shape);
-    return (sets > stood ? sets : stood) + SLOT_SETS * bitset_words(shape->slots);
+           round = stood_words(shape) + 2 * codec_number_words(shape->slots);
+    return (sets > round ? sets : round) + SLOT_SETS * bitset_words(shape->slots);
 }
 
 static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
@@ -227,7 +260,11 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
         at = bytes_put(at, message->life, CODEC_STOOD_BYTES);
         for (size_t stripe = 0; stripe < shape->stripes; stripe++)
             at = bytes_put(at, message->stood[stripe], CODEC_STOOD_BYTES);
+    } else if (message->type == TARRY_MESSAGE_REPORT && (flags & FLAG_NORM)) {
+        bytes_put_f32(at, message->norm);
     }
+    if (message->type == TARRY_MESSAGE_ROUND)
+        at = codec_round_put(message, shape->slots, at);
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
             at = put_bits(at, slot_set_of(message, i), shape->slots);
@@ -270,23 +307,42 @@ static const uint32_t *get_stood(cursor *from, size_t stripes, size_t words, uin
     return stood;
 }
 
+static const float *get_weights(cursor *from, size_t slots)
+{
+    const float *weights = (float *)from->words;
+    if (slots == 0)
+        return weights; /* no room, as above */
+    from->damaged = from->damaged || !codec_weights_get(from->at, slots, (float *)from->words);
+    from->at += slots * CODEC_SLOT_BYTES;
+    from->words += codec_number_words(slots);
+    return weights;
+}
+
+static const uint32_t *get_ranked(cursor *from, size_t slots)
+{
+    const uint32_t *ranked = (uint32_t *)from->words;
+    if (slots == 0)
+        return ranked; /* no room, as above */
+    from->damaged = from->damaged || !codec_ranked_get(from->at, slots, (uint32_t *)from->words);
+    from->at += slots * CODEC_SLOT_BYTES;
+    from->words += codec_number_words(slots);
+    return ranked;
+}
+
 /* Most of what comes in at a server, and the same as below for it. All fields are named, so that
  * none is set twice. */
 static int decode_report(const uint8_t *frame, size_t size, tarry_message *message)
 {
     unsigned flags = frame[1];
-    uint32_t term = 0;
-    if ((flags & ~(unsigned)type_flags[TARRY_MESSAGE_REPORT]) != 0)
+    bool termed = (flags & FLAG_TERM) != 0, normed = (flags & FLAG_NORM) != 0;
+    if ((flags & ~(unsigned)type_flags[TARRY_MESSAGE_REPORT]) != 0 ||
+        size != CODEC_HEADER_BYTES + (size_t)(termed ? CODEC_TERM_BYTES : 0) +
+                    (size_t)(normed ? CODEC_NORM_BYTES : 0))
         return TARRY_ERROR_FORMAT;
-    if (flags & FLAG_TERM) {
-        if (size != CODEC_HEADER_BYTES + CODEC_TERM_BYTES)
-            return TARRY_ERROR_FORMAT;
-        term = (uint32_t)bytes_get(frame + CODEC_HEADER_BYTES, CODEC_TERM_BYTES);
-        if (term == 0)
-            return TARRY_ERROR_FORMAT;
-    } else if (size != CODEC_HEADER_BYTES) {
+    uint32_t term = termed ? (uint32_t)bytes_get(frame + CODEC_HEADER_BYTES, CODEC_TERM_BYTES) : 0;
+    const uint8_t *behind = frame + size - CODEC_NORM_BYTES;
+    if ((termed && term == 0) || (normed && !codec_is_norm(behind)))
         return TARRY_ERROR_FORMAT;
-    }
     *message = (tarry_message){
         .type = TARRY_MESSAGE_REPORT,
         .round = bytes_get(frame + 8, 8),
@@ -298,6 +354,8 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .stripe = 0,
         .parts = 0,
         .failed = (flags & FLAG_FAILED) != 0,
+        .normed = normed,
+        .norm = normed ? bytes_get_f32(behind) : 0,
         .fetched = false,
         .digests = false,
         .from = 0,
@@ -321,6 +379,8 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .recalled = NULL,
         .life = 0,
         .stood = NULL,
+        .weights = NULL,
+        .ranked = NULL,
         .group = NULL,
     };
     return TARRY_OK;
@@ -377,7 +437,8 @@ static bool flags_agree(tarry_message_type type, unsigned flags)
 {
     if (type == TARRY_MESSAGE_SIGNAL)
         return !(flags & FLAG_EARLY) || (flags & FLAG_GROUP);
-    return (flags & (FLAG_CREDITED | FLAG_DROPPED)) != (FLAG_CREDITED | FLAG_DROPPED);
+    return type != TARRY_MESSAGE_NEWS ||
+           (flags & (FLAG_CREDITED | FLAG_DROPPED)) != (FLAG_CREDITED | FLAG_DROPPED);
 }
 
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
@@ -415,6 +476,11 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     const uint32_t *stood = tells_stood(type) && (flags & FLAG_STOOD)
                                 ? get_stood(&from, shape->stripes, stood_words(shape), &life)
                                 : NULL;
+    bool round = type == TARRY_MESSAGE_ROUND;
+    const float *weights =
+        round && (flags & FLAG_WEIGHTS) ? get_weights(&from, shape->slots) : NULL;
+    const uint32_t *ranked =
+        round && (flags & FLAG_RANKED) ? get_ranked(&from, shape->slots) : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
@@ -444,7 +510,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .scale = named.scale,
         .shape = named.shape,
         .group = group,
-        .fate = signal                  ? TARRY_FATE_OPEN
+        .fate = signal || round         ? TARRY_FATE_OPEN
                 : flags & FLAG_CREDITED ? TARRY_FATE_CREDITED
                 : flags & FLAG_DROPPED  ? TARRY_FATE_DROPPED
                                         : TARRY_FATE_OPEN,
@@ -453,6 +519,8 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .stripes = stripes,
         .life = life,
         .stood = stood,
+        .weights = weights,
+        .ranked = ranked,
     };
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         *slot_set(message, i) = sets[i];
@@ -477,6 +545,8 @@ size_t codec_kept_words(const codec_shape *shape, const tarry_message *message)
                 (flags & FLAG_GROUP ? bitset_words(shape->workers) : 0);
     else if (tells_stood(message->type) && (flags & FLAG_STOOD))
         words = stood_words(shape);
+    if (message->type == TARRY_MESSAGE_ROUND)
+        words += round_numbers(flags) * codec_number_words(shape->slots);
     for (size_t i = 0; i < SLOT_SETS; i++)
         words += flags & slot_sets[i].flag ? bitset_words(shape->slots) : 0;
     return words;
@@ -503,6 +573,8 @@ void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t 
         message->stood = (const uint32_t *)words;
         words += stood_words(shape);
     }
+    if (message->type == TARRY_MESSAGE_ROUND)
+        words = codec_round_keep(message, shape->slots, words);
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
             *slot_set(message, i) = keep(slot_set_of(message, i), shape->slots, &words);

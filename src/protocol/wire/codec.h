@@ -11,8 +11,10 @@
  * bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next` in place of the
  * attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME, REPORT and ALIVE
  * have a turn; the others have neither (zero). Messages of the vote (codec_vote.h) go on with sums.
- * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. The numbers of
- * parameters and coded parts follow a frame outside of it.
+ * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. Bits 3 and 5
+ * of ROUND: behind that, before its sets, 4 per position, the weights, and 4, the ranks. Bit 3 of
+ * REPORT: a norm, 4, behind the term. The numbers of parameters and coded parts follow a frame
+ * outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -20,15 +22,17 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
+#include "base/bytes.h"
 #include "protocol/wire/codec_vote.h"
 
 enum {
     CODEC_HEADER_BYTES = 24,
     CODEC_TERM_BYTES = 4,
     CODEC_LIMIT_BYTES = 8,
-    CODEC_STOOD_BYTES = 4,                                           /* per stripe, and of `life` */
-    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES, /* of a worker's frame where
-                                                                        the server sums; */
+    CODEC_STOOD_BYTES = 4, /* per stripe, and of `life` */
+    CODEC_NORM_BYTES = 4,
+    /* of a worker's frame where the server sums; */
+    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_NORM_BYTES,
     CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_STATE_BYTES, /* of any */
 };
 
@@ -47,6 +51,8 @@ codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t str
  * The message's sets are looked at for being there, not into. */
 static inline size_t codec_size(const codec_shape *shape, const tarry_message *message);
 size_t codec_max_size(const codec_shape *shape);
+/* The same of a run whose ROUNDs have neither weights nor ranks. */
+size_t codec_plain_max_size(const codec_shape *shape);
 size_t codec_words(const codec_shape *shape);
 
 /* Writes the message's frame, codec_size bytes. Sets that its type does not have are not written.
@@ -71,6 +77,12 @@ size_t codec_kept_words(const codec_shape *shape, const tarry_message *message);
  * was made from. */
 void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words);
 
+/* Whether four bytes are a norm: not negative, and finite. */
+static inline bool codec_is_norm(const uint8_t *bytes)
+{
+    return bytes_get(bytes, CODEC_NORM_BYTES) < UINT32_C(0x7f800000);
+}
+
 /* ---- inline: every report is measured ---- */
 
 size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *message);
@@ -78,7 +90,8 @@ size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *messa
 static inline size_t codec_size(const codec_shape *shape, const tarry_message *message)
 {
     if (message->type == TARRY_MESSAGE_REPORT)
-        return CODEC_HEADER_BYTES + (message->term != 0 ? CODEC_TERM_BYTES : 0);
+        return (size_t)(CODEC_HEADER_BYTES + (message->term != 0 ? CODEC_TERM_BYTES : 0) +
+                        (message->normed ? CODEC_NORM_BYTES : 0));
     return codec_size_with_sets(shape, message);
 }
 

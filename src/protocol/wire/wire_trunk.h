@@ -14,12 +14,14 @@
 enum {
     WIRE_BATCH_HEAD_BYTES = 16,
     WIRE_BATCH_REPORT_BYTES = 16, /* of a report in a BATCH; */
-    WIRE_BATCH_LANE_BYTES = 4,    /* and as many more where it names its lane */
-    WIRE_BATCH_MOST = 1024,       /* reports in one BATCH */
-    WIRE_LANES_MOST = 1 << 16,    /* of a trunk; their numbers are below it */
-    WIRE_LANE_HEAD_BYTES = 4,     /* of a LANE, before the child's frame */
-    WIRE_LANE_WINDOW = 4,         /* PARTs of a lane, and GATHEREDs of a trunk, that may be on their
-                                     way without a TAKEN */
+    WIRE_BATCH_LANE_BYTES = 4,    /* so many more where it names its lane, and as many where it has
+                                     a norm */
+    WIRE_BATCH_LONGEST_BYTES = WIRE_BATCH_REPORT_BYTES + 2 * WIRE_BATCH_LANE_BYTES,
+    WIRE_BATCH_MOST = 1024,    /* reports in one BATCH */
+    WIRE_LANES_MOST = 1 << 16, /* of a trunk; their numbers are below it */
+    WIRE_LANE_HEAD_BYTES = 4,  /* of a LANE, before the child's frame */
+    WIRE_LANE_WINDOW = 4,      /* PARTs of a lane, and GATHEREDs of a trunk, that may be on their
+                                  way without a TAKEN */
     WIRE_CERTIFICATE_BYTES = 4096, /* longest */
     WIRE_HEARD_BYTES = WIRE_LANES_MOST / 8,
     WIRE_GATHER_HEAD_BYTES = 32,
@@ -32,6 +34,7 @@ typedef struct wire_batch {
     uint64_t round;
     uint32_t term;          /* of all of them; 0: they have none */
     bool lanes;             /* each names the lane that it came from */
+    bool norms;             /* each is of a finished gradient, and has its norm */
     uint32_t count;         /* 1..WIRE_BATCH_MOST */
     const uint8_t *reports; /* decode: borrowed from the body */
 } wire_batch;
@@ -44,10 +47,12 @@ int wire_batch_decode(const wire_head *head, const uint8_t *body, wire_batch *ba
 
 static inline size_t wire_batch_stride(const wire_batch *batch)
 {
-    return WIRE_BATCH_REPORT_BYTES + (batch->lanes ? WIRE_BATCH_LANE_BYTES : 0);
+    return WIRE_BATCH_REPORT_BYTES + (size_t)(batch->lanes ? WIRE_BATCH_LANE_BYTES : 0) +
+           (size_t)(batch->norms ? CODEC_NORM_BYTES : 0);
 }
 
-/* Writes report `index` of a frame; its round and term are the batch's. */
+/* Writes report `index` of a frame; its round and term, and whether it has a norm, are the batch's.
+ */
 static inline void wire_batch_put(const wire_batch *batch, uint8_t *frame, uint32_t index,
                                   uint32_t lane, const tarry_message *report)
 {
@@ -60,7 +65,9 @@ static inline void wire_batch_put(const wire_batch *batch, uint8_t *frame, uint3
     at = bytes_put(at, report->next, 4);
     at = bytes_put(at, report->sequence, 2);
     at = bytes_put(at, report->failed, 1);
-    bytes_put(at, 0, 1);
+    at = bytes_put(at, 0, 1);
+    if (batch->norms)
+        bytes_put_f32(at, report->norm);
 }
 
 /* Reads report `index` of a batch that was decoded. *lane is set if the batch has lanes. */
@@ -81,6 +88,8 @@ static inline void wire_batch_get(const wire_batch *batch, uint32_t index, uint3
         .next = (uint32_t)bytes_get(at + 8, 4),
         .sequence = (uint16_t)bytes_get(at + 12, 2),
         .failed = at[14] != 0,
+        .normed = batch->norms,
+        .norm = batch->norms ? bytes_get_f32(at + WIRE_BATCH_REPORT_BYTES) : 0,
     };
 }
 

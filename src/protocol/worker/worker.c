@@ -53,6 +53,7 @@ static void settle(tarry_worker *worker, uint32_t slot, bool credited)
     if (!credited)
         return;
     effect->begins = !worker->summing;
+    effect->weight = worker->weighted ? worker->weights[slot] : 1;
     worker->summing = true;
     bitset_set(worker->folded, slot);
 }
@@ -77,7 +78,8 @@ void worker_compute_next(tarry_worker *worker)
                                              .done = worker->done,
                                              .failed = worker->failed,
                                              .first = worker->first,
-                                             .barred = worker->barred});
+                                             .barred = worker->barred,
+                                             .ranked = worker->ranks ? worker->ranked : NULL});
     if (slot == worker->load)
         return;
     tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_COMPUTE);
@@ -221,10 +223,39 @@ static void emit_settled(tarry_worker *worker, bool any)
     effect->voids = worker->residuals.voids;
 }
 
+/* Whether each position is there once. */
+static bool ranks_all(tarry_worker *worker, const uint32_t *ranked)
+{
+    uint64_t *seen = worker->seen;
+    bitset_clear(seen, worker->load);
+    for (uint32_t i = 0; i < worker->load; i++) {
+        if (ranked[i] >= worker->load || bitset_test(seen, ranked[i]))
+            return false;
+        bitset_set(seen, ranked[i]);
+    }
+    return true;
+}
+
+/* What the round says of its positions: nobody computes what was not sampled. */
+static void set_round(tarry_worker *worker, const tarry_message *round)
+{
+    worker->weighted = round->weights != NULL;
+    worker->ranks = round->ranked != NULL;
+    bitset_clear(worker->failed, worker->load);
+    for (uint32_t slot = 0; worker->weighted && slot < worker->load; slot++) {
+        worker->weights[slot] = round->weights[slot];
+        bitset_put(worker->failed, slot, !(round->weights[slot] > 0));
+    }
+    for (uint32_t i = 0; worker->ranks && i < worker->load; i++)
+        worker->ranked[i] = round->ranked[i];
+}
+
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
     if (is_old_round(worker, message))
         return worker_reject(worker, TARRY_REJECT_STALE);
+    if (message->ranked != NULL && !ranks_all(worker, message->ranked))
+        return worker_reject(worker, TARRY_REJECT_RANGE);
     emit_settled(worker,
                  fates_begin(&worker->residuals, message->round, message->life, message->stood));
     cancel_computing(worker);
@@ -243,7 +274,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     worker->active = true;
     worker->stopped = false;
     bitset_clear(worker->done, worker->load);
-    bitset_clear(worker->failed, worker->load);
+    set_round(worker, message);
     worker->term = message->term;
     set_order(worker, message);
     bitset_clear(worker->pending, worker->stripes);
@@ -314,6 +345,15 @@ static void settle_by_psi(tarry_worker *worker, const uint64_t *psi)
     }
 }
 
+/* The copies of what counts more than once do so together. A running sum has the weights in it. */
+static void weigh(tarry_worker *worker, uint32_t parts)
+{
+    for (uint32_t slot = 0;
+         worker->weighted && !worker_keeps_credited(worker) && slot < worker->load; slot++)
+        for (uint32_t part = 0; part < parts; part++)
+            worker->coefficients[(size_t)slot * parts + part] *= worker->weights[slot];
+}
+
 static int take_signal(tarry_worker *worker, const tarry_message *message)
 {
     if (message->attempt <= worker->attempt)
@@ -331,6 +371,7 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
                                            message->psi, worker->coefficients);
         if (error != TARRY_OK)
             return error;
+        weigh(worker, message->parts);
     }
     if (!worker_vote_signalled(worker, message, &why))
         return worker_reject(worker, why);
@@ -456,6 +497,8 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
     tarry_effect *effect = send_message(worker, TARRY_MESSAGE_REPORT);
     effect->message.slot = event->slot;
     effect->message.failed = event->failed;
+    effect->message.normed = event->normed && !event->failed;
+    effect->message.norm = event->norm;
     effect->message.term = worker->term;
     if (worker->active && !worker->stopped)
         worker_compute_next(worker);

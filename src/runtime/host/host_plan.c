@@ -28,13 +28,15 @@ static int shape_messages(const host *self, const tarry_plan *plan, planned *mad
 {
     const host_settings *settings = &self->settings;
     const tarry_allocator *allocator = &self->allocator;
+    bool numbers = settings->server.importance || settings->server.sample_chunks > 0;
     made->shapes = memory_allocate(allocator, plan->workers, sizeof(*made->shapes));
     if (made->shapes == NULL)
         return diagnose_no_memory(diagnostic, settings->name);
     size_t most = 0;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         made->shapes[worker] = codec_shape_of(plan, worker, self->cut.stripes);
-        size_t size = codec_max_size(&made->shapes[worker]);
+        size_t size = numbers ? codec_max_size(&made->shapes[worker])
+                              : codec_plain_max_size(&made->shapes[worker]);
         most = size > most ? size : most;
     }
     if (settings->most_message_bytes > 0 && most > settings->most_message_bytes)

@@ -248,6 +248,7 @@ static executor_settings common_settings(local_runtime *local)
         .kernels = kernel_best(),
         .form = form_of_parts(&settings->server),
         .compress_seed = settings->server.compress_seed,
+        .norms = settings_want_norms(&settings->server),
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };
 }

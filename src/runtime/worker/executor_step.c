@@ -75,6 +75,7 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_FOLD:
             todo->begins_sum = todo->begins_sum || effect->begins;
+            self->slate->weights[todo->fold_count] = effect->weight;
             self->slate->folds[todo->fold_count++] = effect->slot;
             break;
         case TARRY_EFFECT_DROP:
@@ -269,14 +270,14 @@ static void encode(executor *self, const tarry_effect *effect)
 static void fold(executor *self, const due *todo)
 {
     const executor_settings *settings = &self->settings;
-    bool taken = todo->begins_sum && settings->collective != NULL && !self->slate->lent;
+    bool taken = todo->begins_sum && settings->collective != NULL && !self->slate->lent &&
+                 self->slate->weights[0] == 1;
     executor_claim(self, 0, settings->cut.dimension);
     if (taken)
         worker_slate_begin_part(self->slate, self->slate->folds[0]);
     for (size_t i = taken; i < todo->fold_count; i++) {
         const float *gradient = self->slate->gradient[self->slate->folds[i]];
-        const float weight = 1;
-        settings->kernels->combine(self->slate->part, &gradient, &weight, 1,
+        settings->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
                                    settings->cut.dimension,
                                    todo->begins_sum && i == 0 ? KERNEL_SET : KERNEL_ADD);
     }
@@ -409,6 +410,8 @@ static bool take_answer(executor *self, tarry_event *event)
     if (task->ticket == 0)
         return false;
     bool kept = executor_has_kept(self);
+    size_t place = executor_place_of(self->slate, task->round, task->slot);
+    float norm = kept ? self->slate->norm[place] : 0;
     bool refused = self->leaving && (!task->begun || clock_now_ns() >= self->grace_until_ns);
     if (!kept && !refused)
         return false;
@@ -417,7 +420,13 @@ static bool take_answer(executor *self, tarry_event *event)
     task->ticket = 0;
     pthread_cond_broadcast(&self->change);
     *event = (tarry_event){
-        .type = TARRY_EVENT_COMPUTED, .round = task->round, .slot = task->slot, .failed = !kept};
+        .type = TARRY_EVENT_COMPUTED,
+        .round = task->round,
+        .slot = task->slot,
+        .failed = !kept,
+        .normed = kept && self->settings.norms,
+        .norm = norm,
+    };
     return true;
 }
 

@@ -12,7 +12,8 @@ static int allocate_places(worker_slate *self, const layout *cut, const tarry_al
     self->place = memory_allocate(allocator, self->places, sizeof(*self->place));
     self->spare = memory_allocate(allocator, self->places, sizeof(*self->spare));
     self->folds = memory_allocate(allocator, self->places, sizeof(*self->folds));
-    if (self->place == NULL || self->spare == NULL || self->folds == NULL)
+    self->weights = memory_allocate(allocator, self->places, sizeof(*self->weights));
+    if (self->place == NULL || self->spare == NULL || self->folds == NULL || self->weights == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t i = 0; i < self->places; i++) {
         self->place[i] = vector_allocate(allocator, cut->dimension);
@@ -75,10 +76,11 @@ static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t part
     self->words = memory_allocate(allocator, codec_words(&self->shape), sizeof(uint64_t));
     self->gradient = memory_allocate(allocator, vectors, sizeof(*self->gradient));
     self->finished = memory_allocate(allocator, vectors, sizeof(uint64_t));
+    self->norm = memory_allocate(allocator, vectors, sizeof(*self->norm));
     self->inputs = memory_allocate(allocator, self->load, sizeof(*self->inputs));
     self->scratch = memory_allocate(allocator, transfer_encode_scratch(self->load, parts), 1);
     if (self->words == NULL || self->gradient == NULL || self->finished == NULL ||
-        self->inputs == NULL || self->part == NULL || self->scratch == NULL)
+        self->norm == NULL || self->inputs == NULL || self->part == NULL || self->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
     if (self->keep == TARRY_KEEP_CREDITED)
         return allocate_places(self, cut, allocator);
@@ -193,9 +195,11 @@ void worker_slate_free(worker_slate *self, const tarry_allocator *allocator)
         return;
     worker_slate_clear(self, NULL, allocator);
     memory_release(allocator, self->folds);
+    memory_release(allocator, self->weights);
     memory_release(allocator, self->spare);
     memory_release(allocator, self->place);
     memory_release(allocator, self->finished);
+    memory_release(allocator, self->norm);
     memory_release(allocator, self->gradient);
     memory_release(allocator, self->span);
     memory_release(allocator, self->span_offset);

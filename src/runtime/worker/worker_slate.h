@@ -20,13 +20,15 @@ typedef struct worker_slate {
     /* TARRY_KEEP_ALL: per vector of `gradient`: the generation of the parameters for which it is
      * finished; 0: it is not. */
     uint64_t *finished;
+    float *norm; /* the same: its norm, where reports have one */
     /* TARRY_KEEP_CREDITED: what `gradient` points into. Of the spare ones the last is taken first,
      * so that no more memory is written to than is needed at a time. */
     uint32_t places; /* one, and as many as it may run ahead; as many as chunks do */
     float **place;   /* places vectors of d numbers */
     float **spare;   /* those of them that no gradient has */
     uint32_t spare_count;
-    uint32_t *folds;      /* scratch: places positions, of a step of the talking thread */
+    uint32_t *folds;      /* scratch: places positions, of a step of the talking thread; */
+    float *weights;       /* what their gradients are added times */
     const float **inputs; /* scratch: load, of transfer_encode */
     float *part;          /* z: room for the longest part; TARRY_KEEP_CREDITED: the running sum */
     bool lent;            /* the part is the caller's */

@@ -19,6 +19,7 @@
  *   draws.c           everything random
  *   model/            what the server should do, which knows nothing of the worlds:
  *   model.c           the round and its attempts
+ *   model_norms.c     norms of gradients, and what is sampled
  *   model_early.c     workers that send before all are done
  *   model_rank.c      what sets of workers can recover
  *   model_rule.c      the stop rule, and limits that are raised
@@ -28,6 +29,7 @@
  *   invariants_absence.c  the same of workers that are left out
  *   invariants_early.c  the same of workers that send before all are done
  *   invariants_limit.c  the same of limits that are raised
+ *   invariants_norms.c  the same of norms and samples
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
  *   invariants_relay.c  the same of relays, and of workers that come back
@@ -45,6 +47,7 @@
 #include <tarry/worker.h>
 
 #include "protocol/wire/codec.h"
+#include "protocol/wire/codec_round.h"
 #include "sim/faults/draws.h"
 #include "sim/faults/everywhere.h"
 #include "sim/faults/model/model.h"
@@ -55,10 +58,11 @@ enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
     FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES + CODEC_STATE_BYTES +
-                  CODEC_STOOD_BYTES * (1 + MAX_STRIPES) + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
+                  CODEC_STOOD_BYTES * (1 + MAX_STRIPES) + CODEC_NORM_BYTES +
+                  2 * CODEC_SLOT_BYTES * MAX_CHUNKS + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
-    FRAME_WORDS =
-        (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 2 + 4, /* psi, stripes, group, sets of positions */
+    FRAME_WORDS = (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 2 + 4 +
+                  MAX_CHUNKS, /* psi, stripes, group, sets of positions; numbers of them */
     CHECKPOINT_BYTES = 2048,
     LINE_BYTES = 240,
     CLUSTER_PLAN_RUNS = 16,
@@ -112,6 +116,10 @@ typedef enum plant {
     PLANT_BEND_VIEW,   /* a bit of a change is wrong at a worker */
     PLANT_KEEP_VIEW,   /* a worker computes with the view before */
     PLANT_FORGET_VIEW, /* a restarted server begins a new view */
+    /* where chunks have norms, or are sampled: */
+    PLANT_BEND_NORM,    /* the server hears of another norm than the worker said */
+    PLANT_OTHER_SAMPLE, /* a worker takes another chunk for sampled */
+    PLANT_ADD_ONCE,     /* what was sampled counts once, whatever its chance was */
     /* where everyone gets the sum: */
     PLANT_COMMIT_FIRST, /* the server hears that an entry of its log is written before it is */
     PLANT_ONE_HOLDER,   /* who failed to get the sum passes as one that holds it */
@@ -238,13 +246,14 @@ typedef struct cluster_node {
     uint32_t slowness;           /* times the time to compute, 1..10 */
     uint32_t
         open; /* TARRY_KEEP_CREDITED: finished, neither folded nor dropped; chunks, a bit each */
-    double sum[MAX_CHUNKS];  /* the same: how often each chunk is in the running sum */
-    cluster_record present;  /* what the last ROUND it accepted said, and what it made since */
-    uint32_t failed, barred; /* of that round: chunks, a bit each */
-    uint32_t at;             /* the chunk in progress, as a bit; 0: none */
-    bool computes;           /* may go on with open chunks: not told to stop */
-    uint32_t heard;          /* the newest attempt of which it was told by more than news */
-    bool turning;            /* to the server's plan, as far as the server knows */
+    double sum[MAX_CHUNKS];   /* the same: how often each chunk is in the running sum */
+    double times[MAX_CHUNKS]; /* by the last ROUND: how often it is to be */
+    cluster_record present;   /* what the last ROUND it accepted said, and what it made since */
+    uint32_t failed, barred;  /* of that round: chunks, a bit each */
+    uint32_t at;              /* the chunk in progress, as a bit; 0: none */
+    bool computes;            /* may go on with open chunks: not told to stop */
+    uint32_t heard;           /* the newest attempt of which it was told by more than news */
+    bool turning;             /* to the server's plan, as far as the server knows */
     uint32_t held_count;
     held_frame held[MAX_HELD];
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
@@ -287,6 +296,8 @@ typedef struct cluster {
     codec_shape shapes[MAX_WORKERS];
     draws draws;
     tarry_server_settings settings;
+    bool normed; /* reports have norms, or chunks are sampled */
+    double saved_norms[MAX_CHUNKS];
     uint32_t workers, rounds;
     uint32_t stripes; /* of the least number of parts */
     bool reorder_up, reorder_down;

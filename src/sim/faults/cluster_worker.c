@@ -70,10 +70,13 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
         bool stale =
             bitset_test(effect->stale, slot) || cluster_planted(it, PLANT_ENCODE_OTHER_ROUND);
         encoded->part.stale |= (uint32_t)stale << chunk;
+        double once =
+            cluster_planted(it, PLANT_ADD_ONCE) && node->times[chunk] > 0 ? node->times[chunk] : 1;
         for (uint32_t part = 0; part < parts; part++)
-            encoded->part.u[chunk][part] = it->settings.keep == TARRY_KEEP_CREDITED
-                                               ? node->sum[chunk]
-                                               : (double)effect->coefficients[slot * parts + part];
+            encoded->part.u[chunk][part] =
+                it->settings.keep == TARRY_KEEP_CREDITED
+                    ? node->sum[chunk]
+                    : (double)effect->coefficients[slot * parts + part] / once;
     }
     if (cluster_planted(it, PLANT_BEND_PART))
         encoded->part.u[tarry_plan_chunk(plan, worker, 0)][0] *= 1.5;
@@ -131,6 +134,7 @@ static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *ef
     computed->failed =
         !made && draws_fault(&it->draws, FAULT_FAILURE, worker, it->failures, &details);
     invariants_of_plan(it, worker);
+    invariants_of_sample(it, worker, effect->chunk);
     if (it->everywhere)
         invariants_of_computing(it, worker);
 }
@@ -143,9 +147,22 @@ static void begin_record(cluster_node *node, cluster_record next)
     node->failed = 0;
 }
 
-static void begin_round(const cluster *it, cluster_node *node, const tarry_message *message,
+/* What the ROUND says of the worker's chunks: those that were not sampled are as good as failed. */
+static void take_weights(cluster *it, uint32_t worker, const tarry_message *round)
+{
+    cluster_node *node = &it->nodes[worker];
+    const tarry_plan *plan = cluster_plan_of(it, worker);
+    for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++) {
+        uint32_t chunk = tarry_plan_chunk(plan, worker, slot);
+        node->times[chunk] = round->weights != NULL ? (double)round->weights[slot] : 1;
+        node->failed |= node->times[chunk] > 0 ? 0 : UINT32_C(1) << chunk;
+    }
+}
+
+static void begin_round(cluster *it, uint32_t worker, const tarry_message *message,
                         const cluster_item *sent)
 {
+    cluster_node *node = &it->nodes[worker];
     begin_record(node, (cluster_record){
                            .epoch = message->epoch,
                            .round = message->round,
@@ -153,6 +170,7 @@ static void begin_round(const cluster *it, cluster_node *node, const tarry_messa
                                                         : sent->parameters,
                            .plan = sent->plan,
                        });
+    take_weights(it, worker, message);
 }
 
 /* Keeps account of what the worker was told. */
@@ -209,7 +227,11 @@ static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
     if (effect->begins)
         memset(node->sum, 0, sizeof(node->sum));
     if (fold)
-        node->sum[chunk] += cluster_planted(it, PLANT_FOLD_TWICE) ? 2 : 1;
+        node->sum[chunk] += (cluster_planted(it, PLANT_FOLD_TWICE) ? 2 : 1) *
+                            (cluster_planted(it, PLANT_ADD_ONCE) ? 1 : (double)effect->weight);
+    if (fold && it->normed && node->sum[chunk] > node->times[chunk] * (1 + 1e-6))
+        invariant_broken(it, "no_chunk_counted_twice", "worker %u, chunk %u in its sum: %g of %g",
+                         worker, chunk, node->sum[chunk], node->times[chunk]);
 }
 
 void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
@@ -217,14 +239,25 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
 {
     cluster_node *node = &it->nodes[worker];
     const tarry_effects *effects;
-    int error = tarry_worker_step(node->machine, it->now, event, &effects);
+    tarry_message forged;
+    float weights[MAX_CHUNKS];
+    tarry_event given = *event;
+    if (cluster_planted(it, PLANT_OTHER_SAMPLE) && event->type == TARRY_EVENT_MESSAGE &&
+        event->message->weights != NULL) {
+        forged = *event->message;
+        for (uint32_t slot = 0; slot < tarry_plan_load(cluster_plan_of(it, worker), worker); slot++)
+            weights[slot] = forged.weights[slot] > 0 ? 0 : 2;
+        forged.weights = weights;
+        given.message = &forged;
+    }
+    int error = tarry_worker_step(node->machine, it->now, &given, &effects);
     if (error != TARRY_OK) {
         invariant_broken(it, "steps_succeed", "worker %u: %s", worker, tarry_error_text(error));
         return;
     }
     bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
     if (taken && event->type == TARRY_EVENT_MESSAGE && event->message->type == TARRY_MESSAGE_ROUND)
-        begin_round(it, node, event->message, sent);
+        begin_round(it, worker, given.message, sent);
     if (taken && event->type == TARRY_EVENT_MESSAGE)
         take_order(it, worker, event->message, node);
     for (size_t i = 0; i < effects->count; i++) {
@@ -248,6 +281,13 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
     invariants_of_worker(it, worker);
 }
 
+/* Whole numbers, also 0; and of no two workers the same, so that it shows whose counts. */
+static float norm_of_chunk(const cluster_node *node, uint32_t worker, uint32_t chunk)
+{
+    uint32_t drawn = (uint32_t)(7 * chunk + 3 * node->present.round) % 11;
+    return drawn == 0 ? 0 : (float)(drawn + (1 + worker) / 16.0);
+}
+
 void cluster_computed(cluster *it, const cluster_item *done)
 {
     cluster_node *node = &it->nodes[done->worker];
@@ -266,7 +306,9 @@ void cluster_computed(cluster *it, const cluster_item *done)
                         &(tarry_event){.type = TARRY_EVENT_COMPUTED,
                                        .round = done->round,
                                        .slot = done->slot,
-                                       .failed = done->failed},
+                                       .failed = done->failed,
+                                       .normed = model_wants_norms(&it->model),
+                                       .norm = norm_of_chunk(node, done->worker, chunk)},
                         NULL);
 }
 

@@ -49,11 +49,17 @@ void invariants_of_raising(cluster *it, bool others_are_left);
 void invariants_of_signal_limit(cluster *it, const tarry_message *signal);
 void invariants_of_rows(cluster *it, uint32_t worker, const tarry_effect *encode);
 void invariants_of_conditioning(cluster *it, const tarry_round_result *result);
+/* How often a unit of the data is to be in the sum. */
+double invariants_times(const cluster *it, uint32_t unit);
 /* TARRY_KEEP_CREDITED: the coefficients with which it is about to; a finished gradient of it is
  * about to be folded or dropped; what it holds after an effect. */
 void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients);
 void invariants_of_fate(cluster *it, uint32_t worker, uint32_t chunk, bool fold);
 void invariants_of_memory(cluster *it, uint32_t worker);
+/* invariants_norms.c. After a step; of a ROUND; when the worker begins to compute the chunk. */
+void invariants_of_norms(cluster *it);
+void invariants_of_round(cluster *it, const tarry_effect *effect);
+void invariants_of_sample(cluster *it, uint32_t worker, uint32_t chunk);
 /* It begins a chunk. */
 void invariants_of_plan(cluster *it, uint32_t worker);
 /* Where everyone gets the sum: a worker begins a sum; has ended one; is about to change what it

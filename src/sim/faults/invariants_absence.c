@@ -41,7 +41,8 @@ static bool can_make_up(const cluster *it, uint32_t late)
                         ? model->result.signal_ns - model->result.start_ns
                         : 0; /* what the server has learned is its affair */
     for (uint32_t chunk = 0; chunk < model->chunks; chunk++)
-        if (model->rank[model->least][model_thinkable(model, chunk) & ~late] < model->least)
+        if (model_in(model, chunk) &&
+            model->rank[model->least][model_thinkable(model, chunk) & ~late] < model->least)
             return false;
     return it->settings.stop == TARRY_STOP_EXACT &&
            (model_foresees(model, it->now, late, cost) ||

@@ -26,10 +26,11 @@ void invariants_of_rows(cluster *it, uint32_t worker, const tarry_effect *encode
             continue;
         for (uint32_t k = 0; k < model->parts; k++) {
             double is = (double)encode->coefficients[slot * model->parts + k];
-            if (fabs(is - row[k]) > 1e-6 * scale)
+            double times = model->times[chunk];
+            if (fabs(is - row[k] * times) > 1e-6 * scale * fmax(times, 1))
                 invariant_broken(it, "all_encode_by_the_signals_limit",
                                  "worker %u, chunk %u: %g in place of %g, limit %g", worker, chunk,
-                                 is, row[k], model_limit(model));
+                                 is, row[k] * times, model_limit(model));
         }
     }
 }
@@ -41,21 +42,21 @@ void invariants_of_signal_limit(cluster *it, const tarry_message *signal)
                          signal->limit, model_limit(&it->model));
 }
 
-/* The largest ||C - I||_F of a unit of the data that is recovered: what rounded coefficients make
- * of it. */
+/* The largest ||C - w I||_F of a unit of the data that is recovered, and to be in the sum w times:
+ * what rounded coefficients make of it. */
 static double rounding_of(const cluster *it)
 {
     const server_model *model = &it->model;
     double worst = 0;
     for (uint32_t stripe = 0; stripe < model->stripes; stripe++)
         for (uint32_t unit = 0; unit < cluster_units(it); unit++) {
-            double off = 0;
+            double off = 0, times = invariants_times(it, unit);
             for (uint32_t p = 0; p < model->parts; p++)
                 for (uint32_t q = 0; q < model->parts; q++) {
-                    double is = it->estimate[stripe][unit][p][q] - (p == q);
+                    double is = it->estimate[stripe][unit][p][q] - times * (p == q);
                     off += is * is;
                 }
-            if (off < 0.5)
+            if (off < 0.5 * times * times)
                 worst = fmax(worst, sqrt(off));
         }
     return worst;

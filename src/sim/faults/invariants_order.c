@@ -5,7 +5,7 @@
 static uint32_t wanted(const server_model *model, uint32_t parts, uint32_t chunk)
 {
     uint32_t credited = model_credited(model, chunk, UINT32_MAX);
-    if (model->rank[parts][credited] == parts)
+    if (!model_in(model, chunk) || model->rank[parts][credited] == parts)
         return 0;
     return set_size(credited) < parts ? parts - set_size(credited) : 1;
 }

@@ -4,6 +4,22 @@
 
 #include <math.h>
 
+/* Where chunks have norms, they are the original ones. */
+double invariants_times(const cluster *it, uint32_t unit)
+{
+    return it->normed ? it->model.times[unit / GRAIN] : 1;
+}
+
+/* What the unit counts for in the error, 1 on average. */
+static double value_of(const cluster *it, uint32_t stripe, uint32_t unit)
+{
+    const server_model *model = &it->model;
+    double all = model->valued_all[stripe];
+    if (!it->normed)
+        return 1;
+    return all > 0 ? model->valued[stripe][unit / GRAIN] / all * model->chunks : 0;
+}
+
 /* ||C - I||_F^2 of one stripe of the estimate, summed over the units of the data; *worst: the
  * largest of a unit so far. */
 static double estimate_error(const cluster *it, uint32_t stripe, double *worst)
@@ -11,13 +27,14 @@ static double estimate_error(const cluster *it, uint32_t stripe, double *worst)
     const server_model *model = &it->model;
     double sum = 0;
     for (uint32_t unit = 0; unit < cluster_units(it); unit++) {
-        double square = 0;
+        double square = 0, times = invariants_times(it, unit);
         for (uint32_t p = 0; p < model->parts; p++)
             for (uint32_t q = 0; q < model->parts; q++) {
-                double off = it->estimate[stripe][unit][p][q] - (p == q);
+                double off = it->estimate[stripe][unit][p][q] - times * (p == q);
+                off /= times > 0 ? times : 1;
                 square += off * off;
             }
-        sum += square;
+        sum += square * value_of(it, stripe, unit);
         *worst = square > *worst ? square : *worst;
     }
     return sum;
@@ -41,7 +58,7 @@ static double filled_in(cluster *it, uint32_t stripe)
         if (fresh > 0 && stale > 0)
             invariant_broken(it, "one_round_for_each_chunk", "original chunk %u, stripe %u",
                              unit / GRAIN, stripe);
-        sum += model->parts - off;
+        sum += (model->parts - off) * value_of(it, stripe, unit);
     }
     return sum;
 }

@@ -191,11 +191,11 @@ static void a_history_is_kept(void **unused)
     assert_int_equal(history_decode(read, bytes, size), TARRY_OK);
     history_encode_round(&past->rounds[299], one);
     history_round unread = {.seconds = -1};
-    uint8_t *exact = one + sizeof(one) - 13 * 4; /* the first of thirteen */
+    uint8_t *exact = one + sizeof(one) - 14 * 4; /* the first of fourteen */
     bytes_put(exact, 2, 4);
     assert_int_equal(history_decode_round(one, &unread), TARRY_ERROR_FORMAT);
     bytes_put(exact, 0, 4);
-    uint8_t *parts = one + sizeof(one) - 11 * 4; /* the third */
+    uint8_t *parts = one + sizeof(one) - 12 * 4; /* the third */
     assert_int_equal(bytes_get(parts, 4), 2);
     bytes_put(parts, 0, 4);
     assert_int_equal(history_decode_round(one, &unread), TARRY_ERROR_FORMAT);

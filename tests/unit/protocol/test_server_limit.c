@@ -135,6 +135,49 @@ static void when_nothing_better_can_come_the_limit_is_raised(void **state)
     story_end(&told);
 }
 
+/* Begins a round that samples one chunk of three, which it gives back. */
+static uint32_t begin_with_one_sampled(story *told)
+{
+    for (uint64_t seed = 1;; seed++) {
+        three_plan(told);
+        told->settings.sample_chunks = 1;
+        told->settings.sample_seed = seed;
+        story_begin(told);
+        uint32_t sampled = 0, which = 0;
+        for (uint32_t chunk = 0; chunk < 3; chunk++) {
+            if (tarry_server_weight(told->server, chunk) == 0)
+                continue;
+            sampled++;
+            which = chunk;
+        }
+        if (sampled == 1)
+            return which;
+        told->expected = told->effects->count; /* of a round of none, which is over */
+        story_end(told);
+    }
+}
+
+/* What counts three times is three times as far off, and was rounded once more. */
+static void the_bound_is_of_what_the_chunks_count(void **state)
+{
+    (void)state;
+    story told;
+    uint32_t chunk = begin_with_one_sampled(&told);
+    assert_true(tarry_server_weight(told.server, chunk) == 3);
+    at(&told, 5);
+    reports(&told, 0, chunk); /* worker j has chunk j first */
+    reports(&told, 1, (chunk + 2) % 3);
+    at(&told, 6);
+    is_lost(&told, 2);
+    told.expected = told.effects->count;
+    two_deliver(&told, 0, 1, 1);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    double terms = 14 * ldexp(1, -24), inverse = 1 / sqrt(1 - cos(ANGLES[1] - ANGLES[0]));
+    assert_true(fabs(result->conditioning / inverse - 1) < 1e-6);
+    assert_true(fabs(result->error_bound / (3 * sqrt(2) * inverse * terms) - 1) < 0.01);
+    story_end(&told);
+}
+
 /* Two chunks are ill, of the third copies may still come: only then nothing better can. */
 static void other_chunks_are_waited_for(void **state)
 {
@@ -330,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_still_come_is_waited_for),
         cmocka_unit_test(when_nothing_better_can_come_the_limit_is_raised),
+        cmocka_unit_test(the_bound_is_of_what_the_chunks_count),
         cmocka_unit_test(other_chunks_are_waited_for),
         cmocka_unit_test(a_deficient_chunk_still_fails),
         cmocka_unit_test(no_limit_makes_parallel_columns_independent),

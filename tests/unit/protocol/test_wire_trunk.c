@@ -240,8 +240,8 @@ static void counts_are_bounded(void **state)
     } lengths[] = {
         {WIRE_BATCH, 31, TARRY_ERROR_FORMAT},
         {WIRE_BATCH, 32, TARRY_OK},
-        {WIRE_BATCH, 16 + 1024 * 20, TARRY_OK},
-        {WIRE_BATCH, 17 + 1024 * 20, TARRY_ERROR_FORMAT},
+        {WIRE_BATCH, 16 + 1024 * 24, TARRY_OK},
+        {WIRE_BATCH, 17 + 1024 * 24, TARRY_ERROR_FORMAT},
         {WIRE_LANE_OPEN, 8, TARRY_ERROR_FORMAT},
         {WIRE_LANE_OPEN, 8 + 4096 + 256, TARRY_OK},
         {WIRE_LANE_OPEN, 9 + 4096 + 256, TARRY_ERROR_FORMAT},

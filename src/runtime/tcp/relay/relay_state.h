@@ -100,8 +100,8 @@ typedef struct relay_group {
 /* Reports that wait for the end of the turn, in a frame already. */
 typedef struct relay_batch {
     wire_batch head; /* count 0: none waits */
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES +
-                  WIRE_BATCH_MOST * (WIRE_BATCH_REPORT_BYTES + WIRE_BATCH_LANE_BYTES)];
+    uint8_t
+        frame[WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_LONGEST_BYTES];
 } relay_batch;
 
 /* ---- children ---- */

@@ -100,10 +100,11 @@ void relay_up_report(relay_child *child, const tarry_message *report)
     relay_batch *batch = &self->batch;
     wire_batch *head = &batch->head;
     if (head->count == WIRE_BATCH_MOST || head->round != report->round ||
-        head->term != report->term)
+        head->term != report->term || head->norms != report->normed)
         relay_up_flush(self);
     if (head->count == 0)
-        *head = (wire_batch){.round = report->round, .term = report->term, .lanes = true};
+        *head = (wire_batch){
+            .round = report->round, .term = report->term, .lanes = true, .norms = report->normed};
     wire_batch_put(head, batch->frame, head->count, child->lane, report);
     head->count++;
 }

@@ -75,7 +75,7 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->compress_down == other->compress_down &&
            one->compress_seed == other->compress_seed &&
            one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
-           one->everywhere == other->everywhere;
+           one->everywhere == other->everywhere && one->norms == other->norms;
 }
 
 /* Whether what was not sent is there: HELLO may have spoken of what was replaced since. */
@@ -191,6 +191,7 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .kernels = kernel_best(),
         .form = form_of_welcome(welcome),
         .compress_seed = welcome->compress_seed,
+        .norms = welcome->norms,
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,
         .user = worker->settings.user,

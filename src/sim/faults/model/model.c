@@ -36,9 +36,8 @@ static void weigh(server_model *it, uint32_t chunk)
 {
     for (uint32_t i = 0; i < tarry_plan_span_count(it->plan, chunk); i++) {
         tarry_span span = tarry_plan_span(it->plan, chunk, i);
-        it->weight[chunk] += (double)span.count / span.of;
+        it->data[chunk] += (double)span.count / span.of;
     }
-    it->all += it->weight[chunk];
 }
 
 bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings)
@@ -54,10 +53,12 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
     set_parts(it, it->least);
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         weigh(it, chunk);
+    model_norms_init(it);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].probed = TARRY_NEVER;
         for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
-            it->holds[worker] |= bit(tarry_plan_chunk(plan, worker, slot));
+            it->held[worker] |= bit(tarry_plan_chunk(plan, worker, slot));
+        it->holds[worker] = it->held[worker];
     }
     return model_find_ranks(it);
 }
@@ -121,7 +122,7 @@ static double error_of(const server_model *it, uint32_t parts, uint32_t among, b
         uint32_t rank = raised ? it->raised_rank[parts][set] : it->rank[parts][set];
         missing += it->weight[chunk] * (parts - rank);
     }
-    return missing / (it->all * parts);
+    return it->all > 0 ? missing / (it->all * parts) : 0;
 }
 
 /* The same of this attempt's parts, with each chunk's copies of the round before if their rank is
@@ -135,21 +136,12 @@ static double left_of(const server_model *it, uint32_t among, bool raised)
         uint32_t stale = rank[stale_of(it, chunk, among)];
         missing += it->weight[chunk] * (it->parts - (stale > fresh ? stale : fresh));
     }
-    return missing / (it->all * it->parts);
+    return it->all > 0 ? missing / (it->all * it->parts) : 0;
 }
 
 double model_left(const server_model *it, uint32_t among)
 {
     return left_of(it, among, false);
-}
-
-double model_scale(const server_model *it)
-{
-    double found = 0;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        found += it->weight[chunk] * rank_of(it, it->psi[chunk]);
-    bool scaled = it->settings.fill == TARRY_FILL_SCALE && found > 0;
-    return scaled ? it->all * it->parts / found : 1;
 }
 
 double model_error(const server_model *it, uint32_t parts, uint32_t among)
@@ -213,6 +205,7 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
         it->result.chunks_filled += filled;
         it->result.copies_coded += filled ? 0 : set_size(fresh);
     }
+    model_norms_attempt(it);
     it->conditioning = it->raised ? model_conditioning(it) : 0;
     uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
     it->asked = set_size(stripes);
@@ -369,6 +362,7 @@ static void start(server_model *it, uint64_t now)
     it->attempt = 0;
     it->broken = it->open = false;
     it->complete = 0;
+    it->scale = 1;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
         member->reported = member->late = member->participant = false;
@@ -389,6 +383,7 @@ static void start(server_model *it, uint64_t now)
     };
     it->ready = TARRY_NEVER;
     set_parts(it, it->least);
+    model_norms_start(it);
 }
 
 static bool report(server_model *it, uint32_t worker, const tarry_message *message)
@@ -398,7 +393,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
         message->slot >= tarry_plan_load(it->plan, worker) || message->term > member->term)
         return false;
     uint32_t chunk = tarry_plan_chunk(it->plan, worker, message->slot);
-    if ((((member->done & ~member->owed) | member->failed) & bit(chunk)) ||
+    if (!model_in(it, chunk) || (((member->done & ~member->owed) | member->failed) & bit(chunk)) ||
         message->term < member->recall_term[chunk])
         return false;
     if ((member->owed & bit(chunk)) && !message->failed) {
@@ -414,6 +409,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
         return true;
     }
     it->result.copies_computed++;
+    model_norms_take(it, worker, chunk, message);
     it->result.workers_heard += !member->reported;
     member->reported = true;
     if (message->term < member->signal_term || member->left) {

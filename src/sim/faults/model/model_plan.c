@@ -4,10 +4,10 @@
 
 uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message)
 {
-    uint64_t slots = set_size(it->holds[worker]), view = 0, sets;
+    uint64_t slots = set_size(it->held[worker]), view = 0, sets;
     uint64_t term = message->term != 0 ? 4 : 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        if (it->holds[worker] & bit(chunk))
+        if (it->held[worker] & bit(chunk))
             view += tarry_plan_replication(it->plan, chunk);
     switch (message->type) {
     case TARRY_MESSAGE_SIGNAL:
@@ -21,7 +21,8 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
     case TARRY_MESSAGE_NEWS:
         sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U) +
                (message->recalled != NULL ? 1U : 0U);
-        return 24 + term + sets * ((slots + 7) / 8) +
+        return 24 + term + sets * ((slots + 7) / 8) + (message->weights != NULL ? 4 * slots : 0) +
+               (message->ranked != NULL ? 4 * slots : 0) +
                (message->stood != NULL ? 4 * (UINT64_C(1) + model_stripes(it, it->least)) : 0);
     case TARRY_MESSAGE_STATE:
     case TARRY_MESSAGE_FAILED:
@@ -33,6 +34,8 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
         return 48;
     case TARRY_MESSAGE_HELD:
         return message->took_ns > 0 ? 64 : 48;
+    case TARRY_MESSAGE_REPORT:
+        return 24 + term + (message->normed ? 4 : 0);
     default:
         return 24 + term;
     }

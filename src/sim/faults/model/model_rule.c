@@ -46,8 +46,12 @@ static bool meets_rule(const server_model *it, uint32_t parts, uint32_t among)
         return false;
     if (it->settings.stop == TARRY_STOP_WORKERS)
         return whole >= it->settings.workers_needed;
-    double limit = it->settings.stop == TARRY_STOP_ERROR ? it->settings.error_limit : 0;
-    return model_at_most(model_error(it, parts, among), limit);
+    if (it->settings.stop == TARRY_STOP_ERROR)
+        return model_at_most(model_error(it, parts, among), it->settings.error_limit);
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) /* those that count for nothing, too */
+        if (model_in(it, chunk) && it->rank[parts][model_credited(it, chunk, among)] < parts)
+            return false;
+    return true;
 }
 
 uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among)
@@ -92,7 +96,7 @@ void model_give_up_stripes(server_model *it, uint64_t now)
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
 {
     uint32_t possible = model_possible(it, chunk);
-    if (it->raised_rank[it->least][possible] == it->least)
+    if (!model_in(it, chunk) || it->raised_rank[it->least][possible] == it->least)
         return false;
     return foresight || set_size(possible) < it->least ||
            possible == model_credited(it, chunk, MODEL_EVERYONE);
@@ -150,7 +154,7 @@ bool model_must_raise(const server_model *it)
     bool any = false;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
         uint32_t copies = model_credited(it, chunk, MODEL_EVERYONE);
-        if (it->rank[it->least][copies] == it->least)
+        if (!model_in(it, chunk) || it->rank[it->least][copies] == it->least)
             continue;
         if (copies != model_possible(it, chunk) || it->raised_rank[it->least][copies] < it->least)
             return false;
@@ -163,8 +167,9 @@ uint32_t model_raised_pick(server_model *it)
 {
     uint32_t missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        missing +=
-            it->parts - it->raised_rank[it->parts][model_credited(it, chunk, MODEL_EVERYONE)];
+        if (model_in(it, chunk))
+            missing +=
+                it->parts - it->raised_rank[it->parts][model_credited(it, chunk, MODEL_EVERYONE)];
     if (it->complete != 0 && missing == 0)
         return it->parts;
     it->complete = 0;

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program/importance.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tarry/sim.h>
+
+#include "base/diagnostic.h"
+#include "coding/norm.h"
+#include "learn/objective.h"
+#include "learn/optimizer.h"
+
+typedef struct training {
+    const bench_importance_settings *settings;
+    dataset *data;
+    objective *model;
+    objective_workspace *work;
+    optimizer *steps;
+    tarry_plan *plan;
+    tarry_straggler *straggler;
+    tarry_sim *sim;
+    size_t dimension, *rows;             /* the samples in their order */
+    float *parameters, *gradients, *sum; /* d, chunks x d, d */
+    double *norms, *truth;               /* chunks, d */
+} training;
+
+static void release(training *its)
+{
+    tarry_sim_free(its->sim);
+    tarry_straggler_free(its->straggler);
+    tarry_plan_free(its->plan);
+    optimizer_free(its->steps);
+    objective_workspace_free(its->work);
+    objective_free(its->model);
+    dataset_free(its->data);
+    free(its->rows);
+    free(its->parameters);
+    free(its->gradients);
+    free(its->sum);
+    free(its->norms);
+    free(its->truth);
+}
+
+/* By label, else as they are. */
+static void order_rows(training *its)
+{
+    size_t at = 0;
+    for (uint32_t label = 0; its->settings->sorted && label < its->data->classes; label++)
+        for (size_t row = 0; row < its->data->rows; row++)
+            if ((uint32_t)its->data->label[row] == label)
+                its->rows[at++] = row;
+    for (; at < its->data->rows; at++)
+        its->rows[at] = at;
+}
+
+static int make_model(training *its, tarry_diagnostic *why)
+{
+    const dataset_source source = {.path = its->settings->data, .labels = LABEL_CLASS};
+    int error = dataset_read(&source, NULL, &its->data, why);
+    if (error != TARRY_OK)
+        return error;
+    const objective_settings model = {
+        .model = MODEL_SOFTMAX,
+        .features = its->data->features,
+        .classes = its->data->classes,
+        .intercept = true,
+    };
+    error = objective_create(&model, NULL, &its->model, why);
+    if (error != TARRY_OK)
+        return error;
+    its->dimension = objective_dimension(its->model);
+    error = objective_workspace_create(its->model, OBJECTIVE_SINGLE, NULL, &its->work);
+    const optimizer_settings steps = {.kind = OPTIMIZER_GD, .rate = its->settings->rate};
+    return error == TARRY_OK ? optimizer_create(&steps, its->dimension, NULL, &its->steps) : error;
+}
+
+static int make_world(training *its, tarry_diagnostic *why)
+{
+    const bench_importance_settings *settings = its->settings;
+    int error = tarry_plan_create(&settings->plan, NULL, &its->plan, why);
+    if (error == TARRY_OK)
+        error = tarry_straggler_create(settings->straggler, settings->plan.workers,
+                                       settings->plan.seed, NULL, &its->straggler, why);
+    if (error != TARRY_OK)
+        return error;
+    tarry_sim_settings world;
+    tarry_sim_settings_init(&world);
+    world.server = settings->server;
+    world.straggler = its->straggler;
+    world.dimension = its->dimension;
+    world.seed = settings->plan.seed;
+    size_t chunks = settings->plan.chunks, d = its->dimension;
+    its->rows = malloc(its->data->rows * sizeof(*its->rows));
+    its->parameters = malloc(d * sizeof(float));
+    its->gradients = malloc(chunks * d * sizeof(float));
+    its->sum = malloc(d * sizeof(float));
+    its->norms = calloc(chunks, sizeof(double));
+    its->truth = malloc(d * sizeof(double));
+    if (its->rows == NULL || its->parameters == NULL || its->gradients == NULL ||
+        its->sum == NULL || its->norms == NULL || its->truth == NULL)
+        return diagnose_no_memory(why, "importance");
+    order_rows(its);
+    objective_initial(its->model, settings->plan.seed, its->parameters);
+    world.chunk_norm = its->norms;
+    return tarry_sim_create(its->plan, &world, NULL, &its->sim, why);
+}
+
+/* All chunks' gradients, their norms and the sum; gives back the loss. */
+static double look(training *its)
+{
+    size_t chunks = its->settings->plan.chunks, d = its->dimension, samples = its->data->rows;
+    objective_tally tally = {0};
+    memset(its->gradients, 0, chunks * d * sizeof(float));
+    memset(its->truth, 0, d * sizeof(double));
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        size_t first = samples * chunk / chunks, past = samples * (chunk + 1) / chunks;
+        float *gradient = its->gradients + chunk * d;
+        objective_add_gradient(its->model, its->work, its->data, its->parameters, its->rows + first,
+                               0, past - first, gradient, &tally);
+        its->norms[chunk] = (double)norm_of(gradient, d);
+        for (size_t i = 0; i < d; i++)
+            its->truth[i] += (double)gradient[i];
+    }
+    return objective_score_of(its->model, its->parameters, &tally, samples).loss;
+}
+
+/* What the round's copies come to; gives back how far that is from the sum of all. */
+static double add_up(training *its)
+{
+    const tarry_server *server = tarry_sim_server(its->sim);
+    size_t d = its->dimension;
+    double apart = 0, size = 0;
+    memset(its->sum, 0, d * sizeof(float));
+    for (uint32_t chunk = 0; chunk < its->settings->plan.chunks; chunk++) {
+        float times =
+            tarry_server_weight(server, chunk) * (float)tarry_server_recovered(server, chunk);
+        for (size_t i = 0; times > 0 && i < d; i++)
+            its->sum[i] += times * its->gradients[chunk * d + i];
+    }
+    for (size_t i = 0; i < d; i++) {
+        double off = (double)its->sum[i] - its->truth[i];
+        apart += off * off;
+        size += its->truth[i] * its->truth[i];
+    }
+    return size > 0 ? apart / size : 0;
+}
+
+static int run_round(training *its, bench_importance_row *row, tarry_diagnostic *why)
+{
+    tarry_round_result result;
+    int error = tarry_sim_norms(its->sim, its->norms, why);
+    if (error == TARRY_OK && tarry_sim_round(its->sim, &result) != TARRY_OK)
+        error = diagnose(why, TARRY_ERROR_NUMERICAL, "importance: a round failed");
+    if (error == TARRY_OK && result.error != TARRY_OK)
+        error = diagnose(why, result.error, "importance: %s", tarry_error_text(result.error));
+    if (error != TARRY_OK)
+        return error;
+    row->apart += add_up(its);
+    row->error += result.expected_error;
+    row->sampled += result.chunks_sampled;
+    row->seconds += (double)(result.end_ns - result.start_ns) * 1e-9;
+    row->work += (double)result.copies_computed / its->settings->plan.chunks;
+    row->rounds++;
+    float *gradient = its->gradients; /* which are worked out anew */
+    objective_regularise(its->model, its->parameters, its->sum, (double)its->data->rows, gradient);
+    optimizer_step(its->steps, gradient, its->parameters);
+    return TARRY_OK;
+}
+
+int bench_importance_run(const bench_importance_settings *settings, bench_importance_row *row,
+                         tarry_diagnostic *diagnostic)
+{
+    training its = {.settings = settings};
+    *row = (bench_importance_row){0};
+    int error = make_model(&its, diagnostic);
+    if (error == TARRY_OK)
+        error = make_world(&its, diagnostic);
+    while (error == TARRY_OK) {
+        row->loss = look(&its);
+        row->reached = row->loss <= settings->loss;
+        if (row->reached || row->rounds == settings->rounds || !isfinite(row->loss))
+            break;
+        error = run_round(&its, row, diagnostic);
+    }
+    double rounds = row->rounds > 0 ? (double)row->rounds : 1;
+    row->apart /= rounds;
+    row->error /= rounds;
+    row->sampled /= rounds;
+    release(&its);
+    return error;
+}
