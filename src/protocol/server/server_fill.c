@@ -106,8 +106,15 @@ static double weighed_rank(const tarry_server *server, const coverage *copies, u
     return coverage_value(server->credited, chunk) * rank_of(server, copies, chunk, raised);
 }
 
-/* The same of all copies that it can have; where they are all there, sums of both are the same to
- * the bit. */
+/* What it misses of all its parts, the same way; not by a difference of sums, in which what counts
+ * for little would be lost. */
+static double weighed_gap(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                          bool raised)
+{
+    uint32_t gap = server->cut.parts - rank_of(server, copies, chunk, raised);
+    return coverage_value(server->credited, chunk) * gap;
+}
+
 static double full_rank(const tarry_server *server, uint32_t chunk)
 {
     return coverage_value(server->credited, chunk) * server->cut.parts;
@@ -121,14 +128,14 @@ static double share_of(double part, double all)
 
 static double left(const tarry_server *server, const server_standing *stands, bool raised)
 {
-    double full = 0, ranks = 0;
+    double full = 0, missing = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
         full += full_rank(server, chunk);
-        ranks += weighed_rank(
+        missing += weighed_gap(
             server, is_filled(server, stands, chunk, raised) ? stands->stale : stands->credited,
             chunk, raised);
     }
-    return share_of(full - ranks, full);
+    return share_of(missing, full);
 }
 
 double server_fill_left(const tarry_server *server, const server_standing *stands)
@@ -140,7 +147,7 @@ double server_fill_left(const tarry_server *server, const server_standing *stand
 void server_fill_attempt(tarry_server *server)
 {
     tarry_round_result *result = &server->result;
-    double full = 0, fresh = 0, stale = 0;
+    double full = 0, fresh = 0, stale = 0, missing = 0;
     result->copies_coded = 0;
     result->chunks_filled = 0;
     bool raised = server->attempt_raised;
@@ -150,9 +157,11 @@ void server_fill_attempt(tarry_server *server)
         if (is_filled(server, &stands, chunk, raised)) {
             result->chunks_filled++;
             stale += weighed_rank(server, server->stale, chunk, raised);
+            missing += full_rank(server, chunk);
         } else {
             result->copies_coded += coverage_copies(server->credited, chunk);
             fresh += weighed_rank(server, server->credited, chunk, raised);
+            missing += weighed_gap(server, server->credited, chunk, raised);
         }
     }
     server->attempt_missing = raised ? coverage_raised_error(server->credited, server->cut.parts)
@@ -160,11 +169,11 @@ void server_fill_attempt(tarry_server *server)
     server->attempt_left = left(server, &stands, raised);
     server->attempt_filled = share_of(stale, full);
     server->attempt_scale = 1;
-    server->attempt_error = share_of(full - fresh, full);
+    server->attempt_error = share_of(missing, full);
     /* E|(1/k) P g - g|^2 / E|g|^2 with a projection P of rank k: 1/k - 2 + 1. */
     if (server->settings.fill == TARRY_FILL_SCALE && fresh > 0) {
         server->attempt_scale = full / fresh;
-        server->attempt_error = (full - fresh) / fresh;
+        server->attempt_error = missing / fresh;
     }
 }
 

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "edge_plan.h"
+#include "protocol/server/server_state.h"
 #include "story.h"
 
 static void expect_signals(story *told)
@@ -253,6 +255,64 @@ static void a_round_that_samples_nothing_is_a_sum_of_zeros(void **state)
     }
 }
 
+/* Three workers with each chunk, and up to three parts; the round has norms of all, and one chunk
+ * at all workers, when it is over. */
+static void begin_in_parts(story *told, const float norms[3])
+{
+    story_plan(told, 3, 3);
+    told->plan->parts = 3;
+    told->plan->adaptive = true;
+    edge_plan_random_decode(told->plan, 1);
+    told->settings.stop = TARRY_STOP_DEADLINE;
+    told->settings.deadline_ns = 30 * STORY_MS;
+    told->settings.importance = true;
+    story_begin(told);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        reports_norm(told, worker, 0, norms[worker]);
+    expect_signals(told);
+    told->parts = 1;
+    for (uint32_t worker = 0; worker < 3; worker++)
+        delivers(told, worker, 1, 0);
+    expect_done(told, TARRY_OK);
+    starts(told);
+    at(told, 2);
+    for (uint32_t worker = 0; worker < 3; worker++) /* worker j has chunk 0 as its (3 - j)-th */
+        reports_norm(told, worker, (3 - worker) % 3, norms[0]);
+    at(told, 31);
+}
+
+/* As much is missing of any number of parts. By these norms the quotient of the sums is larger for
+ * three parts than for two, in its last bit. */
+static void errors_that_rounding_tells_apart_are_equal(void **state)
+{
+    (void)state;
+    const float norms[] = {0.1F, 0.1F, 0.4F};
+    story told;
+    begin_in_parts(&told, norms);
+    time_passes(&told);
+    expect_clear(&told, 0);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        assert_int_equal(expect_send(&told, worker, TARRY_MESSAGE_SIGNAL)->parts, 3);
+    story_end(&told);
+}
+
+/* Not lost beside what is 1e30 times as much. */
+static void what_counts_for_little_counts(void **state)
+{
+    (void)state;
+    const float norms[] = {1e15F, 1, 1};
+    story told;
+    begin_in_parts(&told, norms);
+    time_passes(&told);
+    expect_signals(&told);
+    told.parts = 3;
+    for (uint32_t worker = 0; worker < 3; worker++)
+        delivers(&told, worker, 1, 0);
+    double error = expect_done(&told, TARRY_OK)->expected_error;
+    assert_true(fabs(error / 2e-30 - 1) < 1e-6);
+    story_end(&told);
+}
+
 static void large_chunks_come_first_in_a_dynamic_order(void **state)
 {
     (void)state;
@@ -324,6 +384,8 @@ int main(void)
         cmocka_unit_test(of_several_norms_the_first_workers_counts),
         cmocka_unit_test(only_what_is_sampled_is_waited_for),
         cmocka_unit_test(a_round_that_samples_nothing_is_a_sum_of_zeros),
+        cmocka_unit_test(errors_that_rounding_tells_apart_are_equal),
+        cmocka_unit_test(what_counts_for_little_counts),
         cmocka_unit_test(large_chunks_come_first_in_a_dynamic_order),
         cmocka_unit_test(norms_outlive_the_server),
     };
