@@ -23,12 +23,29 @@ void invariants_of_norms(cluster *it)
     }
 }
 
+/* Every chunk of the worker's comes once, and none before one that is larger: of equal ones, whose
+ * rounded squares may differ, either. */
+static void check_ranks(cluster *it, uint32_t worker, const uint32_t *ranked)
+{
+    const server_model *model = &it->model;
+    uint32_t seen = 0, before = UINT32_MAX;
+    for (uint32_t i = 0; i < tarry_plan_load(it->plan, worker); i++) {
+        uint32_t chunk = tarry_plan_chunk(it->plan, worker, ranked[i]);
+        if ((seen & bit(chunk)) ||
+            (i > 0 && !model_at_most(model->size[chunk], model->size[before])))
+            invariant_broken(it, "large_chunks_come_first", "worker %u: chunk %u behind %u", worker,
+                             chunk, before);
+        seen |= bit(chunk);
+        before = chunk;
+    }
+}
+
 /* Everyone is told of the same sample, and to compute the largest first. */
 void invariants_of_round(cluster *it, const tarry_effect *effect)
 {
     const server_model *model = &it->model;
     const tarry_message *round = &effect->message;
-    uint32_t load = tarry_plan_load(it->plan, effect->worker), at = 0;
+    uint32_t load = tarry_plan_load(it->plan, effect->worker);
     if ((round->weights != NULL) != (it->settings.sample_chunks > 0) ||
         (round->ranked != NULL) != model->ranks)
         invariant_broken(it, "rounds_say_what_is_sampled", "worker %u", effect->worker);
@@ -39,14 +56,8 @@ void invariants_of_round(cluster *it, const tarry_effect *effect)
                              "worker %u, chunk %u: %g in place of %g", effect->worker, chunk,
                              (double)round->weights[slot], model->times[chunk]);
     }
-    for (uint32_t i = 0; round->ranked != NULL && i < model->chunks; i++) {
-        if (!(model->held[effect->worker] & bit(model->ranked[i])))
-            continue;
-        uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, round->ranked[at++]);
-        if (chunk != model->ranked[i])
-            invariant_broken(it, "large_chunks_come_first", "worker %u: chunk %u in place of %u",
-                             effect->worker, chunk, model->ranked[i]);
-    }
+    if (round->ranked != NULL)
+        check_ranks(it, effect->worker, round->ranked);
 }
 
 /* What was not sampled nobody computes. */

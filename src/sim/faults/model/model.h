@@ -74,10 +74,10 @@ typedef struct server_model {
     /* By stripe, what chunks counted for, and all did, when the attempt began that it is of; and
      * that attempt's factor. */
     double valued[MAX_STRIPES][MAX_CHUNKS], valued_all[MAX_STRIPES], scale;
-    double times[MAX_CHUNKS];    /* what its gradient counts with in this round's sum */
-    uint32_t sampled;            /* chunks that are in it, a bit each */
-    uint32_t ranked[MAX_CHUNKS]; /* the chunks, those that come first first, */
-    bool ranks;                  /* if they do */
+    double times[MAX_CHUNKS]; /* what its gradient counts with in this round's sum */
+    uint32_t sampled;         /* chunks that are in it, a bit each */
+    double size[MAX_CHUNKS]; /* what the chunks counted for when the round began: large ones come */
+    bool ranks;              /* first, if any do */
     /* Of R_S, by the parts and the set S of workers that share a chunk; and with a raised limit. */
     uint8_t rank[MAX_PARTS + 1][1 << MAX_WORKERS];
     uint8_t raised_rank[MAX_PARTS + 1][1 << MAX_WORKERS];

@@ -98,16 +98,6 @@ static void draw(server_model *it)
     }
 }
 
-static void rank(server_model *it)
-{
-    for (uint32_t i = 0; i < it->chunks; i++) {
-        uint32_t at = i;
-        for (; at > 0 && it->weight[it->ranked[at - 1]] < it->weight[i]; at--)
-            it->ranked[at] = it->ranked[at - 1];
-        it->ranked[at] = i;
-    }
-}
-
 void model_norms_start(server_model *it)
 {
     if (it->settings.sample_chunks > 0)
@@ -117,9 +107,10 @@ void model_norms_start(server_model *it)
         it->settings.importance && it->settings.pick != TARRY_PICK_PLAN &&
         (it->settings.stop == TARRY_STOP_DEADLINE || it->settings.stop == TARRY_STOP_ERROR) &&
         mean_square(it) > 0;
-    rank(it);
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
+        it->size[chunk] = it->weight[chunk];
         it->norm_from[chunk] = UINT32_MAX;
+    }
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->holds[worker] = it->held[worker] & it->sampled;
     it->result.chunks_sampled = set_size(it->sampled);
