@@ -167,7 +167,11 @@ def _with_stop(given: dict[str, Any]) -> dict[str, Any]:
 
 
 # Where the library's name of a setting is not ours.
-_NAMES = {lib.TARRY_SETTING_ORDER: "pick", lib.TARRY_SETTING_COSTS: "costs"}
+_NAMES = {
+    lib.TARRY_SETTING_ORDER: "pick",
+    lib.TARRY_SETTING_COSTS: "costs",
+    lib.TARRY_SETTING_SAMPLE: "sample_chunks",
+}
 _PLAN_NUMBERS = ("workers", "chunks", "pieces", "replication", "parts")
 
 

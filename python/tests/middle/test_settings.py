@@ -57,6 +57,12 @@ def settled(plan: tarry.Plan = PLAN, dimension: int = 10, **wanted: Any) -> Any:
         ({}, "sum", 0),
         ({"sum": "everywhere"}, "sum", 1),
         ({"sum": "everywhere", "shape": "grid"}, "shape", 2),
+        ({"importance": True, "error_limit": 0.1}, "importance", True),
+        ({}, "sample_chunks", 0),
+        ({"sample_chunks": 3}, "sample_chunks", 3),
+        ({"sample_chunks": 3}, "sample_by", 0),
+        ({"sample_chunks": 3, "sample_by": "norm"}, "sample_by", 1),
+        ({"sample_chunks": 3, "sample_seed": 7}, "sample_seed", 7),
         ({"voters_grace": 1.5}, "voters_grace_ns", 1_500_000_000),
         ({"attempts_most": 4}, "attempts_most", 4),
         ({"digest_steps": 3}, "digest_steps", 3),
@@ -102,6 +108,13 @@ def test_all_is_not_kept_where_that_is_too_much() -> None:
         ({"early": True, "keep": "all"}, "early=True does not go with keep='all'"),
         ({"reproducible": True, "deadline": 1}, "reproducible=True does not go with stop='deadline'"),
         ({"fill": "scale", "stop": "exact"}, "fill='scale' does not go with stop='exact': an exact sum leaves nothing"),
+        (
+            {"importance": True, "stop": "exact"},
+            "importance=True does not go with stop='exact': an exact sum leaves out",
+        ),
+        ({"sample_chunks": 3, "credit": "whole"}, "sample_chunks=3 does not go with credit='whole'"),
+        ({"sample_chunks": 3, "sample_by": "size"}, "sample_by is 'size'; it can be 'uniform', 'norm'"),
+        ({"sample_chunks": 9}, "sample_chunks=9 is more than chunks=8 of the plan"),
     ],
 )
 def test_what_cannot_be_is_said_by_the_names_used_here(wanted: dict[str, Any], said: str) -> None:
