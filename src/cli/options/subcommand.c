@@ -11,7 +11,7 @@
 #include "cli/text/complain.h"
 #include "cli/text/program.h"
 
-enum { MOST = 8, NAME_SIZE = 64 };
+enum { MOST = 16, NAME_SIZE = 64 };
 
 /* "tarry keys", or "tarry-bench" where the whole program is the set. */
 static void write_name(const subcommand_set *set, char *name)
