@@ -110,10 +110,8 @@ static void read(const uint8_t *bytes, size_t size, const uint8_t *log, size_t l
 /* The bytes of `count` rounds and their seal. */
 static size_t write_log(input *in, size_t count, uint8_t *bytes, uint8_t *seal)
 {
-    static const uint8_t head[HISTORY_LOG_HEAD_BYTES] = {
-        't', 'a', 'r', 'r', 'y', 'l', 'o', 'g', 1, 0, 0, 0, (uint8_t)HISTORY_ROUND_BYTES};
-    memcpy(bytes, head, sizeof(head));
-    size_t size = sizeof(head);
+    size_t size = HISTORY_LOG_HEAD_BYTES;
+    history_log_head(bytes);
     for (size_t i = 0; i < count; i++, size += HISTORY_ROUND_BYTES) {
         history_round round = history_blank_round;
         round.result = (tarry_round_result){

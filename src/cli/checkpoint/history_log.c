@@ -29,7 +29,7 @@ static size_t end_of(size_t count)
     return HISTORY_LOG_HEAD_BYTES + count * HISTORY_ROUND_BYTES;
 }
 
-static void put_head(uint8_t head[HISTORY_LOG_HEAD_BYTES])
+void history_log_head(uint8_t head[HISTORY_LOG_HEAD_BYTES])
 {
     memcpy(head, NAME, NAME_BYTES);
     bytes_put(bytes_put(head + NAME_BYTES, VERSION, 4), HISTORY_ROUND_BYTES, 4);
@@ -48,7 +48,7 @@ int history_log_seal(const uint8_t *bytes, size_t size, size_t count,
                      uint8_t seal[HISTORY_LOG_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
     uint8_t head[HISTORY_LOG_HEAD_BYTES];
-    put_head(head);
+    history_log_head(head);
     if (size < sizeof(head) || memcmp(bytes, head, NAME_BYTES) != 0)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "this is no history of a training run");
     if (memcmp(bytes, head, sizeof(head)) != 0)
@@ -143,7 +143,7 @@ static int cut_back(history_log *log, int descriptor, tarry_diagnostic *diagnost
         log->count = 0;
     if (log->count == 0) {
         memset(log->seal, 0, sizeof(log->seal));
-        put_head(head);
+        history_log_head(head);
         if (!whole_file_write_at(descriptor, head, sizeof(head), 0))
             return TARRY_ERROR_FILE;
     }

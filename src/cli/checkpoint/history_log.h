@@ -45,5 +45,7 @@ int history_log_seal(const uint8_t *bytes, size_t size, size_t count,
 /* Fills `past`, new, with rounds of which the seal was taken. Errors: FORMAT, NO_MEMORY; *past is
  * as it was then. */
 int history_log_rounds(const uint8_t *bytes, size_t count, history *past);
+/* What a file has before its first round. */
+void history_log_head(uint8_t head[HISTORY_LOG_HEAD_BYTES]);
 
 #endif
