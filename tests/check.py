@@ -3,7 +3,7 @@
 """Builds and tests the project in its configurations, one after the other.
 
     check.py               the first two of the configurations below: every test once
-    check.py all           all of them but 'torch', the model of the vote, and the layout of the sources
+    check.py all           all of them but 'torch', 'long' and 'coverage', the model of the vote, and the layout of the sources
     check.py NAME ...      only these, or 'model' or 'format'
 
 The output of each failed test is shown, and at the end once more what it complained of; the last line is 'N passed,
@@ -29,9 +29,9 @@ TESTS_AT_ONCE = str(2 * (os.cpu_count() or 1))  # many of them wait more than th
 # tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out; long: some tests have
 # a longer form, which is run here. Configurations of the same folder share a build. packages: what pip brings into a virtual
 # environment, whose Meson and interpreter are taken; such a configuration is run only by its name. needed: nothing is built
-# but what its tests need. also: commands that have to succeed in its environment.
-Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages needed also",
-                                       defaults=[(), False, None, (), False, ()])
+# but what its tests need. also: commands that have to succeed in its environment. apart: run only by its name.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages needed also apart",
+                                       defaults=[(), False, None, (), False, (), False])
 
 ALL = None
 THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces")
@@ -48,14 +48,15 @@ CONFIGURATIONS = (
     Configuration("python", "gcc", PYTHON, ("python/",)),
     Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
                                          "network/soak", "mpi/ranks"),
-                  long=True, folder="gcc-sanitized"),
+                  long=True, folder="gcc-sanitized", apart=True),
     # What has threads is clang's in the next one.
     Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL,
                   (*PROCESSES, *WORLDS, *THREADED, "cli/")),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
                                        "-Db_lundef=false"), THREADED, ("engine/shared_kill",), needed=True),
+    Configuration("optimized", "gcc", ("-Dbuildtype=debugoptimized",), (*PROCESSES, "cli/"), needed=True),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
-                                      "-Dc_args=-fprofile-update=atomic"), ALL),
+                                      "-Dc_args=-fprofile-update=atomic"), ALL, apart=True),
     # Open MPI is that of all others.
     Configuration("mpich", "gcc", ("-Dbuildtype=debugoptimized", "-Dmpi=enabled", "-Dmpi_package=mpich"), ("mpi/",),
                   needed=True),
@@ -252,7 +253,7 @@ def main(names):
         if name not in [*known, "all"]:
             sys.exit(f"check.py: {name}: unknown; known are all, {', '.join(known)}")
     if "all" in names:
-        apart = {configuration.name for configuration in CONFIGURATIONS if configuration.packages}
+        apart = {configuration.name for configuration in CONFIGURATIONS if configuration.packages or configuration.apart}
         names = [name for name in known if name not in apart]
     names = names or known[:2]
     total, covered = Tally(), False
