@@ -14,7 +14,7 @@ DP = "clip:1,noise:1.5,sample:0.04"
 SMALL = ["--samples", "2000", "--features", "5", "--workers", "3", "--chunks", "3", "--pieces", "2", "--quiet"]
 KILLS = 20
 HEAD, ENTRY = 40, 16  # bytes of a ledger
-HEAD = 16             # bytes of the history before its rounds; the last four say how many a round has
+HISTORY_HEAD = 16     # bytes of the history before its rounds; the last four say how many a round has
 
 
 class Dp(TarryTest):
@@ -159,7 +159,7 @@ class Dp(TarryTest):
             self.assertEqual((process.wait(), process.communicate()[1]), (-signal.SIGKILL, ""))
             counted = self.releases("k.ck.privacy")
             history = self.read("k.ck.history", "rb")
-            done = (len(history) - HEAD) // int.from_bytes(history[HEAD - 4:HEAD], "little")
+            done = (len(history) - HISTORY_HEAD) // int.from_bytes(history[HISTORY_HEAD - 4:HISTORY_HEAD], "little")
             self.assertGreater(counted, before)
             self.assertGreaterEqual(counted, done)
             self.assertLessEqual(counted, done + 2 * kill)  # a round that was released, and one not yet in a checkpoint
