@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/subcommand.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <tarry/version.h>
 
+#include "base/memory.h"
 #include "cli/options/suggest.h"
 #include "cli/text/complain.h"
 #include "cli/text/program.h"
 
-enum { MOST = 16, NAME_SIZE = 64 };
+enum { NAME_SIZE = 64 };
 
 /* "tarry keys", or "tarry-bench" where the whole program is the set. */
 static void write_name(const subcommand_set *set, char *name)
@@ -32,21 +32,30 @@ static void print_help(const subcommand_set *set, const char *name)
     printf("\n'%s %s --help' lists the options.\n", name, set->one);
 }
 
+/* The one that was most likely meant; NULL: none is near, or there is no memory to look. */
+static const char *find_near(const subcommand_set *set, const char *word)
+{
+    const char **names = memory_allocate(NULL, set->count, sizeof(*names));
+    if (names == NULL)
+        return NULL;
+    for (size_t i = 0; i < set->count; i++)
+        names[i] = set->items[i].name;
+    const char *near = suggest(word, names, set->count);
+    memory_release(NULL, names);
+    return near;
+}
+
 int subcommand_run(const subcommand_set *set, int argc, char **argv)
 {
-    const char *names[MOST];
     char name[NAME_SIZE];
     const char *before = set->command != NULL ? set->command : "";
     const char *colon = set->command != NULL ? ": " : "";
     write_name(set, name);
-    assert(set->count <= MOST);
     if (argc < 2)
         return complain(EXIT_USAGE, "%s%s%s (see %s --help)", before, colon, set->missing, name);
-    for (size_t i = 0; i < set->count; i++) {
+    for (size_t i = 0; i < set->count; i++)
         if (strcmp(argv[1], set->items[i].name) == 0)
             return set->items[i].run(argc - 1, argv + 1);
-        names[i] = set->items[i].name;
-    }
     if (strcmp(argv[1], "--help") == 0) {
         print_help(set, name);
         return EXIT_DONE;
@@ -55,7 +64,7 @@ int subcommand_run(const subcommand_set *set, int argc, char **argv)
         printf("%s %s\n", program_name, tarry_version());
         return EXIT_DONE;
     }
-    const char *near = suggest(argv[1], names, set->count);
+    const char *near = find_near(set, argv[1]);
     if (near != NULL)
         return complain(EXIT_USAGE, "%s%s'%s' %s (did you mean %s?)", before, colon, argv[1],
                         set->unknown, near);
