@@ -13,8 +13,8 @@ OPTIONS := --buildtype=release -Dtests=false -Dprefix='$(PREFIX)' -Dlibdir=lib
 
 help:
 	@echo 'make demo      set up what is missing, build, and train twice with three slow workers: waiting for them, and not'
-	@echo 'make check     set up what is missing, and run every test once, under sanitizers'
-	@echo 'make check-all run them in every configuration: both compilers, with sanitizers and without, threads; the format'
+	@echo 'make check     set up what is missing, and run every test once'
+	@echo 'make check-all run them in every configuration: both compilers, under sanitizers and without, threads; the format'
 	@echo 'make fuzz      set up what is missing, and run every fuzzer for a minute (SECONDS=N: N seconds)'
 	@echo 'make build     build the library and the tool in $(BUILD)/'
 	@echo 'make install   install both under PREFIX ($(PREFIX)); DESTDIR is heeded'

@@ -15,6 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     codec_shape shape = {
         .psi_bits = data[0], .stripes = data[1] + 1U, .slots = data[2], .workers = data[3] + 1U};
+    if (data[1] & 1) /* sums are secure */
+        shape.chunks = data[2] + 1U;
     data += SHAPE_BYTES;
     size -= SHAPE_BYTES;
     /* Blocks of their very size, so that the sanitizer sees a step beyond them. */

@@ -62,6 +62,12 @@ static void check_steps(const job_spec *spec)
         check_optimizer(&spec->optimizer);
     if (spec->local.steps > 0)
         check_optimizer(&spec->local.inner);
+    require(spec->clip == 0 ||
+            (spec->clip > 0 && spec->sample > 0 && spec->sample <= 1 && spec->batch.batch == 0 &&
+             spec->local.steps == 0 && !spec->everywhere && !spec->secure));
+    require(spec->clip > 0 || !spec->tells_draws);
+    require(spec->local.seconds == 0 ||
+            (spec->local.seconds > 0 && spec->local.steps > 0 && !spec->everywhere));
 }
 
 static void check_chunks(const batch_settings *settings)
@@ -171,6 +177,13 @@ static json_t *draw_nothing(input *in)
     return json_null();
 }
 
+static char *encode(const job_spec *good)
+{
+    char *text;
+    require(job_encode(good, &text) == TARRY_OK);
+    return text;
+}
+
 static char *write_good(model_kind model)
 {
     job_spec good = {
@@ -184,19 +197,33 @@ static char *write_good(model_kind model)
     good.model.hidden_layers = good.model.model == MODEL_PERCEPTRON;
     good.model.hidden[0] = 16;
     if (model == MODEL_LOGISTIC || model == MODEL_SOFTMAX)
-        good.local = (local_settings){10, good.optimizer};
-    char *text;
-    require(job_encode(&good, &text) == TARRY_OK);
-    return text;
+        good.local = (local_settings){10, good.optimizer, 0};
+    if (!good.everywhere)
+        good.local = (local_settings){10, good.optimizer, 0.25};
+    return encode(&good);
+}
+
+/* With differential privacy; the key is zeros. */
+static char *write_private(void)
+{
+    const job_spec good = {
+        .model = {.model = MODEL_LOGISTIC, .features = 20, .l2 = 1e-4},
+        .batch = {.rows = 3200, .chunks = 12, .seed = 1},
+        .clip = 1,
+        .sample = 0.04,
+        .tells_draws = true,
+    };
+    return encode(&good);
 }
 
 static json_t *make_good(input *in)
 {
-    static char *texts[4]; /* by model; each is written once */
-    uint8_t model = take(in) % 4;
-    if (texts[model] == NULL)
-        texts[model] = write_good((model_kind)model);
-    json_t *job = json_loads(texts[model], 0, NULL);
+    enum { MODELS = 4 };
+    static char *texts[MODELS + 1]; /* by model, and a private one; each is written once */
+    uint8_t which = take(in) % (MODELS + 1);
+    if (texts[which] == NULL)
+        texts[which] = which < MODELS ? write_good((model_kind)which) : write_private();
+    json_t *job = json_loads(texts[which], 0, NULL);
     require(job != NULL);
     return job;
 }
@@ -214,6 +241,8 @@ static void replace(json_t *job, input *in)
         {"chunks", draw_whole},        {"batch", draw_text},        {"seed", draw_text},
         {"holdout", draw_real},        {"made_samples", draw_text}, {"data", draw_text},
         {"optimizer", draw_optimizer}, {"rate", draw_real},         {"more", draw_nothing},
+        {"local_seconds", draw_real},  {"clip", draw_real},         {"sample", draw_real},
+        {"draws", draw_text},
     };
     const size_t count = sizeof(values) / sizeof(values[0]);
     uint8_t choice = take(in);

@@ -100,9 +100,21 @@ static bool begin(run *its, input *in)
     if (its->plan->parts == 1)
         settings.server.compress = (tarry_compress)(sizes / 16 % TARRY_COMPRESSES);
     settings.server.compress_share = SHARE;
+    if (settings.server.compress == TARRY_COMPRESS_TOPK) {
+        settings.server.compress_first = sizes % 3;
+        settings.server.compress_from = sizes % 2 * 2;
+    }
+    static const tarry_matrix matrix = {2, 2};
+    if (settings.server.compress == TARRY_COMPRESS_POWERSGD) {
+        settings.server.compress_rank = 1;
+        settings.server.compress_matrix_count = 1;
+        settings.server.compress_matrices = &matrix;
+    }
     settings.server.compress_exact = EXACT;
     settings.server.compress_down = (tarry_compress)(sizes % 4 % 3);
     settings.ship = (rules & 0x80) != 0 ? ship : NULL;
+    if ((rules >> 4 & 3) == 3)
+        fuzz_secure_settings(its, sizes, &settings);
     settings.job = "a job";
     settings.job_size = sizes % 5;
     settings.job_id[0] = 1;
@@ -209,6 +221,7 @@ static void hear_message(const run *its, visitor *who, const uint8_t *body, size
     if (message.type == TARRY_MESSAGE_SIGNAL) {
         who->attempt = message.attempt;
         who->parts = message.parts;
+        fuzz_secure_hear_signal(its, who, &message);
     }
     if (message.type == TARRY_MESSAGE_SIGNAL || message.type == TARRY_MESSAGE_RESUME ||
         message.type == TARRY_MESSAGE_NEWS)
@@ -247,7 +260,7 @@ void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t
     wire_status status;
     wire_share memory;
     wire_bye bye;
-    if (who->relay && fuzz_relay_hear(its, head, body))
+    if ((who->relay && fuzz_relay_hear(its, head, body)) || fuzz_secure_hear(its, who, head, body))
         return;
     switch (head->kind) {
     case WIRE_WELCOME:
@@ -343,7 +356,7 @@ static void withdraw(visitor *who, uint8_t how)
     }
 }
 
-static size_t draw_hello(const run *its, input *in, uint8_t *frame)
+static size_t draw_hello(const run *its, input *in, visitor *sender, uint8_t *frame)
 {
     uint8_t who = take(in), how = take(in);
     wire_hello hello = {
@@ -356,6 +369,7 @@ static size_t draw_hello(const run *its, input *in, uint8_t *frame)
         .worker = (who & 7) > FUZZ_MOST_WORKERS ? WIRE_ANY_WORKER : who & 7,
         .instance = {(uint8_t)(1 + who / 8 % 4)},
     };
+    memcpy(sender->instance, hello.instance, sizeof(sender->instance));
     if ((how & 8) != 0)
         memcpy(hello.job, its->server->job_id, sizeof(hello.job));
     if ((how & 32) != 0)
@@ -400,11 +414,11 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
     return WIRE_HEAD_BYTES + size;
 }
 
-compress_form fuzz_peer_form(const run *its, uint32_t other)
+compress_form fuzz_peer_form(const run *its, uint64_t round, uint32_t other)
 {
-    return form_of_kind(
-        (tarry_compress)((its->server->settings.server.compress + other) % TARRY_COMPRESSES), SHARE,
-        EXACT);
+    const compress_form due = form_of_round(&its->server->settings.server, round);
+    const tarry_compress kind = (tarry_compress)((due.kind + other) % TARRY_COMPRESSES);
+    return kind == due.kind ? due : form_of_kind(kind, SHARE, EXACT);
 }
 
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part, bool whole)
@@ -427,20 +441,25 @@ size_t fuzz_peer_bytes(const run *its, compress_form form, uint32_t stripe, size
                           numbers);
 }
 
-static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *who, uint8_t *frame)
+tarry_message fuzz_peer_part(const visitor *who, uint8_t place, uint8_t off)
 {
-    uint8_t place = take(in), off = kind >= 0xf0 ? take(in) : 0;
-    const codec_shape none = {0};
-    const compress_form form = fuzz_peer_form(its, off >> 6);
-    tarry_message message = {
+    return (tarry_message){
         .type = TARRY_MESSAGE_PART,
         .round = who->round + (off & 1),
         .epoch = who->epoch + (off >> 1 & 1),
         .attempt = who->attempt - (off >> 2 & 1),
         .parts = who->parts + (off >> 3 & 1),
         .stripe = place % (MOST_STRIPES + 1),
-        .form = form.kind,
     };
+}
+
+static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *who, uint8_t *frame)
+{
+    uint8_t place = take(in), off = kind >= 0xf0 ? take(in) : 0;
+    const codec_shape none = {0};
+    const compress_form form = fuzz_peer_form(its, who->round + (off & 1), off >> 6);
+    tarry_message message = fuzz_peer_part(who, place, off);
+    message.form = form.kind;
     size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
     numbers = who->shares != (off >> 5 & 1) ? 0 : numbers + (off >> 4 & 1);
     size_t bytes = fuzz_peer_bytes(its, form, message.stripe, numbers);
@@ -474,7 +493,7 @@ size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uin
     wire_ready ready = {0};
     switch (kind % 16) {
     case 0:
-        return draw_hello(its, in, frame);
+        return draw_hello(its, in, who, frame);
     case 1:
         memcpy(ready.plan, who->plan, sizeof(ready.plan));
         ready.numerics = kind / 16; /* 0: it can't tell */
@@ -486,13 +505,17 @@ size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uin
         return kind >= 0xc0 ? wire_bye_encode(WIRE_BYE_LEAVING, frame)
                             : wire_heartbeat_encode(frame);
     case 4:
-        return kind < 0x40 ? draw_bytes(in, frame) : draw_shared(kind, who, frame);
+        if (kind < 0x40)
+            return draw_bytes(in, frame);
+        return fuzz_is_secure(its) ? fuzz_secure_draw_key(who, in, kind, frame)
+                                   : draw_shared(kind, who, frame);
     case 5:
     case 6:
     case 7:
     case 8:
     case 9:
-        return draw_part(its, in, kind, who, frame);
+        return fuzz_is_secure(its) ? fuzz_secure_draw_part(its, in, kind, who, frame)
+                                   : draw_part(its, in, kind, who, frame);
     default:
         return draw_message(in, kind, who, frame);
     }

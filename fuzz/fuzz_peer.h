@@ -34,6 +34,8 @@ typedef struct visitor {
     uint64_t round;
     uint32_t epoch, attempt, parts, term;
     uint16_t sequence;
+    uint32_t chunks; /* of its, in the last signal of secure sums */
+    uint8_t instance[WIRE_ID_BYTES];
     uint8_t plan[WIRE_DIGEST_BYTES];
     view_intake seen; /* of a view of the parameters, */
     float numbers[2][PARAMETERS];
@@ -61,13 +63,26 @@ typedef struct run {
 void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t *body);
 /* A frame of a worker. */
 size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame);
-/* The form of coded parts, or `other` forms behind it. */
-compress_form fuzz_peer_form(const run *its, uint32_t other);
+/* PART of a stripe, but for its form; what bits of `off` name is wrong. */
+tarry_message fuzz_peer_part(const visitor *who, uint8_t place, uint8_t off);
+/* The form of coded parts of the round, or `other` forms behind it. */
+compress_form fuzz_peer_form(const run *its, uint64_t round, uint32_t other);
 /* Of so many numbers that begin with the stripe, in a gradient of one part. */
 size_t fuzz_peer_bytes(const run *its, compress_form form, uint32_t stripe, size_t numbers);
 /* The numbers that a stripe has of a coded part, or of one block of it. */
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part,
                          bool whole);
+
+/* fuzz_peer_secure.c */
+bool fuzz_is_secure(const run *its);
+/* Secure sums, and what goes with them. */
+void fuzz_secure_settings(const run *its, uint8_t sizes, tarry_tcp_server_settings *settings);
+/* Whether the frame is of secure sums alone; it is checked then. */
+bool fuzz_secure_hear(const run *its, visitor *who, const wire_head *head, const uint8_t *body);
+void fuzz_secure_hear_signal(const run *its, visitor *who, const tarry_message *signal);
+size_t fuzz_secure_draw_key(const visitor *who, input *in, uint8_t kind, uint8_t *frame);
+size_t fuzz_secure_draw_part(const run *its, input *in, uint8_t kind, const visitor *who,
+                             uint8_t *frame);
 
 /* fuzz_peer_relay.c */
 /* Whether the frame is for relays; else it is for who is there. */

@@ -132,7 +132,7 @@ static size_t draw_lane_part(const run *its, input *in, uint32_t lane, uint8_t *
     uint8_t place = take(in);
     const visitor *who = &its->children[lane];
     const codec_shape none = {0};
-    const compress_form form = fuzz_peer_form(its, place >= 0xf8);
+    const compress_form form = fuzz_peer_form(its, who->round, place >= 0xf8);
     const tarry_message message = {
         .type = TARRY_MESSAGE_PART,
         .round = who->round,

@@ -3,8 +3,9 @@
  * The bytes choose the settings, and then events, one after the other: whatever workers, links, the
  * clock and the runtime do, the server neither crashes nor asks to be called at a time that has
  * passed, no round ends well with sums outstanding, and a sum among workers is committed once it is
- * logged and not before, one step after the other. Messages come in as frames, in which the
- * input can change bytes; what the server sends is written to a frame and read back.
+ * logged and not before, one step after the other. Signals of secure sums name for each chunk one
+ * that holds it, and the present arrivals of these. Messages come in as frames, in which the input
+ * can change bytes; what the server sends is written to a frame and read back.
  */
 #include <string.h>
 
@@ -30,6 +31,8 @@ typedef struct run {
     size_t combine_count;
     uint64_t words[MAX_WORDS]; /* the sets of the message that came in last */
 
+    bool secure;
+
     /* With TARRY_SUM_EVERYWHERE. */
     bool everywhere, logging;
     tarry_sum_id name;                      /* of the last signal */
@@ -39,6 +42,19 @@ typedef struct run {
 } run;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Secure sums, and what goes with them. */
+static void secure(tarry_server_settings *settings)
+{
+    settings->secure = (settings->silence_ns & 8) != 0 ? 64 : 32;
+    settings->keep = TARRY_KEEP_CREDITED;
+    settings->credit = TARRY_CREDIT_CHUNK;
+    settings->stop = TARRY_STOP_EXACT;
+    settings->fill = TARRY_FILL_NONE;
+    settings->compress = TARRY_COMPRESS_NONE;
+    settings->early = settings->importance = false;
+    settings->sample_chunks = 0;
+}
 
 static bool begin(run *its, input *in)
 {
@@ -73,20 +89,52 @@ static bool begin(run *its, input *in)
     settings.dimension -= rest % 4;
     if (!its->everywhere && tarry_plan_parts(its->plan) == 1 && (rest & 4) != 0)
         settings.compress = (rest & 8) != 0 ? TARRY_COMPRESS_SIGN : TARRY_COMPRESS_INT4;
+    if (settings.compress == TARRY_COMPRESS_SIGN && settings.dimension >= 4 && (rest & 1) != 0) {
+        static const tarry_matrix matrix = {2, 2};
+        settings.compress = TARRY_COMPRESS_POWERSGD;
+        settings.compress_rank = 1;
+        settings.compress_matrix_count = 1;
+        settings.compress_matrices = &matrix;
+    }
     settings.importance = (rest & 128) != 0;
     if ((rest & 16) != 0) {
         settings.sample_chunks = 1 + (rest >> 6);
         settings.sample_by = (tarry_sample)(rest >> 5 & 1);
         settings.sample_seed = rest;
     }
+    if ((settings.silence_ns & 0x84) == 0x84)
+        secure(&settings);
+    its->secure = settings.secure != 0;
     if (tarry_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) != TARRY_OK)
         return false;
     for (uint32_t worker = 0; worker < its->workers; worker++) {
         its->shape[worker] = codec_shape_of(its->plan, worker, its->stripes);
+        if (its->secure)
+            codec_shape_secure(&its->shape[worker], its->plan);
         require(codec_max_size(&its->shape[worker]) <= MAX_FRAME);
         require(codec_words(&its->shape[worker]) <= MAX_WORDS);
     }
     return true;
+}
+
+static bool holds(const run *its, uint32_t worker, uint32_t chunk)
+{
+    for (uint32_t i = 0; i < tarry_plan_replication(its->plan, chunk); i++)
+        if (tarry_plan_holder(its->plan, chunk, i) == worker)
+            return true;
+    return false;
+}
+
+static void check_holders(const run *its, const tarry_message *signal)
+{
+    require((signal->holders != NULL) == its->secure && (signal->lives != NULL) == its->secure);
+    bool named[FUZZ_MOST_WORKERS] = {false};
+    for (uint32_t chunk = 0; its->secure && chunk < tarry_plan_chunks(its->plan); chunk++) {
+        require(holds(its, signal->holders[chunk], chunk));
+        named[signal->holders[chunk]] = true;
+    }
+    for (uint32_t worker = 0; its->secure && worker < its->workers; worker++)
+        require(signal->lives[worker] == (named[worker] ? its->epoch[worker] : 0));
 }
 
 /* A worker reads what the server sends to it. */
@@ -106,6 +154,8 @@ static void take_sent(run *its, uint32_t worker, const tarry_message *message)
         require(sum_id_same(&read.sum, &its->log) && !its->logging);
     if (read.type == TARRY_MESSAGE_SIGNAL)
         its->name = read.sum;
+    if (read.type == TARRY_MESSAGE_SIGNAL)
+        check_holders(its, &read);
     for (uint32_t slot = 0; slot < shape->slots && read.weights != NULL; slot++)
         require(read.weights[slot] == message->weights[slot]);
     for (uint32_t stripe = 0; read.stood != NULL && stripe < its->stripes; stripe++)

@@ -8,6 +8,7 @@
 
 #include "protocol/wire/wire.h"
 #include "protocol/wire/wire_mesh.h"
+#include "protocol/wire/wire_secure.h"
 #include "protocol/wire/wire_status.h"
 #include "protocol/wire/wire_trunk.h"
 
@@ -144,12 +145,16 @@ static void read_and_write(small_frame *frame)
     case WIRE_ADVERTISE:
         READ_AND_WRITE(advertise);
         break;
+    case WIRE_SECURE:
+        READ_AND_WRITE(secure);
+        break;
     case WIRE_BATCH: /* take_long */
     case WIRE_LANE_OPEN:
     case WIRE_LANE:
     case WIRE_HEARD:
     case WIRE_GATHER:
     case WIRE_PARENTS:
+    case WIRE_KEY:
     case WIRE_MESSAGE: /* fuzz_codec.c */
     case WIRE_STATUS:
     case WIRE_KINDS:
@@ -262,6 +267,7 @@ static size_t write_gather(const wire_head *head, const uint8_t *body, uint8_t *
 WRITE(lane_open)
 WRITE(heard)
 WRITE(parents)
+WRITE(key)
 
 /* Frames that may be longer than the small ones. */
 static bool take_long(const uint8_t *frame, const wire_head *head, const uint8_t *body)
@@ -274,6 +280,7 @@ static bool take_long(const uint8_t *frame, const wire_head *head, const uint8_t
                   : head->kind == WIRE_GATHER    ? write_gather(head, body, again)
                   : head->kind == WIRE_LANE_OPEN ? write_lane_open(head, body, again)
                   : head->kind == WIRE_HEARD     ? write_heard(head, body, again)
+                  : head->kind == WIRE_KEY       ? write_key(head, body, again)
                                                  : write_parents(head, body, again);
     if (size > 0 && size != WIRE_HEAD_BYTES + head->length)
         abort();
@@ -286,7 +293,7 @@ static bool take_long(const uint8_t *frame, const wire_head *head, const uint8_t
 static bool is_long(wire_kind kind)
 {
     return kind == WIRE_BATCH || kind == WIRE_LANE || kind == WIRE_GATHER ||
-           kind == WIRE_LANE_OPEN || kind == WIRE_HEARD || kind == WIRE_PARENTS;
+           kind == WIRE_LANE_OPEN || kind == WIRE_HEARD || kind == WIRE_PARENTS || kind == WIRE_KEY;
 }
 
 /* Gives back how many bytes the frame takes; 0 if it is refused, or not all of it is there. */

@@ -4,7 +4,8 @@
  * bytes that are none, and whenever computing and encoding end, the worker does not crash, holds no
  * more gradients than it may, computes nothing that it has, encodes nothing that it has not, has
  * one order about sums among workers in progress at most, steps only on the next step's sum, that
- * it holds, and all that it says can be read by the server.
+ * it holds, and all that it says can be read by the server. Where sums are secure it encodes what
+ * the signal says that all sum, as far as it is its own, and does nothing more once it has refused.
  */
 #include <math.h>
 #include <string.h>
@@ -39,7 +40,7 @@ typedef struct run {
     uint64_t done, before; /* of this round, and of that before */
     uint64_t open;         /* finished, neither folded nor dropped */
     uint64_t out; /* with feedback: stripes that were encoded, and whose fate is not known */
-    bool computing, encoding;
+    bool computing, encoding, refused;
     uint32_t slot;
     tarry_event encoded; /* what ends the encoding */
 
@@ -50,6 +51,14 @@ typedef struct run {
 } run;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void secure(tarry_worker_settings *settings, uint8_t rules)
+{
+    settings->secure = rules >> 7 != 0 ? 64 : 32;
+    settings->keep = TARRY_KEEP_CREDITED;
+    settings->sum = TARRY_SUM_SERVER;
+    settings->feedback = settings->keeps_stale = false;
+}
 
 static bool begin(run *its, input *in)
 {
@@ -67,9 +76,13 @@ static bool begin(run *its, input *in)
         .sum = (tarry_sum_place)(rules >> 4 & 1),
         .feedback = (rules >> 5 & 1) != 0,
     };
+    if (rules >> 6 != 0)
+        secure(&its->settings, rules);
     its->task = TARRY_EFFECT_CANCEL;
     its->load = tarry_plan_load(its->plan, its->settings.worker);
     its->shape = codec_shape_of(its->plan, its->settings.worker, its->stripes);
+    if (its->settings.secure != 0)
+        codec_shape_secure(&its->shape, its->plan);
     require(its->load <= 64 && codec_max_size(&its->shape) <= MAX_FRAME);
     require(codec_words(&its->shape) <= MAX_WORDS);
     return tarry_worker_create(its->plan, &its->settings, arena_begin(), &its->worker, NULL) ==
@@ -119,9 +132,22 @@ static void take_compute(run *its, const tarry_effect *effect)
     its->slot = effect->slot;
 }
 
+/* Of the own chunks those that it has summed are its own to all, and no others. */
+static void check_holders(const run *its, const tarry_effect *encode)
+{
+    const uint32_t *holders = encode->message.holders, own = its->settings.worker;
+    require((holders != NULL) == (its->settings.secure != 0));
+    for (uint32_t slot = 0; holders != NULL && slot < its->load; slot++) {
+        bool summed = bitset_test(&its->done, slot) && !bitset_test(&its->open, slot);
+        require((holders[tarry_plan_chunk(its->plan, own, slot)] == own) == summed);
+    }
+    require(holders == NULL || encode->message.lives[own] == its->epoch);
+}
+
 static void take_encode(run *its, const tarry_effect *effect)
 {
     require(!its->encoding && its->task == TARRY_EFFECT_CANCEL);
+    check_holders(its, effect);
     require(effect->parts >= plan_least_parts(its->plan) && effect->parts <= its->plan->parts);
     layout cut = layout_make(its->settings.dimension, effect->parts, its->settings.stripe_length);
     require(effect->stripe < cut.stripes);
@@ -218,6 +244,10 @@ static void take_effects(run *its, const tarry_effects *effects)
         case TARRY_EFFECT_REJECT:
             require(effects->count == 1);
             break;
+        case TARRY_EFFECT_REFUSE:
+            require(i + 1 == effects->count && !its->computing);
+            its->refused = true;
+            break;
         case TARRY_EFFECT_STOP:
             require(its->task == TARRY_EFFECT_REDUCE && sum_id_named(&effect->sum, &its->sum));
             break;
@@ -257,7 +287,49 @@ typedef struct sets {
     uint32_t stood[MAX_STRIPES];
     float weights[64];
     uint32_t ranked[64];
+    uint32_t holders[64], lives[FUZZ_MOST_WORKERS];
 } sets;
+
+/* The holder that the byte chooses; its own copy as it has it, but for some lies. */
+static uint32_t draw_holder(const run *its, uint32_t chunk, uint8_t choice)
+{
+    uint32_t own = its->settings.worker, copies = tarry_plan_replication(its->plan, chunk);
+    for (uint32_t slot = 0; slot < its->load; slot++) {
+        if (tarry_plan_chunk(its->plan, own, slot) != chunk || choice >= 0xf8)
+            continue;
+        bool open = bitset_test(&its->open, slot), done = bitset_test(&its->done, slot);
+        if (done && (!open || (choice & 0x80) != 0))
+            return own;
+        for (uint32_t i = 0; i < copies; i++)
+            if (tarry_plan_holder(its->plan, chunk, (choice + i) % copies) != own)
+                return tarry_plan_holder(its->plan, chunk, (choice + i) % copies);
+    }
+    return choice == 0xff ? FUZZ_MOST_WORKERS
+                          : tarry_plan_holder(its->plan, chunk, choice % copies);
+}
+
+/* A signal of secure sums: psi, the holders and the group agree, as a rule. */
+static void draw_holders(const run *its, input *in, sets *own, tarry_message *signal)
+{
+    uint8_t lie = take(in);
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(its->plan); chunk++) {
+        uint32_t holder = own->holders[chunk] = draw_holder(its, chunk, take(in));
+        if (holder < FUZZ_MOST_WORKERS)
+            own->lives[holder] = holder == its->settings.worker ? its->epoch : 1U + take(in) % 3;
+    }
+    if (lie >= 0xf0)
+        own->lives[lie % FUZZ_MOST_WORKERS] ^= 1;
+    for (psi_walk at = psi_begin(its->plan, its->settings.worker); psi_here(&at); psi_next(&at))
+        for (uint32_t i = 0; i < at.holders; i++)
+            bitset_put(own->psi, at.bit + i,
+                       its->plan->holder_worker[at.first + i] == own->holders[at.chunk]);
+    if (lie == 0xe0)
+        own->psi[0] ^= 1;
+    signal->limit = 0;
+    signal->parts = 1;
+    signal->holders = own->holders;
+    signal->lives = own->lives;
+}
 
 /* Now and then the sum that it holds, the next one, or one that is neither. */
 static tarry_sum_id draw_sum(const run *its, input *in)
@@ -345,6 +417,8 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         own->stale = own->first & its->before;
         draw_psi(its, in, own->psi);
         message.limit = (kind & 0x80) != 0 ? (kind & 0x40 ? TARRY_CONDITIONING_MOST : 999) : 0;
+        if (its->settings.secure != 0 && kind != 0x81)
+            draw_holders(its, in, own, &message);
     }
     if (message.type == TARRY_MESSAGE_NEWS) {
         message.slot = take(in) % (its->load + 1);
@@ -359,7 +433,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
     }
     message.psi = own->psi;
     message.stripes = &own->stripes;
-    message.stale = (kind & 0x10) != 0 ? &own->stale : NULL;
+    message.stale = (kind & 0x10) != 0 && message.holders == NULL ? &own->stale : NULL;
     message.first = (kind & 0x20) != 0 ? &own->first : NULL;
     message.barred = (kind & 0x40) != 0 ? &own->barred : NULL;
     message.recalled = (kind & 0x80) != 0 ? &own->recalled : NULL;
@@ -535,10 +609,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!draw(&its, &in, &event, &message))
             continue;
         const tarry_effects *effects;
+        bool refused = its.refused;
         int error = tarry_worker_step(its.worker, 0, &event, &effects);
         require(error == TARRY_OK || error == TARRY_ERROR_NUMERICAL);
         if (error != TARRY_OK)
             break; /* whoever carries it out ends here, too */
+        require(!refused || (effects->count == 1 && effects->items[0].type == TARRY_EFFECT_REJECT));
         if (effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT)
             note(&its, &event);
         take_effects(&its, effects);

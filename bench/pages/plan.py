@@ -11,7 +11,7 @@ import forms
 import registry
 
 page = registry.Page("plan")
-page.console("advise")
+page.console("advise", "pilot")
 
 
 def doubles(tarry, *options):

@@ -77,6 +77,17 @@ def relays(tarry):
     return ["", ""], [*counts[:-1], *more, counts[-1]]
 
 
+@page.table("secure", clock_rows="rounds per second")
+def secure(tarry):
+    counts, printed = campaign(tarry, 350000, "--secure")
+    sums, again, lives = re.search(r"(\d+) sums were secure, (\d+) of them of repeated attempts; workers had second lives, with "
+                                   r"keys of their own, (\d+) times", printed).groups()
+    more = [("secure sums, each bit for bit that of the integers", f"{int(sums):,}"),
+            ("of these, sums of repeated attempts", f"{int(again):,}"),
+            ("second lives of workers, with keys of their own", f"{int(lives):,}")]
+    return ["", ""], [*counts[:-1], *more, counts[-1]]
+
+
 TITLES = {
     "a_part_summed_twice": "a coded part is added twice",
     "a_stale_part_summed": "a part of another attempt is combined",
@@ -122,6 +133,12 @@ TITLES = {
     "a_part_counted_by_two_relays": "a part counts that a relay has added up, and again by another relay",
     "a_gathered_part_of_an_attempt_before": "what a relay has added up for an attempt before is summed",
     "a_relay_that_takes_its_workers_along": "the chunks of workers whose relay has died are handed out at once",
+    "keys_and_masks_that_outlive_their_attempt": "secure sums: a second life has the keys of the first, and masks are for the "
+                                                 "round alone",
+    "a_part_masked_again_with_another_content": "the same: a part is masked again with another content",
+    "a_worker_that_masks_for_the_signal_before": "the same: a worker masks for what the signal before named",
+    "another_holder_than_is_credited": "the same: the server names another holder than it credits",
+    "a_signal_that_says_something_else_to_one": "the same: one worker is told of another holder than the others",
 }
 
 

@@ -26,12 +26,9 @@ registry.Page("train").not_measured(
     "examples, whose times are the clock's", "$ tarry train --straggler slow:2,5+exp:0.01+dead:1",
     "$ tarry train --straggler dead:5", "$ tarry train --data a9a --rounds 1000 --reproducible")
 registry.Page("wire").not_measured("layouts of frames", "| offset | size |", "| kind | name | sent by |", "| type | name | from |")
-privacy = registry.Page("privacy")
-privacy.not_measured("trainings with noise that nobody can draw again; the page has their commands", "| digits, epsilon 3 |")
-privacy.not_measured("accountants of others beside ours; python/tests/middle/test_privacy.py compares",
-                     "| accountant | how |", "| noise | sample | steps |")
 torch = registry.Page("torch")
 torch.not_measured("python/bench/exactness.py runs it, with PyTorch", "| 200 steps |")
 torch.not_measured("torch.distributed beside ours; python/bench/engines.py prints the rows", "| processes | d | direct, shared memory |")
-torch.not_measured("programs of others beside ours; python/bench/steps.py runs them", "| delays | balanced, ms |")
+torch.not_measured("programs of others beside ours; python/bench/steps.py runs them", "| delays | balanced, ms |",
+                   "| | Tarry | DDP (Gloo) | LocalSGD |")
 torch.not_measured("a program of others beside ours, in a control group; python/bench/held.py runs both", "| share of a core |")

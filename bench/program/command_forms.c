@@ -74,13 +74,13 @@ static void print_table(const bench_forms_settings *settings, const bench_forms 
 {
     printf("Kernel %s, d = %zu, one thread, best of %u, reading %.1f GB/s:\n",
            settings->kernel->name, settings->dimension, settings->repeat, of->read);
-    printf("                encode        | added alone    | sum of %u, 1e9 numbers/s\n",
+    printf("                   encode        | added alone    | sum of %u, 1e9 numbers/s\n",
            settings->parts);
-    printf("form       bytes  GB/s of read | 1e9/s of float32 | 1e9/s of float32\n");
+    printf("form          bytes  GB/s of read | 1e9/s of float32 | 1e9/s of float32\n");
     const bench_form *plain = &of->forms[0];
     for (size_t i = 0; i < BENCH_FORMS; i++) {
         const bench_form *form = &of->forms[i];
-        printf("%-10s %5.3f %5.1f %7.2f | %5.2f %10.2f | %5.2f %10.2f\n", form->name, form->bytes,
+        printf("%-13s %5.3f %5.1f %7.2f | %5.2f %10.2f | %5.2f %10.2f\n", form->name, form->bytes,
                form->encode, form->encode / of->read, form->add, form->add / plain->add, form->sum,
                form->sum / plain->sum);
     }

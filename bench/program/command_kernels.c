@@ -6,8 +6,8 @@
 #include <tarry/version.h>
 
 #include "base/diagnostic.h"
+#include "base/parse.h"
 #include "cli/options/options.h"
-#include "cli/options/parse.h"
 #include "cli/text/complain.h"
 #include "cli/text/report_json.h"
 #include "program/kernel_name.h"

@@ -10,9 +10,16 @@
 #include "cli/output/clock.h"
 #include "coding/kernel.h"
 #include "compress/compress.h"
+#include "compress/compress_lowrank.h"
 #include "program/memory.h"
 
-enum { STRIPE_LENGTH = 65536 }; /* what the runtimes take unless they are told otherwise */
+enum {
+    STRIPE_LENGTH = 65536, /* what the runtimes take unless they are told otherwise */
+    SIDE = 256,            /* of a stripe as a matrix: POWERSGD */
+    RANK = 4,
+};
+
+static const tarry_matrix square = {SIDE, SIDE};
 
 typedef struct bench {
     const bench_forms_settings *of;
@@ -23,6 +30,7 @@ typedef struct bench {
     float *numbers, *out; /* the first and the last */
     const float **in;     /* stripes of the parts, for the sum of float32 */
     float *weights;
+    float factor[RANK * SIDE];
     volatile float sink; /* so that no reading is left out */
 } bench;
 
@@ -43,7 +51,15 @@ static uint8_t *bytes_of(const bench *b, size_t part, size_t stripe)
     return at + stripe * compress_bytes(b->form, STRIPE_LENGTH);
 }
 
-/* By the kernel that is asked for; NULL: this form has but one. */
+/* POWERSGD: each whole stripe is a matrix. */
+static compress_form form_of(const bench *b, size_t stripe)
+{
+    compress_form form = b->form;
+    form.low.count = length_of(b, stripe) == STRIPE_LENGTH ? form.low.count : 0;
+    return form;
+}
+
+/* Of BF16, INT8 and INT4, by the kernel that is asked for; else NULL. */
 static const compress_way *way_of(const bench *b)
 {
     const compress_kernel *of = b->of->kernel;
@@ -63,26 +79,32 @@ static void encode(const bench *b, size_t part, size_t stripe)
 {
     const float *numbers = b->numbers + start_of(stripe);
     const size_t length = length_of(b, stripe);
+    const compress_form form = form_of(b, stripe);
     const compress_way *way = way_of(b);
     uint8_t *bytes = bytes_of(b, part, stripe);
     if (b->form.kind == TARRY_COMPRESS_NONE)
         memcpy(bytes, numbers, length * sizeof(*numbers));
+    else if (b->form.kind == TARRY_COMPRESS_POWERSGD)
+        lowrank_put(&form.low, &b->of->kernel->lowrank, numbers, length, bytes);
     else if (way != NULL)
         way->put(numbers, length, stripe + 1, bytes);
     else
-        compress_encode(b->form, numbers, length, stripe + 1, bytes);
+        compress_encode(form, numbers, length, stripe + 1, bytes);
 }
 
 static void add_piece(const bench *b, size_t part, size_t stripe, size_t first, size_t count)
 {
-    const uint8_t *bytes = bytes_of(b, part, stripe) + compress_bytes(b->form, first);
+    const uint8_t *bytes = bytes_of(b, part, stripe);
+    const compress_form form = form_of(b, stripe);
     const compress_way *way = way_of(b);
     float *out = b->out + start_of(stripe) + first;
-    if (way != NULL)
-        way->add(bytes, count, b->weights[part], out);
+    if (b->form.kind == TARRY_COMPRESS_POWERSGD)
+        lowrank_add(&form.low, &b->of->kernel->lowrank, bytes, count, b->weights[part], out);
+    else if (way != NULL)
+        way->add(bytes + compress_bytes(b->form, first), count, b->weights[part], out);
     else
-        compress_decode_add_some(b->form, bytes_of(b, part, stripe), length_of(b, stripe), first,
-                                 count, b->weights[part], out);
+        compress_decode_add_some(form, bytes, length_of(b, stripe), first, count, b->weights[part],
+                                 out);
 }
 
 /* As servers sum a stripe. */
@@ -114,7 +136,7 @@ static double run_encode(bench *b)
     double bytes = (double)b->of->dimension * sizeof(float);
     for (size_t stripe = 0; stripe < b->stripes; stripe++) {
         encode(b, 0, stripe);
-        bytes += (double)compress_bytes(b->form, length_of(b, stripe));
+        bytes += (double)compress_bytes(form_of(b, stripe), length_of(b, stripe));
     }
     return bytes;
 }
@@ -157,19 +179,31 @@ static void measure_form(bench *b, bench_form *form)
 
 static void measure_all(bench *b, bench_forms *out)
 {
+    const compress_lowrank low = {.rank = RANK,
+                                  .count = 1,
+                                  .matrices = &square,
+                                  .stripe = STRIPE_LENGTH,
+                                  .factor = b->factor};
+    compress_lowrank odd = low;
+    odd.odd = true;
     const struct {
         const char *name;
-        tarry_compress kind;
-    } forms[BENCH_FORMS] = {{"float32", TARRY_COMPRESS_NONE},   {"bf16", TARRY_COMPRESS_BF16},
-                            {"int8", TARRY_COMPRESS_INT8},      {"int4", TARRY_COMPRESS_INT4},
-                            {"topk:0.01", TARRY_COMPRESS_TOPK}, {"sign", TARRY_COMPRESS_SIGN}};
+        compress_form form;
+    } forms[BENCH_FORMS] = {
+        {"float32", {.kind = TARRY_COMPRESS_NONE}},
+        {"bf16", {.kind = TARRY_COMPRESS_BF16}},
+        {"int8", {.kind = TARRY_COMPRESS_INT8}},
+        {"int4", {.kind = TARRY_COMPRESS_INT4}},
+        {"topk:0.01", {.kind = TARRY_COMPRESS_TOPK, .share = BENCH_TOPK_SHARE}},
+        {"sign", {.kind = TARRY_COMPRESS_SIGN}},
+        {"powersgd:4, P", {.kind = TARRY_COMPRESS_POWERSGD, .low = low}},
+        {"powersgd:4, Q", {.kind = TARRY_COMPRESS_POWERSGD, .low = odd}},
+    };
     *out = (bench_forms){.read = 0};
     for (uint32_t i = 0; i < b->of->repeat; i++) {
         measure(b, run_read, &out->read);
         for (size_t f = 0; f < BENCH_FORMS; f++) {
-            b->form = (compress_form){.kind = forms[f].kind};
-            if (forms[f].kind == TARRY_COMPRESS_TOPK)
-                b->form.share = BENCH_TOPK_SHARE;
+            b->form = forms[f].form;
             out->forms[f].name = forms[f].name;
             out->forms[f].bytes = (double)compress_bytes(b->form, STRIPE_LENGTH) / STRIPE_LENGTH;
             measure_form(b, &out->forms[f]);
@@ -188,6 +222,8 @@ int bench_forms_run(const bench_forms_settings *settings, bench_forms *out)
         goto free_small;
     for (size_t i = 0; i < settings->parts; i++)
         b.weights[i] = 1.0F / (float)(i + 1);
+    for (size_t i = 0; i < RANK * SIDE; i++)
+        b.factor[i] = i % 2 > 0 ? 1.0F / SIDE : -1.0F / SIDE;
     error = bench_memory_create(1, bench_flush_length(), BENCH_PAGE, &b.other);
     if (error != TARRY_OK)
         goto free_small;

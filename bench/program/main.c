@@ -6,6 +6,7 @@
 #include "program/forms.h"
 #include "program/importance.h"
 #include "program/kernels.h"
+#include "program/masks.h"
 #include "program/network.h"
 #include "program/relays.h"
 #include "program/round.h"
@@ -19,6 +20,7 @@ static int run(int argc, char **argv)
     static const subcommand kinds[] = {
         {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
         {"forms", command_bench_forms, "forms of coded parts beside read bandwidth and float32"},
+        {"masks", command_bench_masks, "masks of secure sums beside AES and read bandwidth"},
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
         {"relays", command_bench_relays, "a server with thousands of workers, through relays"},

@@ -65,6 +65,15 @@ TARRY_API bool tarry_compute_cancelled(const tarry_task *task);
  */
 TARRY_API int tarry_task_give(const tarry_task *task, int result);
 
+/*
+ * Secure sums (tarry/secure.h), before the task is given back: what its gradient depends on beside
+ * parameters and samples, as the state of a model that the worker keeps. Masks of the round cancel
+ * only among workers that have bound the same, so that a server can't have some of them compute
+ * with a state of its own making. Any thread; nothing, where sums are not secure. Errors: STATE
+ * (another task of the round was bound to something else, or the round is over).
+ */
+TARRY_API int tarry_task_bind(const tarry_task *task, const uint8_t digest[32]);
+
 #ifdef __cplusplus
 }
 #endif

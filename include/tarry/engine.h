@@ -11,6 +11,7 @@
 #ifndef TARRY_ENGINE_H
 #define TARRY_ENGINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,7 +73,8 @@ typedef struct tarry_engine_sum {
      * another than NONE only with one part: those of the coded parts on their way to who sums them,
      * and of the sum on its way back. BF16 or INT8, which rounds by the seed, the step, the worker
      * and the place. All members have the sum as it was sent. The last `compress_exact` numbers are
-     * float32 all the same. An engine that knows no forms refuses others than NONE.
+     * float32 all the same. tarry/sum_form.h has them for engines; who knows none refuses others
+     * than NONE.
      */
     tarry_compress compress, compress_down;
     uint64_t compress_seed;
@@ -127,6 +129,7 @@ typedef struct tarry_engine_methods {
      * wait for others. */
     void (*abandon)(tarry_engine *engine);
     void (*free)(tarry_engine *engine);
+    bool forms; /* it knows those of tarry_engine_sum: nobody asks another one for them */
 } tarry_engine_methods;
 
 /* What every engine begins with. */

@@ -31,6 +31,7 @@ typedef enum tarry_error {
     TARRY_ERROR_LINKS = -11,  /* a round's attempts to sum among workers all failed */
     TARRY_ERROR_GONE = -12, /* nobody who is there has the last committed sum or state, and there is
                                no checkpoint */
+    TARRY_ERROR_MASKS = -13, /* secure sums: the masks of workers' parts do not cancel */
 } tarry_error;
 
 /* One sentence on `error`, without a full stop; static, never NULL,

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/api.h>
 #include <tarry/compress.h>
 #include <tarry/shape.h>
 
@@ -218,6 +219,14 @@ typedef struct tarry_message {
     /* SIGNAL with `sum`: one bit per worker of the plan, set for those who make the sum; else NULL.
      */
     const uint64_t *group;
+    /*
+     * SIGNAL of secure sums, else NULL; borrowed as the sets are. holders: a number per chunk of
+     * the plan: the worker whose copy of it is in the sum. lives: a number per worker of the plan:
+     * for those who hold chunks so, who mask their parts for each other, the epoch of the arrival
+     * whose copies are meant; for all others 0.
+     */
+    const uint32_t *holders;
+    const uint32_t *lives;
 } tarry_message;
 
 typedef enum tarry_event_type {
@@ -280,6 +289,26 @@ typedef enum tarry_reject {
     TARRY_REJECT_EXHAUSTED, /* an arrival beyond those that the newest stored checkpoint reserved */
 } tarry_reject;
 
+/*
+ * The rule of secure sums that the server has broken; see TARRY_EFFECT_REFUSE. An honest server
+ * breaks none, however messages are lost.
+ */
+typedef enum tarry_refusal {
+    TARRY_REFUSAL_NONE,   /* no rule is broken */
+    TARRY_REFUSAL_OPEN,   /* a signal without holders: the part would go out without a mask */
+    TARRY_REFUSAL_SECRET, /* a signal with holders to a worker whose sums are not secure */
+    TARRY_REFUSAL_FORM,   /* it asks for more parts than one, a raised limit, gradients of the round
+                             before or with a weight, or names no lives */
+    TARRY_REFUSAL_COVER,  /* a chunk's holder is none of those that the plan gives it */
+    TARRY_REFUSAL_GROUP,  /* who masks parts is not who holds chunks */
+    TARRY_REFUSAL_LIFE,   /* another arrival of this worker is meant */
+    TARRY_REFUSAL_VIEW,   /* psi is not what the holders say */
+    TARRY_REFUSAL_OWN,    /* a copy that the worker has not, or not all that it has summed */
+} tarry_refusal;
+
+/* A sentence without a full stop, static: what the server did. */
+TARRY_API const char *tarry_refusal_text(tarry_refusal refusal);
+
 /* Why the server continues without a worker; see TARRY_EFFECT_LEFT_OUT. */
 typedef enum tarry_absence {
     TARRY_ABSENT_GONE,   /* the event LOST: until it joins again */
@@ -336,6 +365,8 @@ typedef struct tarry_round_result {
     uint32_t fetches;  /* of these, those that were sent to another one for it */
     double stood;      /* what attempts that failed left to those after them: of the whole sum, over
                           all attempts */
+    uint64_t clamped;  /* secure sums, in what tarry_runtime_round gives back: numbers of gradients
+                          that were beyond the bound, or are not finite, over all chunks */
     uint64_t start_ns, signal_ns,
         end_ns; /* begin; first signal (TARRY_NEVER if none was sent); end */
 } tarry_round_result;
@@ -355,7 +386,8 @@ typedef enum tarry_effect_type {
     TARRY_EFFECT_ENCODE, /* worker: encode `stripe` of `parts` parts for `attempt` with
                             `coefficients`, and send it as a PART; with TARRY_KEEP_CREDITED it is
                             that stripe of the running sum (each coefficient is 1 or, of what is not
-                            in the sum, 0) */
+                            in the sum, 0). Of a secure sum: masked for `message.holders` and
+                            `message.lives`, which are borrowed until the next signal */
     TARRY_EFFECT_FOLD,   /* worker: add the finished gradient at `slot`, times `weight`, to the
                             running sum, which becomes that where this `begins` it; its place is
                             free then */
@@ -396,6 +428,9 @@ typedef enum tarry_effect_type {
     /* Worker, with feedback: of the stripes in `stood` what their last ENCODE left is their
      * residual from now on; of those in `voids` it is zero. Of all others it stays what it is. */
     TARRY_EFFECT_SETTLE,
+    /* Worker, of secure sums: the server has broken the rule `refusal`. Nothing more must be sent,
+     * and the worker's process is to end and say why: its machine takes nothing any more. */
+    TARRY_EFFECT_REFUSE,
 } tarry_effect_type;
 
 typedef struct tarry_effect {
@@ -411,6 +446,7 @@ typedef struct tarry_effect {
     uint32_t chunk;
     bool begins;                  /* FOLD */
     float weight;                 /* FOLD: what the gradient is added times */
+    tarry_refusal refusal;        /* REFUSE */
     tarry_absence reason;         /* LEFT_OUT */
     uint64_t waited_ns, limit_ns; /* LEFT_OUT */
     /* ENCODE: load x parts, row-major by position; rows of copies outside psi are zero; borrowed

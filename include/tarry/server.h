@@ -140,6 +140,20 @@ typedef struct tarry_server_settings {
     tarry_compress compress;
     uint64_t compress_seed;
     uint32_t compress_share; /* TARRY_COMPRESS_TOPK: 1..TARRY_COMPRESS_SHARE_MOST */
+    /* TARRY_COMPRESS_TOPK: rounds below the first of these, and from the other one on (0: none),
+     * are dense: parts are INT4, with what rounding lost as ever. Else both are 0. */
+    uint16_t compress_first;
+    uint64_t compress_from;
+    /*
+     * TARRY_COMPRESS_POWERSGD: the columns of thin matrices, 1..TARRY_COMPRESS_RANK_MOST, and what
+     * the gradient is from its first number on, one matrix behind the other; borrowed, to outlive
+     * whatever is made with these settings. What is a vector, or lies behind them, is float32. At
+     * least one must be worth it: rank (rows + columns) at most rows times columns. The simulator
+     * takes a matrix that is nearly square where there is none.
+     */
+    uint32_t compress_rank;
+    uint32_t compress_matrix_count; /* 1..TARRY_COMPRESS_MATRICES_MOST */
+    const tarry_matrix *compress_matrices;
     /* The last so many numbers of a gradient are float32 in every form: counts and sums that ride
      * with it, and are not to be rounded. */
     uint32_t compress_exact;
@@ -171,6 +185,14 @@ typedef struct tarry_server_settings {
     uint32_t sample_chunks;
     tarry_sample sample_by;
     uint64_t sample_seed;
+    /*
+     * Secure sums (docs/privacy.md): the bits of the integers modulo 2^secure that workers send in
+     * place of numbers, masked for each other: 32 or 64; 0: sums are not secure. With
+     * TARRY_KEEP_CREDITED, TARRY_STOP_EXACT, one part, and little else (docs/pairs.md); signals say
+     * whose copy of each chunk is summed. Such sums repeat to the bit by themselves: `reproducible`
+     * changes nothing.
+     */
+    uint32_t secure;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;
@@ -312,6 +334,8 @@ TARRY_API int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes
  * be written must not be given here: arrivals that it reserves would be given out twice.
  */
 TARRY_API void tarry_server_stored(tarry_server *server, const uint8_t *bytes);
+/* The epoch of the worker's messages: how often it has joined. */
+TARRY_API uint32_t tarry_server_epoch(const tarry_server *server, uint32_t worker);
 /* How many more arrivals are reserved for the worker that has the fewest left: when few are, it is
  * time to store a checkpoint. */
 TARRY_API uint32_t tarry_server_arrivals_left(const tarry_server *server);

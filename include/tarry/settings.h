@@ -37,6 +37,7 @@ typedef enum tarry_setting {
     TARRY_SETTING_DP,
     TARRY_SETTING_IMPORTANCE,
     TARRY_SETTING_SAMPLE,
+    TARRY_SETTING_SECURE,
     TARRY_SETTING_COUNT,
 } tarry_setting;
 
@@ -112,8 +113,9 @@ TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_serve
 /*
  * Decides what keep_auto left open, for settled settings of a plan with so many copies of chunks
  * (the sum of its loads) and gradients of `dimension` numbers: `credited` where it can be and `all`
- * would take more than `bytes` over all workers, or where workers leave early. These then run as
- * far ahead as the bytes allow, unless `ahead_given`. keep_auto is false afterwards.
+ * would take more than `bytes` over all workers, or where workers leave early, or sums are secure.
+ * These then run as far ahead as the bytes allow, unless `ahead_given`. keep_auto is false
+ * afterwards.
  */
 TARRY_API void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
                                    double bytes, bool ahead_given);

@@ -16,6 +16,7 @@
 #include <tarry/compress.h>
 #include <tarry/compute.h>
 #include <tarry/direct.h>
+#include <tarry/dp.h>
 #include <tarry/engine.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
@@ -25,11 +26,13 @@
 #include <tarry/privacy.h>
 #include <tarry/replica.h>
 #include <tarry/runtime.h>
+#include <tarry/secure.h>
 #include <tarry/server.h>
 #include <tarry/settings.h>
 #include <tarry/shape.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_form.h>
 #include <tarry/sum_log.h>
 #include <tarry/tcp.h>
 #include <tarry/version.h>

@@ -11,6 +11,7 @@
 #include <tarry/engine.h>
 #include <tarry/replica.h>
 #include <tarry/runtime.h>
+#include <tarry/secure.h>
 #include <tarry/straggler.h>
 #include <tarry/sum_log.h>
 
@@ -138,6 +139,9 @@ typedef struct tarry_tcp_server_settings {
     /* With server.compress_down, and a checkpoint: what tarry_runtime_view gave then; borrowed for
      * the call. numbers NULL: workers begin with the parameters as they are. */
     tarry_view view;
+    /* Secure sums: its bits are server.secure. The server needs credentials, its workers'
+     * certificates name them, and no memory is shared. bits 0: sums are not secure. */
+    tarry_secure_rules secure;
 } tarry_tcp_server_settings;
 
 /* Memory is shared, 4 MiB may wait for a peer, 65,536 connections; everything else 0 or as
@@ -222,6 +226,7 @@ typedef struct tarry_tcp_worker_settings {
     tarry_engine *engine;
     tarry_tcp_observe *observe; /* NULL: nobody */
     void *observe_user;
+    tarry_secure_member secure; /* secure sums: needs a credential that names the worker */
 } tarry_tcp_worker_settings;
 
 #define TARRY_TCP_ENGINE_ADDRESS_MOST 200 /* bytes */

@@ -28,6 +28,7 @@ typedef struct tarry_worker_settings {
     bool feedback;     /* its coded part is sent in a form with feedback */
     tarry_sum_id last; /* TARRY_SUM_EVERYWHERE: the sum that it has stepped on last; step 0: it has
                           the first state */
+    uint32_t secure;   /* bits of the integers; 0: sums are not secure */
 } tarry_worker_settings;
 
 typedef struct tarry_worker tarry_worker;

@@ -34,6 +34,8 @@ def workers_of(launcher: int) -> dict[int, int]:
 def _worker_of(pid: int) -> int | None:
     with contextlib.suppress(OSError):
         process = pathlib.Path(f"/proc/{pid}")
+        if (process / "stat").read_bytes().rpartition(b") ")[2].startswith(b"Z"):
+            return None  # it has ended, and nobody has asked how
         told = re.search(rb"^tarry-worker-(\d+)$", (process / "comm").read_bytes(), re.M) or re.search(
             rb"(?:^|\0)TARRY_WORKER=(\d+)\0", (process / "environ").read_bytes()
         )

@@ -17,6 +17,7 @@ CALLBACKS = """
 extern "Python" int tarry_py_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job, uint8_t *data,
                                    tarry_diagnostic *diagnostic);
 extern "Python" void tarry_py_observe(void *user, const tarry_tcp_notice *notice);
+extern "Python" void tarry_py_tell(void *user, const char *line);
 extern "Python" uint64_t tarry_py_state_size(void *user);
 extern "Python" int tarry_py_save(void *user, uint64_t first, void *bytes, size_t size);
 extern "Python" int tarry_py_load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size);

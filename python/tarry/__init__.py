@@ -17,6 +17,7 @@ from .errors import (
     GoneError,
     InterruptedByCaller,
     LinksError,
+    MasksError,
     NumericalError,
     StateError,
     SystemResourceError,
@@ -27,6 +28,7 @@ from .plan import Conditioning, Plan
 from .replica import Replica
 from .results import Round, SumId
 from .runtime import WorkerState
+from .secure import SecureMember, SecureRules
 from .server import Server
 from .settings import ServerSettings
 from .simulation import simulate
@@ -49,11 +51,14 @@ __all__ = [
     "Job",
     "LinksError",
     "Local",
+    "MasksError",
     "Notice",
     "NumericalError",
     "Plan",
     "Replica",
     "Round",
+    "SecureMember",
+    "SecureRules",
     "Server",
     "ServerSettings",
     "Span",

@@ -4,8 +4,10 @@
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ._native import ffi, lib
+from .errors import ArgumentError
 from .names import NEVER
 from .results import SumId, sum_id_of
 from .vectors import Floats
@@ -42,6 +44,49 @@ class Progress(NamedTuple):
     suspect: int | None = None  # FAILED: the worker because of which, if the engine knows
 
 
+UP, DOWN = int(lib.TARRY_WAY_UP), int(lib.TARRY_WAY_DOWN)  # to those who sum, and back
+
+
+class SumForms:
+    """The forms in which numbers of a sum travel, as Tarry's own engine has them (include/tarry/sum_form.h).
+
+    `UP` are those of coded parts on their way to who sums them, and `DOWN` of the sum on its way back. Not of the
+    library's memory: it may be used when the sum is over.
+
+    Numbers have the places that they have in the sum; `first` is a multiple of 16.
+    """
+
+    def __init__(self, wanted: Any) -> None:
+        self._sum = ffi.new("tarry_engine_sum *")
+        self._sum.name.step = wanted.name.step
+        for field in ("dimension", "parts", "compress", "compress_down", "compress_seed", "compress_exact"):
+            setattr(self._sum, field, getattr(wanted, field))
+
+    def rounds(self, way: int) -> bool:
+        """Whether numbers are in another form than float32."""
+        return bool(lib.tarry_sum_form_rounds(self._sum, way))
+
+    def bytes(self, way: int, first: int, count: int) -> int:
+        return int(lib.tarry_sum_form_bytes(self._sum, way, first, count))
+
+    def encode(self, way: int, worker: int, first: int, numbers: Floats) -> npt.NDArray[np.uint8]:
+        """As that worker sends them."""
+        own = np.ascontiguousarray(numbers, dtype=np.float32)
+        into = np.empty(self.bytes(way, first, len(own)), dtype=np.uint8)
+        source, found = ffi.from_buffer("float[]", own), ffi.from_buffer("uint8_t[]", into, require_writable=True)
+        lib.tarry_sum_form_encode(self._sum, way, worker, first, len(own), source, found)
+        return into
+
+    def decode(self, way: int, first: int, count: int, found: npt.NDArray[np.uint8]) -> Floats:
+        """Raises ArgumentError, if these are not the bytes of so many numbers."""
+        if len(found) != self.bytes(way, first, count):
+            raise ArgumentError(f"{len(found)} bytes, where {count} numbers take {self.bytes(way, first, count)}")
+        into = np.empty(count, dtype=np.float32)
+        source, numbers = ffi.from_buffer("uint8_t[]", found), ffi.from_buffer("float[]", into, require_writable=True)
+        lib.tarry_sum_form_decode(self._sum, way, first, count, source, numbers)
+        return into
+
+
 class EngineSum:
     """A sum to be made: in part p, number i is sum over members m of weights[p, m] * (m's part)[i].
 
@@ -52,6 +97,8 @@ class EngineSum:
     weights parts x members, the same at all members
     sum     to be written: all parts, one behind the other; the last one may be shorter than the others
     whole   so many numbers of each part stand already, and must be left as they are; the same at all members
+    forms   in which numbers travel, the same at all members, with one part; None: float32 both ways. An engine that
+            does not say that it knows them is asked for none
     """
 
     def __init__(self, wanted: Any, members: int) -> None:
@@ -61,6 +108,8 @@ class EngineSum:
         self.part: Floats | None = _floats(wanted.part, self._stride) if wanted.part else None
         self.weights: Floats = _floats(wanted.weights, self.parts * members).reshape(self.parts, members)
         self.sum: Floats = _floats(wanted.sum, wanted.dimension)
+        forms = SumForms(wanted)
+        self.forms: SumForms | None = forms if forms.rounds(UP) or forms.rounds(DOWN) else None
 
     @property
     def missing(self) -> int:
@@ -102,6 +151,7 @@ class Engine(Protocol):
     Threads of the library call it, one at a time, but for `wake`. What it raises is a failure of the sum.
 
     name    1 to 32 characters, without blanks
+    forms   True: it goes by EngineSum.forms. It may be left out, as by one that sums float32
     """
 
     @property
@@ -159,6 +209,7 @@ class EngineCalls:
         self._methods.wait = lib.tarry_py_engine_wait
         self._methods.wake = lib.tarry_py_engine_wake
         self._methods.abandon = lib.tarry_py_engine_abandon  # its owner frees it
+        self._methods.forms = bool(getattr(engine, "forms", False))
         self._handle = ffi.new_handle(self)
         self._own = ffi.new("tarry_py_engine *")
         self._own.base.methods = self._methods

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong, as exceptions: tarry.Error, and one below it for each error of the library."""
 
+from collections.abc import Mapping
+
 from ._native import ffi, lib
 
 
@@ -52,6 +54,10 @@ class GoneError(Error):
     """Nobody who is there has the last committed sum or state, and there is no checkpoint."""
 
 
+class MasksError(Error):
+    """The masks of workers' parts of a secure sum do not cancel."""
+
+
 _CLASSES: dict[int, type[Exception]] = {
     lib.TARRY_ERROR_NO_MEMORY: MemoryError,
     lib.TARRY_ERROR_ARGUMENT: ArgumentError,
@@ -65,6 +71,7 @@ _CLASSES: dict[int, type[Exception]] = {
     lib.TARRY_ERROR_DIFFER: DifferError,
     lib.TARRY_ERROR_LINKS: LinksError,
     lib.TARRY_ERROR_GONE: GoneError,
+    lib.TARRY_ERROR_MASKS: MasksError,
 }
 
 
@@ -88,3 +95,10 @@ class Diagnostic:
         """Raises the exception of an error; does nothing on success."""
         if code != lib.TARRY_OK:
             raise error_of(code, self.text)
+
+
+def refuse(setting: str, refused: Mapping[str, bool]) -> None:
+    """By what does not go with a setting, whether it is there. Raises ArgumentError."""
+    for why, is_there in refused.items():
+        if is_there:
+            raise ArgumentError(f"{setting} does not go with {why}")

@@ -58,6 +58,7 @@ class Round:
     fetches: int
     shape: str
     sum_id: SumId
+    clamped: int  # of a secure sum: numbers of gradients, over all workers, that were beyond the bound
 
 
 def round_of(result: Any, vector: Floats | None) -> Round:
@@ -90,4 +91,5 @@ def round_of(result: Any, vector: Floats | None) -> Round:
         fetches=result.fetches,
         shape=name_of(SHAPES, result.shape.kind),
         sum_id=sum_id_of(result.sum),
+        clamped=result.clamped,
     )

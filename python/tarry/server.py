@@ -12,6 +12,7 @@ from .notices import Notice, Observer
 from .plan import Plan
 from .results import SumId, fill_sum_id, sum_id_of
 from .runtime import Runtime, RuntimeHandle
+from .secure import SecureRules
 from .settings import ServerSettings, server_settings
 
 JOB_ID_SIZE: int = lib.TARRY_JOB_ID_SIZE
@@ -38,6 +39,8 @@ class Server(Runtime):
                  crash; last, term: of the log's last two entries and of this start, above all before
     observe      called with each Notice, by threads of the library: it must return soon
     patience     seconds for which a round waits where too few workers are left; 0: it ends at once
+    secure       the server learns sums alone, by these rules: workers have to be set for it, too (Worker(secure=...)),
+                 their credentials name them, and the authority has signed a list of them (`tarry keys roster`)
 
     Further settings are those of ServerSettings.
     """
@@ -60,9 +63,10 @@ class Server(Runtime):
         term: int = 0,
         patience: float = 0.0,
         observe: Callable[[Notice], None] | None = None,
+        secure: SecureRules | None = None,
         **wanted: Unpack[ServerSettings],
     ) -> None:
-        server = server_settings(plan, dimension, wanted)
+        server = server_settings(plan, dimension, wanted, secure=0 if secure is None else secure.bits)
         super().__init__(
             plan, dimension if parameters is None else parameters, dimension,
             everywhere=server.sum == SUMS["everywhere"],
@@ -83,6 +87,9 @@ class Server(Runtime):
         settings.server = server
         settings.server.stripe_length = stripe_length
         settings.job, settings.job_size = description, len(job)
+        if secure is not None:
+            secure.fill(ffi.addressof(settings, "secure"), lib.tarry_plan_chunks(plan.pointer))
+            settings.share = False
         if job_id is not None:
             if len(job_id) != JOB_ID_SIZE:
                 raise ArgumentError(f"job_id has {len(job_id)} bytes, and {JOB_ID_SIZE} are wanted")

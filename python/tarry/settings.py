@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a server: one table of their names, and what they become in the library."""
 
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from ._native import ffi, lib
@@ -47,9 +48,14 @@ class ServerSettings(TypedDict, total=False):
     sum           made at the 'server' (default) or 'everywhere', among the workers
     compress      the form in which coded parts are sent, with one part: 'none' (default: float32), 'bf16', 'int8',
                   which is rounded by chance, and, at the server, with what rounding lost in the next part, 'int4',
-                  'sign' or 'topk', the largest numbers alone
+                  'sign', 'topk', the largest numbers alone, or 'powersgd', products with a thin matrix
     compress_seed of that chance (default 0)
     compress_share of the numbers that 'topk' sends, up to 0.5
+    compress_first with 'topk', rounds below this one are dense: all numbers are sent, as in 'int4' (default 0)
+    compress_from  and so are those from this one on (default 0: none)
+    compress_rank of 'powersgd': the columns of thin matrices, up to 64
+    compress_matrices of 'powersgd': (rows, columns) of what the gradient is from its first number on; what follows is
+                  float32, as vectors are
     compress_exact the last so many numbers of a gradient are float32 in every form: counts that ride with it
     compress_down the form in which parameters come down to workers: 'none' (default: float32), or what has changed in
                   'bf16' or 'int8', which is rounded by chance; with 'everywhere' and one part that of the sum, on its
@@ -77,9 +83,13 @@ class ServerSettings(TypedDict, total=False):
     silence: float
     early: bool
     sum: Literal["server", "everywhere"]
-    compress: Literal["none", "bf16", "int8", "int4", "topk", "sign"]
+    compress: Literal["none", "bf16", "int8", "int4", "topk", "sign", "powersgd"]
     compress_seed: int
     compress_share: float
+    compress_first: int
+    compress_from: int
+    compress_rank: int
+    compress_matrices: Sequence[tuple[int, int]]
     compress_exact: int
     compress_down: Literal["none", "bf16", "int8"]
     importance: bool
@@ -107,6 +117,18 @@ def _millionths(value: Any, _name: str) -> int:
     return round(value * 1e6)
 
 
+@functools.cache  # what a server borrows stays
+def _kept(shapes: tuple[tuple[int, int], ...]) -> Any:
+    return ffi.new("tarry_matrix[]", list(shapes))
+
+
+def _matrices(value: Any, name: str) -> Any:
+    shapes = tuple((int(rows), int(columns)) for rows, columns in value)
+    if not all(1 <= number < 1 << 32 for shape in shapes for number in shape):
+        raise ArgumentError(f"{name} has a shape without rows or columns, or with too many")
+    return _kept(shapes)
+
+
 def _named(names: dict[str, int]) -> Callable[[Any, str], Any]:
     return lambda value, setting: value_of(names, value, setting)
 
@@ -130,6 +152,10 @@ _SERVER: dict[str, _Setting] = {
     "compress": _Setting("compress", _named(COMPRESSES), lib.TARRY_SETTING_COMPRESS),
     "compress_seed": _Setting("compress_seed", _as_it_is),
     "compress_share": _Setting("compress_share", _millionths),
+    "compress_first": _Setting("compress_first", _as_it_is),
+    "compress_from": _Setting("compress_from", _as_it_is),
+    "compress_rank": _Setting("compress_rank", _as_it_is),
+    "compress_matrices": _Setting("compress_matrices", _matrices),
     "compress_exact": _Setting("compress_exact", _as_it_is),
     "compress_down": _Setting("compress_down", _named(DOWNS), lib.TARRY_SETTING_COMPRESS_DOWN),
     "importance": _Setting("importance", _as_it_is, lib.TARRY_SETTING_IMPORTANCE),
@@ -197,8 +223,9 @@ def _memory_bytes() -> float:
     return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
 
 
-def server_settings(plan: Plan, dimension: int, wanted: ServerSettings) -> Any:
-    """The library's settings of a server for the plan; what was not given yields to what was."""
+def server_settings(plan: Plan, dimension: int, wanted: ServerSettings, *, secure: int = 0) -> Any:
+    """The library's settings of a server for the plan; what was not given yields to what was. secure: bits of masked
+    numbers; 0: sums are not secure."""
     unknown = [name for name in wanted if name not in _SERVER]
     if unknown:
         raise TypeError(f"{unknown[0]!r} is not a setting of a server; there are {', '.join(_SERVER)}")
@@ -215,6 +242,12 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings) -> Any:
         setting = _SERVER[name]
         put(settings.server, setting.field, setting.convert(value, name), name)
         bits |= 1 << setting.bit if setting.bit is not None else 0
+    if secure:
+        put(settings.server, "secure", secure)
+        bits |= 1 << lib.TARRY_SETTING_SECURE
+    if given.get("compress") == "powersgd":
+        put(settings.server, "stripe_length", 0)  # chosen by the runtime: matrices are seldom cut
+    put(settings.server, "compress_matrix_count", len(given.get("compress_matrices", ())))
     put(settings.server, "dimension", dimension)
     conflict = ffi.new("tarry_conflict *")
     if lib.tarry_settings_settle(settings, bits, conflict) != lib.TARRY_OK:

@@ -4,7 +4,7 @@
 from typing import Any, NamedTuple
 
 from ._native import ffi, lib
-from .errors import StateError
+from .errors import ArgumentError, StateError
 from .lifetime import Handle
 from .vectors import Floats
 
@@ -131,6 +131,18 @@ class Task:
             return lib.tarry_compute_cancelled(self._open())
         finally:
             handle.leave()
+
+    def bind(self, digest: bytes) -> None:
+        """Secure sums: 32 bytes of what the gradient depends on beside parameters and samples, as the state of a model
+        that the worker keeps. Masks cancel only among workers whose tasks of the round were bound to the same.
+
+        Raises StateError: another task of this round was bound to something else.
+        """
+        if len(digest) != lib.TARRY_DIGEST_SIZE:
+            raise ArgumentError(f"a digest of {len(digest)} bytes: {lib.TARRY_DIGEST_SIZE} are wanted")
+        with self._handle.use():
+            if lib.tarry_task_bind(self._open(), digest) != lib.TARRY_OK:
+                raise StateError("another task of this round was bound to something else, or the round is over")
 
     def give(self, *, failed: bool = False) -> bool:
         """Gives the task back, done or as one that this worker can't do. Waits for injected delays.

@@ -13,6 +13,7 @@ from .lifetime import Handle, abandon, watch_for_abandoned
 from .names import SUMS, name_of, nanoseconds, put
 from .notices import Notice, Observer
 from .replica import Replica, ReplicaCalls
+from .secure import SecureMember
 from .straggler import Straggler
 from .task import Task
 
@@ -45,13 +46,13 @@ class WorkerHandle(Handle):
 class _Preparing:
     """The library's call before the first task of a job."""
 
-    def __init__(self, prepare: Callable[[Job], Replica | None] | None) -> None:
-        self._prepare = prepare
+    def __init__(self, prepare: Callable[[Job], Replica | None] | None, secure: SecureMember | None) -> None:
+        self._prepare, self._secure = prepare, secure
         self._calls: list[ReplicaCalls] = []  # of all jobs: the library may still hold those before
         self._error: BaseException | None = None
         self.handle: Any = ffi.new_handle(self)
 
-    def begin(self, worker: Any, told: Any) -> None:
+    def begin(self, worker: Any, told: Any, data: Any) -> None:
         job = Job(
             told.worker,
             told.workers,
@@ -66,6 +67,9 @@ class _Preparing:
             lib.tarry_tcp_worker_replica(worker, self._calls[-1].pointer, self._calls[-1].last)
         elif job.sum == "everywhere":
             raise StateError("the server wants everyone to get the sum: `prepare` has to give a replica")
+
+        if self._secure is not None:
+            self._secure.begin(worker, told, data)
 
     def fail(self, error: BaseException) -> None:
         """What ended the worker."""
@@ -95,6 +99,7 @@ class Worker:
     observe      called with each Notice, by threads of the library: it must return soon
     listen, advertise   where other workers reach it, where everyone gets the sum
     engine       makes the sum there, in place of the library's; the same one, by its name, at all workers
+    secure       sums have to be secure, and are over its samples alone; it is to be closed after the worker
 
     The connection is kept up, and made anew, by threads of the library. One thread at a time may take tasks.
     """
@@ -117,6 +122,7 @@ class Worker:
         advertise: str | None = None,
         engine: Engine | None = None,
         observe: Callable[[Notice], None] | None = None,
+        secure: SecureMember | None = None,
     ) -> None:
         settings = ffi.new("tarry_tcp_worker_settings *")
         lib.tarry_tcp_worker_settings_init_sized(settings, ffi.sizeof("tarry_tcp_worker_settings"))
@@ -128,7 +134,7 @@ class Worker:
             kept.append(ffi.new("char[]", os.fsencode(value)))
             return kept[-1]
 
-        self._preparing = _Preparing(prepare)
+        self._preparing = _Preparing(prepare, secure)
         self._task: Task | None = None
         self._found, self._why = ffi.new("const tarry_task **"), Diagnostic()
         self.ended = False  # no tasks come any more, after an error
@@ -152,9 +158,12 @@ class Worker:
         observer = Observer(observe) if observe is not None else None
         if observer is not None:
             settings.observe, settings.observe_user = lib.tarry_py_observe, observer.handle
+        if secure is not None:
+            secure.fill(settings.secure)
+            settings.share = False
         made, why = ffi.new("tarry_tcp_worker **"), Diagnostic()
         why.check(lib.tarry_tcp_worker_create(settings, ffi.NULL, made, why.pointer))
-        self._handle = WorkerHandle("the worker", made[0], (straggler, self._preparing, observer, calls))
+        self._handle = WorkerHandle("the worker", made[0], (straggler, self._preparing, observer, calls, secure))
         watch_for_abandoned()
         weakref.finalize(self, abandon, self._handle).atexit = False
 
@@ -216,10 +225,10 @@ class Worker:
 
 
 @ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED)
-def tarry_py_begin(user: Any, worker: Any, job: Any, _data: Any, diagnostic: Any) -> int:
+def tarry_py_begin(user: Any, worker: Any, job: Any, data: Any, diagnostic: Any) -> int:
     own = ffi.from_handle(user)
     try:
-        own.begin(worker, job)
+        own.begin(worker, job, data)
     except BaseException as error:
         own.fail(error)
         return lib.TARRY_ERROR_INTERRUPTED

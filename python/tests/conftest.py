@@ -8,6 +8,7 @@ import pytest
 
 SEED = int(os.environ.get("TARRY_TEST_SEED", "1"))
 LONG = bool(os.environ.get("TARRY_TEST_LONG"))
+FULL = LONG or bool(os.environ.get("TARRY_TEST_FULL"))  # every case of a kind; else one or two that differ most
 
 hypothesis.settings.register_profile(
     "tarry",

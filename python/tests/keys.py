@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Credentials as `tarry keys` makes them, by the command openssl."""
 
+import hashlib
 import pathlib
 import shutil
+import ssl
 import subprocess
 from collections.abc import Iterable
 
@@ -41,6 +43,34 @@ def make_cluster(folder: pathlib.Path, names: Iterable[str]) -> pathlib.Path:
         (own / "key.pem").chmod(0o600)
         shutil.copy(ca, own / "ca.pem")
     return folder
+
+
+def _fingerprint(certificate: pathlib.Path) -> str:
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).hexdigest()
+
+
+def sign_roster(folder: pathlib.Path, workers: int) -> None:
+    """As `tarry keys roster` does, of worker-0 and those that follow."""
+    lines = ["tarry roster 1", f"authority {_fingerprint(folder / 'ca.pem')}", "number 1"]
+    lines += [f"worker-{one} {_fingerprint(folder / f'worker-{one}' / 'cert.pem')}" for one in range(workers)]
+    text, signature = folder / "roster.body", folder / "roster.signature"
+    text.write_text("\n".join(lines) + "\n")
+    openssl("dgst", "-sha256", "-sign", folder / "ca-key.pem", "-out", signature, text)
+    for name in ("server", *(f"worker-{one}" for one in range(workers))):
+        (folder / name / "roster.txt").write_text(f"{text.read_text()}signature {signature.read_bytes().hex()}\n")
+
+
+def make_secure_cluster(folder: pathlib.Path, workers: int) -> pathlib.Path:
+    """Of a server and so many workers that may take part in secure sums."""
+    make_cluster(folder, ("server", *(f"worker-{one}" for one in range(workers))))
+    sign_roster(folder, workers)
+    return folder
+
+
+def forget_agreements(folder: pathlib.Path) -> None:
+    """As if no worker of secure sums had agreed to anything yet."""
+    for remembered in folder.glob("worker-*/secure/*"):
+        remembered.unlink()
 
 
 def revoke(folder: pathlib.Path, name: str) -> None:

@@ -30,6 +30,8 @@ const char *tarry_error_text(int error)
         return "no attempt to sum among workers was completed";
     case TARRY_ERROR_GONE:
         return "nobody who is there has the last sum or the parameters after it";
+    case TARRY_ERROR_MASKS:
+        return "masks do not cancel";
     }
     return "unknown error";
 }

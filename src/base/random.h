@@ -37,6 +37,7 @@ typedef enum random_purpose {
     RANDOM_RELAY = 35,
     RANDOM_SAMPLE = 36,
     RANDOM_NORM = 37,
+    RANDOM_FACTOR = 38,
     RANDOM_TEST = 100,
 } random_purpose;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compress/compress.h"
 
-#include "base/bytes.h"
 #include "compress/compress_blocks.h"
 #include "compress/compress_kernel.h"
+#include "compress/compress_lowrank.h"
 #include "compress/compress_sign.h"
 #include "compress/compress_topk.h"
 
@@ -20,19 +20,19 @@ static size_t rounded_of(compress_form form, size_t count)
 
 static size_t rounded_bytes(compress_form form, size_t count)
 {
-    const size_t tail = count % INT_BLOCK;
     switch (form.kind) {
     case TARRY_COMPRESS_BF16:
         return count * HALF_BYTES;
     case TARRY_COMPRESS_INT8:
         return count + (count + INT_BLOCK - 1) / INT_BLOCK * INT_SCALE_BYTES;
     case TARRY_COMPRESS_INT4:
-        return count / INT_BLOCK * int4_block_bytes(INT_BLOCK) +
-               (tail > 0 ? int4_block_bytes(tail) : 0);
+        return int4_bytes(count);
     case TARRY_COMPRESS_TOPK:
         return topk_bytes(form.share, count);
     case TARRY_COMPRESS_SIGN:
         return sign_bytes(count);
+    case TARRY_COMPRESS_POWERSGD:
+        return lowrank_bytes(&form.low, count);
     default:
         return count * NUMBER_BYTES;
     }
@@ -46,7 +46,9 @@ size_t compress_bytes(compress_form form, size_t count)
 
 size_t compress_piece(compress_form form)
 {
-    return form.kind == TARRY_COMPRESS_TOPK ? TOPK_BLOCK : PIECE;
+    return form.kind == TARRY_COMPRESS_POWERSGD ? SIZE_MAX
+           : form.kind == TARRY_COMPRESS_TOPK   ? TOPK_BLOCK
+                                                : PIECE;
 }
 
 /* The finalizer of MurmurHash3, a bijection of 64 bits. */
@@ -64,22 +66,6 @@ uint64_t compress_key(uint64_t seed, uint64_t round, uint32_t attempt, uint32_t 
     key = mix(key + attempt);
     return mix(key + ((uint64_t)worker << 32 | stripe));
 }
-
-/* ---- float32 ---- */
-
-static void put_plain(const float *numbers, size_t count, uint8_t *bytes)
-{
-    for (size_t i = 0; i < count; i++)
-        bytes_put_f32(bytes + i * NUMBER_BYTES, numbers[i]);
-}
-
-static void add_plain(const uint8_t *bytes, size_t count, float weight, float *out)
-{
-    for (size_t i = 0; i < count; i++)
-        out[i] += weight * bytes_get_f32(bytes + i * NUMBER_BYTES);
-}
-
-/* ---- all ---- */
 
 void compress_encode(compress_form form, const float *numbers, size_t count, uint64_t key,
                      uint8_t *bytes)
@@ -101,11 +87,14 @@ void compress_encode(compress_form form, const float *numbers, size_t count, uin
     case TARRY_COMPRESS_SIGN:
         sign_put(numbers, rounded, bytes);
         break;
+    case TARRY_COMPRESS_POWERSGD:
+        lowrank_put(&form.low, &compress_kernel_best()->lowrank, numbers, rounded, bytes);
+        break;
     default:
-        put_plain(numbers, rounded, bytes);
+        plain_put(numbers, rounded, bytes);
         break;
     }
-    put_plain(numbers + rounded, count - rounded, bytes + rounded_bytes(form, rounded));
+    plain_put(numbers + rounded, count - rounded, bytes + rounded_bytes(form, rounded));
 }
 
 void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count, float weight,
@@ -128,11 +117,14 @@ void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count,
     case TARRY_COMPRESS_SIGN:
         sign_add(bytes, rounded, weight, out);
         break;
+    case TARRY_COMPRESS_POWERSGD:
+        lowrank_add(&form.low, &compress_kernel_best()->lowrank, bytes, rounded, weight, out);
+        break;
     default:
-        add_plain(bytes, rounded, weight, out);
+        plain_add(bytes, rounded, weight, out);
         break;
     }
-    add_plain(bytes + rounded_bytes(form, rounded), count - rounded, weight, out + rounded);
+    plain_add(bytes + rounded_bytes(form, rounded), count - rounded, weight, out + rounded);
 }
 
 void compress_decode_add_some(compress_form form, const uint8_t *bytes, size_t count, size_t first,

@@ -13,18 +13,25 @@
  *         64. x becomes the one that |x| is 0.75 to 1.5 times of; what is below 0.75 s becomes 0.
  *         Two numbers a byte, the first of them in the lower half, and zeros beside the last of an
  *         odd number. Below 64 FLT_MIN a block is zeros.
- *   TOPK  for each block of up to 65536 numbers, the k = ceil(share count / 10^6) of the largest
- *         magnitudes (of equal ones the first): their places in the block (2 bytes each), which
- *         ascend, and then they themselves (float32). All others are 0.
+ *   TOPK  for each block of up to 65536 numbers, n of them, the k = ceil(share n / 10^6) of the
+ *         largest magnitudes (of equal ones the first); all others are 0. Their places, which
+ *         ascend from 0 to n - 1, as Elias and Fano write them: with l the largest number for which
+ *         n >> l is at least k (or 0), the l lowest bits of each place, one behind the other, and
+ *         then k + ((n - 1) >> l) bits, of which place p, the j-th from 0, sets bit j + (p >> l);
+ *         the first bit is the lowest of its byte, and zeros fill the last byte of either. Then
+ *         these k numbers in INT4.
  *   SIGN  for each block of up to 256 numbers, the mean of their magnitudes (float32), and a bit
  *         each, 1 for those with a minus, the first of eight in the lowest bit of its byte: the
- * number is that mean with that sign.
+ *         number is that mean with that sign.
+ *
+ *   POWERSGD  compress_lowrank.h has it: float32, of thin matrices
  *
  * The last `exact` numbers are float32 in every form, behind the bytes of those before them.
  *
  * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
  * INT8 it is the byte -128, and in INT4 the sign with level 0, to be read as NaN, of a block whose
- * scale has its sign bit set; in TOPK it counts as larger than all finite ones. In SIGN it makes
+ * scale has its sign bit set; in TOPK it counts as larger than all finite ones, and is NaN as in
+ * INT4. In SIGN it makes
  * all numbers of its block NaN: there is no bit to say which it is.
  */
 #ifndef COMPRESS_COMPRESS_H
@@ -36,10 +43,22 @@
 
 #include <tarry/compress.h>
 
+/* POWERSGD; else all zeros. What is borrowed outlives the form. */
+typedef struct compress_lowrank {
+    uint32_t rank;                /* 1..TARRY_COMPRESS_RANK_MOST */
+    uint32_t count;               /* of the part's matrices, from its first number on: */
+    const tarry_matrix *matrices; /* borrowed */
+    size_t stripe;       /* numbers of a stripe of the part: no matrix goes on behind one */
+    size_t first;        /* the numbers in question are those of the part from here on */
+    bool odd;            /* of an odd round */
+    const float *factor; /* the thin matrices that all share in it; borrowed */
+} compress_lowrank;
+
 typedef struct compress_form {
     tarry_compress kind;
     uint32_t share; /* TOPK: in millionths, 1..TARRY_COMPRESS_SHARE_MOST; else 0 */
     uint32_t exact; /* the last so many numbers, as far as there are so many, are as they were */
+    compress_lowrank low;
 } compress_form;
 
 /* The form of numbers first .. first + count - 1 of a part of `length` numbers, `form` being that
@@ -49,6 +68,7 @@ static inline compress_form compress_within(compress_form form, size_t length, s
 {
     size_t behind = length - first - count;
     form.exact = form.exact > behind ? form.exact - (uint32_t)behind : 0;
+    form.low.first += first;
     return form;
 }
 
@@ -56,7 +76,7 @@ static inline compress_form compress_within(compress_form form, size_t length, s
 static inline bool compress_feeds_back(tarry_compress kind)
 {
     return kind == TARRY_COMPRESS_INT4 || kind == TARRY_COMPRESS_TOPK ||
-           kind == TARRY_COMPRESS_SIGN;
+           kind == TARRY_COMPRESS_SIGN || kind == TARRY_COMPRESS_POWERSGD;
 }
 
 /* The bytes of `count` numbers in the form; more than 4 count only of INT8 and INT4 with one or two
@@ -77,7 +97,7 @@ void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count,
                          float *out);
 
 /* Numbers after which the form begins anew, so that from a multiple of it on they can be read by
- * themselves. */
+ * themselves; POWERSGD: it never does. */
 size_t compress_piece(compress_form form);
 /* The same of numbers first .. first + some - 1 of these, into out[0..some-1]; first: a multiple of
  * compress_piece. */

@@ -102,6 +102,7 @@ WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint3
     index = _mm256_add_epi32(index, _mm256_set1_epi32((int32_t)(first / 2)));
     for (size_t i = 0; i < INT_BLOCK; i += 32) {
         const float *in = numbers + i;
+        ask_ahead(in, 32);
         __m256i a = draw(key, index), b = draw(key, _mm256_add_epi32(index, eight));
         __m256i q = pack(rounded(in, wide, _mm256_and_si256(a, lower)),
                          rounded(in + 8, wide, _mm256_and_si256(b, lower)),
@@ -143,6 +144,7 @@ WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
     const __m256i places = _mm256_set1_epi16(1 | 16 << 8);
     for (size_t i = 0; i < INT_BLOCK; i += 32) {
         const float *in = numbers + i;
+        ask_ahead(in, 32);
         __m256i all =
             pack(codes(in, wide), codes(in + 8, wide), codes(in + 16, wide), codes(in + 24, wide));
         __m256i pairs = _mm256_maddubs_epi16(all, places);
@@ -176,4 +178,9 @@ WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
 #include "compress/compress_wide.h"
 
 const compress_kernel compress_avx2 = {
-    "avx2", {put_bf16, add_bf16}, {put_int8, add_int8}, {put_int4, add_int4}};
+    "avx2",
+    {put_bf16, add_bf16},
+    {put_int8, add_int8},
+    {put_int4, add_int4},
+    {put_left, put_right, add_product},
+};

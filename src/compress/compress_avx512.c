@@ -92,6 +92,7 @@ WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint3
     index = _mm512_add_epi32(index, _mm512_set1_epi32((int32_t)(first / 2)));
     for (size_t i = 0; i < INT_BLOCK; i += 64) {
         const float *in = numbers + i;
+        ask_ahead(in, 64);
         __m512i a = draw(key, index), b = draw(key, _mm512_add_epi32(index, next));
         __m512i q = pack(rounded(in, wide, _mm512_and_si512(a, lower)),
                          rounded(in + 16, wide, _mm512_srli_epi32(a, 16)),
@@ -135,6 +136,7 @@ WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
     const __m512i places = _mm512_set1_epi16(1 | 16 << 8);
     for (size_t i = 0; i < INT_BLOCK; i += 64) {
         const float *in = numbers + i;
+        ask_ahead(in, 64);
         __m512i all =
             pack(codes(in, wide), codes(in + 16, wide), codes(in + 32, wide), codes(in + 48, wide));
         __m256i packed = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(all, places));
@@ -157,4 +159,9 @@ WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
 #include "compress/compress_wide.h"
 
 const compress_kernel compress_avx512 = {
-    "avx512", {put_bf16, add_bf16}, {put_int8, add_int8}, {put_int4, add_int4}};
+    "avx512",
+    {put_bf16, add_bf16},
+    {put_int8, add_int8},
+    {put_int4, add_int4},
+    {put_left, put_right, add_product},
+};

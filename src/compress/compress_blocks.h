@@ -31,6 +31,18 @@ static inline size_t int4_block_bytes(size_t count)
     return INT_SCALE_BYTES + (count + 1) / 2;
 }
 
+/* Of any number of numbers. */
+static inline size_t int4_bytes(size_t count)
+{
+    const size_t tail = count % INT_BLOCK;
+    return count / INT_BLOCK * int4_block_bytes(INT_BLOCK) +
+           (tail > 0 ? int4_block_bytes(tail) : 0);
+}
+
+/* Any number of numbers, as they are; they give back what follows the bytes. */
+uint8_t *plain_put(const float *numbers, size_t count, uint8_t *bytes);
+const uint8_t *plain_add(const uint8_t *bytes, size_t count, float weight, float *out);
+
 /* Any number of numbers. */
 void bf16_put(const float *numbers, size_t count, uint8_t *bytes);
 void bf16_add(const uint8_t *bytes, size_t count, float weight, float *out);
@@ -45,6 +57,31 @@ void int4_add_block(const uint8_t *bytes, size_t count, float weight, float *out
 /* The step of a block whose largest magnitude is `largest`, which is finite, and which becomes
  * `most` steps; and 1 over it. Both 0: its numbers count as zeros. */
 float int_step(float largest, int most, float *inverse);
+
+/*
+ * How far ahead numbers that are encoded are asked for. A block's are looked at twice, and what is
+ * computed of them is more than a processor overlaps with its waiting for the next block, which it
+ * does not foresee across pages. A few lines at a time, between what is computed: all those of a
+ * block at once keep its first look waiting.
+ */
+enum {
+    AHEAD_BYTES = 16384,
+    CACHE_LINE = 64,
+    SECOND_CACHE = 2, /* how near __builtin_prefetch has them brought */
+};
+
+/* For the line so many bytes behind a number; there may be nothing there. */
+static inline __attribute__((always_inline)) void ask_for(const float *number, size_t bytes)
+{
+    __builtin_prefetch((const void *)((uintptr_t)number + bytes), 0, SECOND_CACHE);
+}
+
+/* For as much as `count` numbers, AHEAD_BYTES behind them. */
+static inline __attribute__((always_inline)) void ask_ahead(const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count * sizeof(*numbers); i += CACHE_LINE)
+        ask_for(numbers, AHEAD_BYTES + i);
+}
 
 /* What the codes of a block are, times `factor`. */
 static inline void int4_numbers(float factor, float each[2 * INT4_LEVELS])

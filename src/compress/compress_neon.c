@@ -79,6 +79,7 @@ WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint3
     const uint32x4_t lower = vdupq_n_u32(0xffff);
     for (uint32_t i = 0; i < INT_BLOCK; i += i % 32 == 8 ? 24 : 8) {
         const float *in = numbers + i;
+        ask_ahead(in + i % 32, 16); /* 8 of each half of 32 are rounded, which are two lines */
         const uint32_t index = (first + i) / 32 * 16 + i % 16;
         uint32x4_t a = draw(key, vaddq_u32(vdupq_n_u32(index), vld1q_u32(places)));
         uint32x4_t b = draw(key, vaddq_u32(vdupq_n_u32(index + 4), vld1q_u32(places)));
@@ -121,6 +122,7 @@ WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
 {
     for (size_t i = 0; i < INT_BLOCK; i += 16) {
         const float *in = numbers + i;
+        ask_ahead(in, 16);
         uint16x8_t a = vcombine_u16(codes(in, inverse), codes(in + 4, inverse));
         uint16x8_t b = vcombine_u16(codes(in + 8, inverse), codes(in + 12, inverse));
         uint16x8_t first = vuzp1q_u16(a, b), second = vuzp2q_u16(a, b);
@@ -155,4 +157,9 @@ WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
 #include "compress/compress_wide.h"
 
 const compress_kernel compress_neon = {
-    "neon", {put_bf16, add_bf16}, {put_int8, add_int8}, {put_int4, add_int4}};
+    "neon",
+    {put_bf16, add_bf16},
+    {put_int8, add_int8},
+    {put_int4, add_int4},
+    {put_left, put_right, add_product},
+};

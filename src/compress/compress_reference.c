@@ -8,11 +8,31 @@
 #include "compress/compress_blocks.h"
 #include "compress/compress_kernel.h"
 
+#define WIDE
+#define WIDE_INLINE static inline
+#include "compress/compress_products.h"
+
 static uint32_t bits_of(float number)
 {
     uint32_t bits;
     memcpy(&bits, &number, sizeof(bits));
     return bits;
+}
+
+/* ---- as they are ---- */
+
+uint8_t *plain_put(const float *numbers, size_t count, uint8_t *bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes_put_f32(bytes + i * sizeof(float), numbers[i]);
+    return bytes + count * sizeof(float);
+}
+
+const uint8_t *plain_add(const uint8_t *bytes, size_t count, float weight, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] += weight * bytes_get_f32(bytes + i * sizeof(float));
+    return bytes + count * sizeof(float);
 }
 
 /* ---- BF16 ---- */
@@ -191,4 +211,5 @@ static void add4(const uint8_t *bytes, size_t count, float weight, float *out)
 }
 
 const compress_kernel compress_reference = {
-    "reference", {put16, bf16_add}, {put8, add8}, {put4, add4}};
+    "reference", {put16, bf16_add}, {put8, add8}, {put4, add4}, {put_left, put_right, add_product},
+};

@@ -8,8 +8,6 @@
 
 enum {
     TOPK_BLOCK = 65536,
-    TOPK_INDEX_BYTES = 2,
-    TOPK_VALUE_BYTES = 4,
     TOPK_WHOLE = 1000000, /* a share of all */
 };
 

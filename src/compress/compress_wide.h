@@ -7,8 +7,8 @@
  *   put_line(numbers, bytes), add_line(bytes, weight, out)    these
  *   largest_bits(numbers)    of a whole block the largest magnitude, as bits: without their sign
  *                            these are ordered as the numbers are, and what is not finite is above
- *   round8(numbers, inverse, key, first, bytes)    a block's bytes behind the scale
- *   round4(numbers, inverse, bytes)
+ *   round8(numbers, inverse, key, first, bytes)    a block's bytes behind the scale;
+ *   round4(numbers, inverse, bytes)                they ask for later numbers by ask_ahead
  *   add8(bytes, factor, out), add4(bytes, factor, out)
  *
  * Blocks that are whole and finite are theirs, all others the reference's.
@@ -23,6 +23,7 @@
 #include "base/bytes.h"
 #include "compress/compress_blocks.h"
 #include "compress/compress_kernel.h"
+#include "compress/compress_products.h"
 
 typedef enum width { EIGHT, FOUR } width; /* bits a number: known wherever these are inlined */
 

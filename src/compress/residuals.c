@@ -18,20 +18,18 @@ typedef struct stripe_state {
 
 struct residuals {
     tarry_allocator allocator;
-    compress_form form;
     size_t length, stripe_length;
     stripe_state *stripes;
     float *side[2]; /* length numbers each */
 };
 
-int residuals_create(compress_form form, size_t length, size_t stripe_length,
-                     const tarry_allocator *allocator, residuals **made)
+int residuals_create(size_t length, size_t stripe_length, const tarry_allocator *allocator,
+                     residuals **made)
 {
     residuals *self = memory_allocate(allocator, 1, sizeof(*self));
     if (self == NULL)
         return TARRY_ERROR_NO_MEMORY;
     self->allocator = memory_allocator(allocator);
-    self->form = form;
     self->length = length;
     self->stripe_length = stripe_length;
     size_t stripes = (length + stripe_length - 1) / stripe_length;
@@ -93,13 +91,11 @@ static float *begin(residuals *self, uint32_t stripe, const float *z)
     return sum;
 }
 
-void residuals_encode(residuals *self, uint32_t stripe, const float *z, uint64_t key,
-                      uint8_t *bytes)
+void residuals_encode(residuals *self, uint32_t stripe, compress_form form, const float *z,
+                      uint64_t key, uint8_t *bytes)
 {
     float *left = begin(self, stripe, z);
     size_t count = length_of(self, stripe);
-    const compress_form form =
-        compress_within(self->form, self->length, stripe * self->stripe_length, count);
     compress_encode(form, left, count, key, bytes);
     compress_decode_add(form, bytes, count, -1, left);
     for (size_t i = 0; i < count; i++)

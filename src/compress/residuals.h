@@ -20,14 +20,15 @@ typedef struct residuals residuals;
 
 /* Of a part of `length` numbers in stripes of `stripe_length` (the last one may be shorter), all
  * zero; takes two vectors of as many numbers. Errors: NO_MEMORY. */
-int residuals_create(compress_form form, size_t length, size_t stripe_length,
-                     const tarry_allocator *allocator, residuals **made);
+int residuals_create(size_t length, size_t stripe_length, const tarry_allocator *allocator,
+                     residuals **made);
 void residuals_free(residuals *self); /* NULL is allowed */
 
-/* Writes Q(z + e) of the stripe, compress_bytes of its numbers; what is left waits, in the place of
- * what waited before. z: the stripe's numbers. */
-void residuals_encode(residuals *self, uint32_t stripe, const float *z, uint64_t key,
-                      uint8_t *bytes);
+/* Writes Q(z + e) of the stripe, compress_bytes of its numbers in the form, which is that of the
+ * stripe, and may be another one each time; what is left waits, in the place of what waited before.
+ * z: the stripe's numbers. */
+void residuals_encode(residuals *self, uint32_t stripe, compress_form form, const float *z,
+                      uint64_t key, uint8_t *bytes);
 /* The same without rounding: gives back z + e itself, which lies here until the stripe is encoded
  * anew, and nothing is left. */
 const float *residuals_flush(residuals *self, uint32_t stripe, const float *z);

@@ -217,6 +217,7 @@ static const tarry_engine_methods methods = {
     .wake = wake,
     .abandon = abandon,
     .free = free_engine,
+    .forms = true,
 };
 
 int shared_engine_create(size_t numbers, const tarry_allocator *allocator, tarry_engine **out,

@@ -146,8 +146,8 @@ int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *asked)
     float *rows =
         memory_allocate(&engine->allocator, (size_t)engine->count * sum->parts, sizeof(*rows));
     layout cut = layout_make(sum->dimension, sum->parts, stripe);
-    bool rounds =
-        sum_form_rounds(&engine->forms, SUM_UP) || sum_form_rounds(&engine->forms, SUM_DOWN);
+    bool rounds = sum_form_rounds(&engine->forms, TARRY_WAY_UP) ||
+                  sum_form_rounds(&engine->forms, TARRY_WAY_DOWN);
     uint8_t *packed = NULL;
     if (rounds)
         packed = memory_allocate(&engine->allocator, share_most(&cut, engine->count) + 1,
@@ -261,7 +261,7 @@ static void copy_range(const shared_engine *engine, float *slot, size_t start, s
 }
 
 /* Numbers of a share become what they were if they had been sent. */
-static void pass(const shared_engine *engine, sum_way way, share of, float *numbers)
+static void pass(const shared_engine *engine, tarry_way way, share of, float *numbers)
 {
     const size_t length = engine->cut.part_length;
     if (!sum_form_rounds(&engine->forms, way) || of.length == 0)
@@ -277,7 +277,7 @@ static void pass_up(const shared_engine *engine, float *slot, uint32_t stripe, s
     for (uint32_t i = 0; i < engine->count; i++) {
         share its = share_of(&engine->cut, stripe, engine->count, i);
         if (i != engine->place)
-            pass(engine, SUM_UP, its, slot + (its.first - start));
+            pass(engine, TARRY_WAY_UP, its, slot + (its.first - start));
     }
 }
 
@@ -339,7 +339,7 @@ static void sum_stripe(shared_engine *engine)
     }
     share_decode(engine->with, &engine->cut, own, &engine->terms, engine->z, KERNEL_SET,
                  summed_in(engine, engine->place, stripe), engine->share_stride);
-    pass(engine, SUM_DOWN, own, summed_in(engine, engine->place, stripe));
+    pass(engine, TARRY_WAY_DOWN, own, summed_in(engine, engine->place, stripe));
     if (still_of(engine, false))
         side_show(engine, &engine->own.board->summed, ++engine->summed);
 }

@@ -7,7 +7,7 @@
 #ifndef ENGINE_SUM_FORM_H
 #define ENGINE_SUM_FORM_H
 
-#include <tarry/engine.h>
+#include <tarry/sum_form.h>
 
 #include "compress/compress.h"
 
@@ -18,26 +18,23 @@ typedef struct sum_forms {
     size_t whole;    /* numbers that stand before the first one */
 } sum_forms;
 
-/* Whether numbers are on the way to those who sum, or back. */
-typedef enum sum_way { SUM_UP, SUM_DOWN } sum_way;
-
 /* Those of a sum of `count` members, by one of them; one alone sends nothing. `rest` is what is
  * left of it (share_rest). Errors: ARGUMENT (a form with feedback, or one of several parts). */
 int sum_forms_of(const tarry_engine_sum *rest, uint32_t count, uint32_t worker, sum_forms *forms);
 
 /* The form of numbers first .. first + count - 1 of a part of `length`. */
-compress_form sum_form_of(const sum_forms *forms, sum_way way, size_t length, size_t first,
+compress_form sum_form_of(const sum_forms *forms, tarry_way way, size_t length, size_t first,
                           size_t count);
-static inline bool sum_form_rounds(const sum_forms *forms, sum_way way)
+static inline bool sum_form_rounds(const sum_forms *forms, tarry_way way)
 {
-    return (way == SUM_UP ? &forms->up : &forms->down)->kind != TARRY_COMPRESS_NONE;
+    return (way == TARRY_WAY_UP ? &forms->up : &forms->down)->kind != TARRY_COMPRESS_NONE;
 }
 
 /* Writes numbers from `first` on, of a part of `length`, as they are sent: by the seed, the step,
  * the worker and the place, so that an attempt that is made again, or a run that is resumed, rounds
  * in the same way. */
-void sum_form_encode(const sum_forms *forms, sum_way way, size_t length, size_t first, size_t count,
-                     const float *numbers, uint8_t *bytes);
+void sum_form_encode(const sum_forms *forms, tarry_way way, size_t length, size_t first,
+                     size_t count, const float *numbers, uint8_t *bytes);
 /* The numbers as they come. */
 void sum_form_decode(compress_form form, const uint8_t *bytes, size_t count, float *numbers);
 

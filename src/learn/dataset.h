@@ -37,7 +37,7 @@ typedef struct dataset {
     size_t *row_start; /* sparse: rows + 1 */
     uint32_t *column;  /* sparse: 0-based, ascending within a row */
     float *value;      /* sparse: as column; dense: rows x features */
-    float *label;      /* rows */
+    float *label;      /* rows; NULL: the samples are elsewhere, and only their sizes are known */
 } dataset;
 
 typedef struct dataset_source {
@@ -87,7 +87,8 @@ int dataset_hold_out(dataset **data, double fraction, uint64_t seed, dataset **h
 int dataset_align(dataset *train, dataset *test, tarry_diagnostic *diagnostic);
 
 /* SHA-256 of all that is in memory of the samples, the same on every machine: by it, two processes
- * know that they train on the same data. Errors: NO_MEMORY. */
+ * know that they train on the same data. Of samples that are elsewhere: of their sizes. Errors:
+ * NO_MEMORY. */
 int dataset_digest(const dataset *data, uint8_t out[32]);
 
 #endif

@@ -32,15 +32,16 @@ int dataset_digest(const dataset *data, uint8_t out[32])
     const uint32_t head[3] = {data->features, data->classes, data->sparse};
     int failed = digest_add_u32(state, head, 3);
     failed |= add_size(state, data->rows);
-    size_t values = data->rows * (size_t)data->features;
-    if (data->sparse) {
+    size_t rows = data->label != NULL ? data->rows : 0;
+    size_t values = rows * (size_t)data->features;
+    if (data->sparse && rows > 0) {
         values = data->row_start[data->rows];
         for (size_t row = 0; row <= data->rows && failed == 0; row++)
             failed = add_size(state, data->row_start[row]);
         failed |= digest_add_u32(state, data->column, values);
     }
     failed |= add_floats(state, data->value, values);
-    failed |= add_floats(state, data->label, data->rows);
+    failed |= add_floats(state, data->label, rows);
     failed |= digest_end(state, out);
     return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }

@@ -11,6 +11,18 @@
  * algorithm 1), Nesterov with 0.7 and 0.9 is that of DiLoCo (Douillard et al., arXiv 2311.08105,
  * algorithm 1).
  *
+ * Partial work: a worker that runs out of time breaks off after tau_i <= H steps. A chunk's part is
+ * then, with one number more,
+ *
+ *     n_i (x - y_i) / tau_i,    n_i tau_i,
+ *
+ * and from the sums of both, over n samples in all, the optimizer steps along
+ *
+ *     tau_eff sum_i p_i (x - y_i) / tau_i,    tau_eff = sum_i p_i tau_i,    p_i = n_i / n:
+ *
+ * FedNova (Wang et al., Tackling the objective inconsistency problem in heterogeneous federated
+ * optimization, NeurIPS 2020, arXiv 2007.07481). With tau_i = H it is the sum of before.
+ *
  * The inner optimizer begins anew in every round: a worker computes other chunks in the next one,
  * and copies of a chunk on several workers have to be the same to the bit. DiLoCo keeps it.
  */
@@ -24,15 +36,27 @@
 typedef struct local_settings {
     uint32_t steps; /* H; 0: there are none, and a chunk's part is its gradient */
     optimizer_settings inner;
+    double seconds; /* of a worker's steps in a round, after which each of its chunks has those that
+                       it has taken, one at least; 0: each takes all, and no number rides */
 } local_settings;
+
+/* How many numbers follow those of a gradient. */
+static inline size_t local_riding(const local_settings *settings)
+{
+    return settings->seconds > 0 ? 1 : 0;
+}
 
 /* What an average over all chunks is taken over, whether there are local steps or none: samples. */
 double local_samples(const local_settings *settings, const batch_settings *batch);
 
 /* From a round's sum, over so many samples, to what the optimizer of `parameters` steps along. The
- * l2 term is in the local steps where there are any. */
+ * l2 term is in the local steps where there are any. What rides follows in the sum. */
 void local_mean(const local_settings *settings, const objective *model, const float *parameters,
                 const float *sum, double samples, float *gradient);
+
+/* tau_eff of such a sum; H where no number rides. */
+double local_mean_steps(const local_settings *settings, size_t dimension, const float *sum,
+                        double samples);
 
 typedef struct local_steps local_steps;
 

@@ -125,6 +125,18 @@ size_t objective_dimension(const objective *model)
     return model->dimension;
 }
 
+uint32_t objective_matrices(const objective *model, tarry_matrix matrices[OBJECTIVE_MATRICES])
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < model->layer_count; k++) {
+        const network_layer *layer = &model->layers[k];
+        matrices[count++] = (tarry_matrix){layer->outputs, layer->inputs};
+        if (layer->biased)
+            matrices[count++] = (tarry_matrix){1, layer->outputs};
+    }
+    return count;
+}
+
 /* K. He et al., Delving deep into rectifiers, ICCV 2015: variance 2 / inputs keeps the size of
  * what goes through ReLU layers. */
 void objective_initial(const objective *model, uint64_t seed, float *parameters)

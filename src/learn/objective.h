@@ -12,6 +12,8 @@
 #ifndef LEARN_OBJECTIVE_H
 #define LEARN_OBJECTIVE_H
 
+#include <tarry/compress.h>
+
 #include "learn/dataset.h"
 
 #define OBJECTIVE_MAX_HIDDEN 8
@@ -43,6 +45,10 @@ int objective_create(const objective_settings *settings, const tarry_allocator *
 void objective_free(objective *model);
 
 size_t objective_dimension(const objective *model); /* numbers in parameters and in a gradient */
+/* What parameters are, in their order: weights are outputs x inputs, and biases one row. Gives back
+ * how many, at most OBJECTIVE_MATRICES. */
+#define OBJECTIVE_MATRICES (2 * (OBJECTIVE_MAX_HIDDEN + 1))
+uint32_t objective_matrices(const objective *model, tarry_matrix matrices[OBJECTIVE_MATRICES]);
 /* Zeros for linear models; He-normal weights and zero biases,
  * drawn from the seed, for the perceptron. */
 void objective_initial(const objective *model, uint64_t seed, float *parameters);

@@ -63,19 +63,21 @@ size_t cut_place(const cut *self, uint32_t part, cut_share of)
     return part * self->stride + self->whole + of.first;
 }
 
+void cut_add(float *restrict out, const float *restrict in, float weight, size_t length)
+{
+    for (size_t x = 0; x < length; x++)
+        out[x] += weight * in[x];
+}
+
 /* A block at a time, which stays in the first cache. */
 void cut_combine(float *out, const float *const *in, const float *weights, uint32_t terms,
                  size_t length)
 {
     for (size_t begin = 0; begin < length; begin += BLOCK) {
-        size_t end = smaller(begin + BLOCK, length);
-        for (size_t x = begin; x < end; x++)
+        size_t some = smaller(BLOCK, length - begin);
+        for (size_t x = begin; x < begin + some; x++)
             out[x] = terms > 0 ? weights[0] * in[0][x] : 0;
-        for (uint32_t t = 1; t < terms; t++) {
-            const float *restrict from = in[t];
-            float weight = weights[t];
-            for (size_t x = begin; x < end; x++)
-                out[x] += weight * from[x];
-        }
+        for (uint32_t t = 1; t < terms; t++)
+            cut_add(out + begin, in[t] + begin, weights[t], some);
     }
 }

@@ -41,5 +41,7 @@ size_t cut_place(const cut *self, uint32_t part, cut_share of);
  */
 void cut_combine(float *out, const float *const *in, const float *weights, uint32_t terms,
                  size_t length);
+/* out[x] += weight in[x], x < length, rounded to float twice. */
+void cut_add(float *restrict out, const float *restrict in, float weight, size_t length);
 
 #endif

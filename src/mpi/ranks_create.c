@@ -81,23 +81,38 @@ static int check_settings(const tarry_mpi *self, const tarry_plan *plan,
     return TARRY_OK;
 }
 
-/* All have the same plan and vectors. */
+/* Whether all have what rank 0 has. */
+static bool is_common(const tarry_mpi *self, const uint64_t *numbers, int count)
+{
+    enum { MOST = 8 };
+    uint64_t first[MOST];
+    memcpy(first, numbers, (size_t)count * sizeof(*first));
+    MPI_Bcast(first, count, MPI_UINT64_T, 0, self->comm);
+    return agree_all(self, memcmp(first, numbers, (size_t)count * sizeof(*first)) == 0);
+}
+
+/* All have the same plan and vectors, and send numbers in the same forms. */
 static int compare(const tarry_mpi *self, const tarry_plan *plan,
                    const tarry_mpi_settings *settings, tarry_diagnostic *diagnostic)
 {
-    struct {
-        uint8_t plan[TARRY_DIGEST_SIZE];
-        uint64_t numbers[6];
-    } own = {.numbers = {settings->parameters, settings->dimension, (uint64_t)settings->server.keep,
-                         settings->server.ahead, (uint64_t)settings->server.fill,
-                         settings->no_shared_memory}},
-      first;
-    tarry_plan_digest(plan, own.plan);
-    first = own;
-    MPI_Bcast(&first, sizeof(first), MPI_BYTE, 0, self->comm);
-    if (agree_all(self, memcmp(&first, &own, sizeof(own)) == 0))
-        return TARRY_OK;
-    return say(diagnostic, TARRY_ERROR_ARGUMENT, "ranks: not all have the same plan and settings");
+    enum { COUNT = 6 };
+    const tarry_server_settings *server = &settings->server;
+    const uint64_t numbers[] = {settings->parameters,   settings->dimension,
+                                (uint64_t)server->keep, server->ahead,
+                                (uint64_t)server->fill, settings->no_shared_memory};
+    const uint64_t forms[] = {server->compress, server->compress_down, server->compress_seed,
+                              server->compress_exact};
+    uint64_t digest[TARRY_DIGEST_SIZE / sizeof(uint64_t)];
+    tarry_plan_digest(plan, (uint8_t *)digest);
+    if (!is_common(self, digest, TARRY_DIGEST_SIZE / sizeof(uint64_t)) ||
+        !is_common(self, numbers, sizeof(numbers) / sizeof(*numbers)))
+        return say(diagnostic, TARRY_ERROR_ARGUMENT,
+                   "ranks: not all have the same plan and settings");
+    if (!is_common(self, forms, sizeof(forms) / sizeof(*forms)))
+        return say(diagnostic, TARRY_ERROR_ARGUMENT,
+                   "ranks: not all have the same compress, compress_down, compress_seed and "
+                   "compress_exact");
+    return TARRY_OK;
 }
 
 /* ---- the engine ---- */

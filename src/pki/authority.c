@@ -303,6 +303,7 @@ static int describe(const authority_state *state, X509 *certificate, authority_m
         ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &expiry) != 1)
         return TARRY_ERROR_FORMAT;
     authority_serial(certificate, out->serial);
+    credential_fingerprint(certificate, out->fingerprint);
     out->expiry = (int64_t)timegm(&expiry);
     out->revoked = is_revoked(state, certificate);
     out->one_sided = out->identity.role != CREDENTIAL_VIEWER && !identity_is_for_both(certificate);

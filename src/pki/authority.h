@@ -3,6 +3,7 @@
  * A cluster's authority as a directory, and the folder that each member gets:
  *
  *     ca.pem ca-key.pem revoked.pem       the authority; ca-key.pem never leaves this machine
+ *     roster.txt                          who may take part in secure sums (roster_file.h)
  *     issued/SERIAL.pem                   every certificate that was ever made
  *     server/ worker-0/ .. worker/ viewer/ ..    a credentials directory each (credential.h)
  *
@@ -22,7 +23,7 @@
 #include <tarry/allocator.h>
 #include <tarry/error.h>
 
-#include "runtime/tcp/trust/identity.h"
+#include "runtime/tcp/trust/roster_file.h"
 
 /* Names and addresses that go into the certificate of a server or relay (issue.h). */
 typedef struct authority_hosts {
@@ -69,6 +70,24 @@ typedef struct authority_renewed {
 int authority_renew(const char *directory, int64_t now, const tarry_allocator *allocator,
                     authority_renewed **out, size_t *count, tarry_diagnostic *diagnostic);
 
+/* What authority_roster made. */
+typedef struct authority_rostered {
+    uint64_t number;
+    size_t workers;
+    bool same; /* as the roster of before, whose number it has */
+} authority_rostered;
+
+/*
+ * Makes the roster of secure sums: the workers with ids of their own that have a certificate which
+ * is neither revoked nor expired, each with the last of those. It is written into the directory,
+ * and into the folders of server and workers that are there. A list that differs from the one of
+ * before has the next number. STATE: there is no such worker.
+ */
+int authority_roster(const char *directory, int64_t now, authority_rostered *out,
+                     tarry_diagnostic *diagnostic);
+/* The directory's roster; the caller owns *out, which is NULL if there is none. */
+int authority_read_roster(const char *directory, roster_file **out, tarry_diagnostic *diagnostic);
+
 #define AUTHORITY_SERIAL_SIZE 41 /* hexadecimal digits, with the NUL */
 
 typedef struct authority_member {
@@ -77,6 +96,7 @@ typedef struct authority_member {
     int64_t expiry;
     bool revoked;
     bool one_sided; /* authority_renew makes another one, or has */
+    uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
 } authority_member;
 
 /* Every certificate that was made, by role and id (a worker of any id is the last worker), then

@@ -27,6 +27,7 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_DP] = "dp",
     [TARRY_SETTING_IMPORTANCE] = "importance",
     [TARRY_SETTING_SAMPLE] = "sample-chunks",
+    [TARRY_SETTING_SECURE] = "secure",
 };
 
 const char *tarry_setting_name(tarry_setting setting)
@@ -81,9 +82,15 @@ static bool stops_by_workers(const tarry_settings *settings)
     return settings->server.stop == TARRY_STOP_WORKERS;
 }
 
+static bool is_secure(const tarry_settings *settings)
+{
+    return settings->server.secure != 0;
+}
+
+/* Sums of integers are so at no price. */
 static bool is_reproducible(const tarry_settings *settings)
 {
-    return settings->server.reproducible;
+    return settings->server.reproducible && !is_secure(settings);
 }
 
 static bool chooses_parts(const tarry_settings *settings)
@@ -274,6 +281,8 @@ typedef enum trait {
     NOISED,
     BY_NORMS,
     SAMPLED,
+    DOWN_COMPRESSED,
+    SECURE,
 } trait;
 
 static const struct {
@@ -317,6 +326,8 @@ static const struct {
     [NOISED] = {TARRY_SETTING_DP, is_noised, false},
     [BY_NORMS] = {TARRY_SETTING_IMPORTANCE, goes_by_norms, false},
     [SAMPLED] = {TARRY_SETTING_SAMPLE, samples, false},
+    [DOWN_COMPRESSED] = {TARRY_SETTING_COMPRESS_DOWN, compresses_down, false},
+    [SECURE] = {TARRY_SETTING_SECURE, is_secure, false},
 };
 
 typedef struct rule {
@@ -378,6 +389,20 @@ static const rule rules[] = {
     {NOISED, BY_ERROR, "one example can decide whether its whole chunk is in time"},
     {NOISED, BY_WORKERS, "one example can decide whether its whole chunk is in time"},
     {NOISED, FILLED, "what stands in for a chunk is bounded by no example"},
+    {SECURE, EVERYWHERE, "parts are masked for a server that learns their sum alone"},
+    {SECURE, SEVERAL_PARTS, "integers that wrap can't be multiplied, and parts of a chunk are"},
+    {SECURE, WHOLE, "each chunk counts as one worker's copy"},
+    {SECURE, ALL_KEPT, "each chunk counts as one worker's copy: integers have no average"},
+    {SECURE, EARLY, "a worker's masks depend on whose copies all the others sum"},
+    {SECURE, BY_TIME, "a sum without some chunks is another equation about the others"},
+    {SECURE, BY_ERROR, "a sum without some chunks is another equation about the others"},
+    {SECURE, BY_WORKERS, "a sum without some chunks is another equation about the others"},
+    {SECURE, FILLED, "a sum without some chunks is another equation about the others"},
+    {SECURE, SAMPLED, "a sum without some chunks is another equation about the others"},
+    {SECURE, COMPRESSED, "masked integers look random: no form is shorter"},
+    {SECURE, DOWN_COMPRESSED, "workers hold each other to the parameters as they were sent"},
+    {SECURE, NOISED, "where the server learns sums alone, noise would have to come from workers"},
+    {BY_NORMS, SECURE, "a norm that is reported tells something of the data"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
     {BY_NORMS, EXACT, "an exact sum leaves out no chunk, large or small"},
 };

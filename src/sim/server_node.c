@@ -94,7 +94,9 @@ static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
 static uint64_t parameters_for(const tarry_sim *sim, uint32_t worker, uint64_t round)
 {
     const tarry_compress form = form_of_view(&sim->settings.server);
-    const uint64_t whole = sim->settings.parameter_bytes, seen = sim->workers[worker].seen;
+    const uint64_t factor = form_factor_numbers(form_of_parts(&sim->settings.server));
+    const uint64_t whole = sim->settings.parameter_bytes + factor * sizeof(float);
+    const uint64_t seen = sim->workers[worker].seen;
     if (sim_sums_everywhere(sim))
         return 0;
     if (form == TARRY_COMPRESS_NONE || seen == 0 || round + 1 - seen > view_kept(form))
@@ -218,6 +220,7 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:
         case TARRY_EFFECT_STEP:
+        case TARRY_EFFECT_REFUSE:
             break;
         case TARRY_EFFECT_LOG:
             error = append(sim, effect);

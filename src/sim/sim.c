@@ -3,6 +3,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "compress/compress_lowrank.h"
 #include "plan/plan.h"
 #include "sim/world.h"
 
@@ -82,6 +83,12 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     made->settings = *settings;
     made->settings.server.dimension = settings->dimension;
     made->settings.server.compress_seed = made->settings.server.sample_seed = settings->seed;
+    if (settings->server.compress == TARRY_COMPRESS_POWERSGD &&
+        settings->server.compress_matrices == NULL) {
+        made->square = lowrank_square(settings->dimension);
+        made->settings.server.compress_matrices = &made->square;
+        made->settings.server.compress_matrix_count = 1;
+    }
     made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
     layout cut = sim_layout(made, plan_least_parts(plan));
     if (made->settings.server.stripe_length > cut.part_length || settings->relays > 0)

@@ -10,6 +10,7 @@
 #include "coding/layout.h"
 #include "coding/norm.h"
 #include "coding/transfer.h"
+#include "compress/factors.h"
 #include "compress/residuals.h"
 #include "protocol/form.h"
 #include "sim/span_vector.h"
@@ -32,10 +33,14 @@ struct vectors {
     float *rows;          /* scratch: max_load x parts coefficients */
     coefficients *solver;
     compress_form form, down; /* of parts, and of the sum among workers */
+    dense_rounds dense;       /* in which parts have another one */
     uint8_t *packed;          /* scratch: a stripe in one of these; NULL: both are NONE */
     /* With feedback, else NULL: per worker what rounding lost, and its part as the server reads it.
      */
     residuals **lost;
+    factors *shared; /* POWERSGD, else NULL: what the server has, and that of the round */
+    float *factor;
+    bool begun;     /* a round, with a factor */
     float *sent;    /* workers x room */
     void *scratch;  /* of transfer_encode */
     double *bridge; /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
@@ -64,8 +69,15 @@ static int allocate_lost(vectors *state)
     state->lost = memory_allocate(allocator, workers, sizeof(*state->lost));
     int error = state->sent == NULL || state->lost == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
-        error = residuals_create(state->form, state->room, state->stripe_length, allocator,
-                                 &state->lost[worker]);
+        error =
+            residuals_create(state->room, state->stripe_length, allocator, &state->lost[worker]);
+    if (error == TARRY_OK && state->form.kind == TARRY_COMPRESS_POWERSGD) {
+        error = factors_create(&state->form.low, state->seed, allocator, &state->shared);
+        state->factor =
+            memory_allocate(allocator, form_factor_numbers(state->form), sizeof(*state->factor));
+        if (state->factor == NULL)
+            error = TARRY_ERROR_NO_MEMORY;
+    }
     return error;
 }
 
@@ -75,7 +87,7 @@ static bool allocate_packed(vectors *state)
     const layout cut = cut_for(state, plan_least_parts(state->plan));
     size_t bytes = 0;
     if (state->form.kind != TARRY_COMPRESS_NONE)
-        bytes = form_packed_bytes(state->form, &cut);
+        bytes = form_packed_most(state->form, state->dense, &cut);
     if (state->down.kind != TARRY_COMPRESS_NONE && form_packed_bytes(state->down, &cut) > bytes)
         bytes = form_packed_bytes(state->down, &cut);
     if (bytes > 0)
@@ -96,6 +108,7 @@ int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, 
     made->dimension = dimension;
     made->stripe_length = server->stripe_length;
     made->form = form_of(server);
+    made->dense = dense_rounds_of(server);
     made->down = form_of_sums(server);
     made->room = cut_for(made, plan_least_parts(plan)).part_length;
     made->kernels = kernel_at(0);
@@ -144,6 +157,8 @@ void vectors_free(vectors *state)
     for (uint32_t worker = 0; state->lost != NULL && worker < state->plan->workers; worker++)
         residuals_free(state->lost[worker]);
     memory_release(&allocator, state->lost);
+    factors_free(state->shared);
+    memory_release(&allocator, state->factor);
     memory_release(&allocator, state->sent);
     memory_release(&allocator, state->packed);
     memory_release(&allocator, state->scratch);
@@ -164,9 +179,22 @@ static void draw_spans(vectors *state, uint32_t chunk)
         gradient[i] = (float)sum[i];
 }
 
+/* What is left of the estimate of a round before that is learned from; the factor of this one. */
+static void begin_factor(vectors *state, uint64_t round)
+{
+    if (state->shared == NULL)
+        return;
+    if (state->begun && state->round + 1 == round)
+        factors_learn(state->shared, state->round, state->factor, state->estimate);
+    memcpy(state->factor, factors_of(state->shared, round),
+           form_factor_numbers(state->form) * sizeof(*state->factor));
+    state->begun = true;
+}
+
 void vectors_begin(vectors *state, uint64_t round)
 {
     size_t dimension = state->dimension;
+    begin_factor(state, round);
     state->round = round;
     if (state->previous != NULL) {
         float *last = state->gradients;
@@ -250,10 +278,12 @@ void vectors_send(vectors *state, uint64_t round, uint32_t attempt, uint32_t wor
     layout cut = cut_for(state, 1);
     size_t start = layout_stripe_start(&cut, stripe), length = layout_stripe_length(&cut, stripe);
     float *sent = state->sent + worker * state->room + start;
-    residuals_encode(state->lost[worker], stripe, stripe_of_part(state, &cut, worker, stripe),
+    const compress_form form = form_of_stripe(
+        form_with(form_in_round(state->form, state->dense, round), state->factor), &cut, stripe);
+    residuals_encode(state->lost[worker], stripe, form, stripe_of_part(state, &cut, worker, stripe),
                      compress_key(state->seed, round, attempt, worker, stripe), state->packed);
     memset(sent, 0, length * sizeof(*sent));
-    compress_decode_add(form_of_stripe(state->form, &cut, stripe), state->packed, length, 1, sent);
+    compress_decode_add(form, state->packed, length, 1, sent);
 }
 
 void vectors_settle(vectors *state, uint32_t worker, const uint64_t *stood, const uint64_t *voids)

@@ -17,7 +17,16 @@ static tarry_worker_settings machine_settings(const tarry_sim *sim)
         .ahead = sim->settings.server.ahead,
         .sum = sim->settings.server.sum,
         .feedback = compress_feeds_back(sim->settings.server.compress),
+        .secure = sim->settings.server.secure,
     };
+}
+
+static codec_shape shape_of(const tarry_sim *sim, uint32_t id)
+{
+    codec_shape shape = codec_shape_of(sim->plan, id, sim->stripes);
+    if (sim->settings.server.secure != 0)
+        codec_shape_secure(&shape, sim->plan);
+    return shape;
 }
 
 int worker_node_shared(const tarry_sim *sim, const tarry_plan *plan, worker_shared **shared)
@@ -39,7 +48,7 @@ int worker_node_create(tarry_sim *sim, uint32_t id)
 {
     sim_worker *node = &sim->workers[id];
     *node = (sim_worker){
-        .shape = codec_shape_of(sim->plan, id, sim->stripes),
+        .shape = shape_of(sim, id),
         .there = !tarry_straggler_dead(sim->settings.straggler, id),
         .busy = QUEUE_NONE,
         .replica.end = QUEUE_NONE,
@@ -105,7 +114,7 @@ static int come_back(tarry_sim *sim, uint32_t id)
 void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine)
 {
     sim_worker *node = &sim->workers[id];
-    node->shape = codec_shape_of(sim->plan, id, sim->stripes);
+    node->shape = shape_of(sim, id);
     if (!node->there)
         return;
     drop_busy(sim, node);
@@ -169,6 +178,15 @@ static int report(tarry_sim *sim, uint32_t id, const tarry_message *message)
     return send_message(sim, id, message, gradient_bytes(sim, id, message));
 }
 
+static uint64_t stripe_bytes(const tarry_sim *sim, compress_form form, const layout *cut,
+                             uint32_t stripe)
+{
+    const tarry_server_settings *server = &sim->settings.server;
+    if (server->secure != 0)
+        return form_secure_bytes(server->secure, layout_stripe_length(cut, stripe));
+    return form_stripe_bytes(form, cut, stripe);
+}
+
 /* Done once the last byte has left, so that news can come before the next stripe; for a sum among
  * workers at once. */
 static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
@@ -185,8 +203,9 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
         layout cut = sim_layout(sim, effect->parts);
         tarry_message part = effect->message;
-        part.form = sim->settings.server.compress;
-        uint64_t bytes = form_stripe_bytes(form_of(&sim->settings.server), &cut, effect->stripe);
+        const compress_form form = form_of_round(&sim->settings.server, effect->round);
+        part.form = form.kind;
+        uint64_t bytes = stripe_bytes(sim, form, &cut, effect->stripe);
         int error = sim->settings.relays > 0 ? relay_node_up(sim, id, &part, bytes, &left_ns)
                                              : send_message(sim, id, &part, bytes);
         if (error != TARRY_OK)
@@ -281,6 +300,7 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_DONE:
         case TARRY_EFFECT_LEFT_OUT:
         case TARRY_EFFECT_LOG:
+        case TARRY_EFFECT_REFUSE: /* of a server that breaks rules */
             break;
         case TARRY_EFFECT_REDUCE:
         case TARRY_EFFECT_STOP:

@@ -95,7 +95,8 @@ struct tarry_sim {
     tarry_allocator allocator;
     const tarry_plan *plan;
     tarry_sim_settings settings;
-    uint32_t stripes; /* of the plan's least number of parts: the most */
+    tarry_matrix square; /* POWERSGD, where the settings have no matrices: what stands for them */
+    uint32_t stripes;    /* of the plan's least number of parts: the most */
     uint64_t now;
     uint64_t events; /* carried out */
     queue queue;

@@ -7,7 +7,7 @@ import threading
 
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
-VERSION = 7  # of the protocol
+VERSION = 9  # of the protocol
 STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left", "behind",
           "summing", "holding")
 NEVER = 2**64 - 1
@@ -23,7 +23,7 @@ def text(words):
 
 
 def welcome():
-    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQB11xQ", VERSION, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10,
+    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQB11xQ12x", VERSION, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10,
                                       10, 10, 1e6, SILENCE_NS, 0, 0, 0, 0) + text(b""))
 
 

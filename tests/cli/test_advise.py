@@ -2,6 +2,7 @@
 """tarry plan --advise: the search, its reports, advice from earlier runs."""
 
 import json
+import math
 import signal
 
 from harness import TIMEOUT, TarryTest, main
@@ -259,6 +260,172 @@ class Reports(AdviceTest):
         self.fail_like(2, r"tarry: --overhead: 5 s is more than the 0\.0\d+ s that worker 0 took "
                           "for a piece in train.json",
                        "plan", "--advise", "--from", "train.json", "--overhead", "5")
+
+
+# A training of a second: the pilot's, and that of tarry train.
+JOB = """model = softmax
+samples = 600
+features = 20
+classes = 4
+holdout = 0
+batch = 120
+optimizer = adam
+rate = 0.02
+rounds = 12
+workers = 3
+chunks = 6
+pieces = 1
+replication = 2
+straggler = exp:1
+"""
+LINKS = ["--workers", "6", "--straggler", "jitter:0.2", "--chunk-time", "0.5", "--dimension", "1000",
+         "--bandwidth", "2000", "--replication", "2", "--pieces", "4", "--parts", "1,2", "--trials", "7",
+         "--rounds", "1", "--pilot", "job", "--pilot-seeds", "1"]
+
+
+class Candidates(AdviceTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job", JOB)
+
+    def weigh(self, *arguments):
+        return self.advise(*LINKS, *arguments)["pilot"]
+
+    def losses(self, *arguments):
+        """The loss after 1, 2, .. rounds of a training, at these indices."""
+        self.succeed("train", "--config", "job", "--straggler", "none", "--reproducible", "--quiet", "--report",
+                     "run.json", *arguments)
+        report = json.loads(self.read("run.json"))
+        return [math.inf, *(round["loss"] for round in report["rounds"])]
+
+    def named(self, pilot):
+        return {(one["parts"], one["compress"], one["compress_down"], one["local_steps"]): one
+                for one in pilot["candidates"]}
+
+    def test_rounds_are_those_of_simulate(self):
+        found = self.named(self.weigh("--compress", "none,int8,topk:0.01", "--compress-down", "none,bf16",
+                                      "--local-steps", "none,3:0.1"))
+        self.assertEqual(len(found), 4 * 2 * 2)
+        for (parts, form, down, steps), one in found.items():
+            with self.subTest(parts=parts, form=form, down=down, steps=steps):
+                seconds = 0.5 if steps == "none" else 1.5
+                self.succeed("simulate", "--quiet", "--report", "report.json", "--workers", "6", "--chunks", "6",
+                             "--straggler", "jitter:0.2", "--chunk-time", str(seconds), "--dimension", "1000",
+                             "--bandwidth", "2000", "--trials", "7", "--silence", "1000", "--scheme",
+                             f"tarry:keep=all,replication={one['replication']},pieces={one['pieces']},parts={parts},"
+                             f"compress={form},compress-down={down}")
+                round = json.loads(self.read("report.json"))["results"][0]["rounds"][0]
+                self.assertAlmostEqual(one["seconds"], round["seconds"], delta=1e-6 * round["seconds"])
+                self.assertEqual(one["dense_seconds"], one["seconds"])
+                self.assertEqual(one["up_bytes"], {"none": 6 * 4000 / parts, "int8": 6 * 1016, "topk:0.01": 6 * 21}[form])
+                self.assertEqual(one["down_bytes"], 6 * 1000 * (4 if down == "none" else 2))
+
+    def test_the_pilot_is_a_training(self):
+        pilot = self.weigh("--compress", "none,int8,topk:0.2,topk:0.05:4:2", "--compress-down", "none,int8",
+                           "--local-steps", "none,2:0.01")
+        plain = self.losses()
+        self.assertEqual((pilot["rounds"], pilot["loss"]), (12, plain[12]))
+        for (parts, form, down, steps), one in self.named(pilot).items():
+            with self.subTest(form=form, down=down, steps=steps):
+                dense = form.count(":") == 3
+                more = ["--compress", form, "--compress-down", down]
+                self.write("job", JOB if steps == "none" else JOB.replace("rate = 0.02\n", ""))
+                more += [] if steps == "none" else ["--local-steps", steps]
+                losses = self.losses(*more)
+                if losses[-1] > plain[12] * 1.005 and not dense:
+                    losses = self.losses(*more, "--rounds", "24")
+                self.assertEqual(one["loss_most"], losses[12] / plain[12] - 1)
+                self.assertEqual(one["loss_least"], one["loss_most"])
+                there = [round for round in range(1, len(losses)) if max(losses[round:]) <= plain[12] * 1.005]
+                self.assertEqual(one["rounds"], there[0] if there else None)
+                if not there:
+                    self.assertIsNone(one["total_seconds"])
+                elif not dense:
+                    self.assertAlmostEqual(one["total_seconds"], there[0] * one["seconds"])
+
+    def test_dense_rounds_count_as_such(self):
+        self.write("job", JOB.replace("adam", "gd").replace("rate = 0.02", "rate = 0.5"))
+        found = self.named(self.weigh("--compress", "int4,topk:0.3,topk:0.3:8:2", "--compress-down", "none"))
+        usual, dense, both = (found[1, form, "none", "none"] for form in ("topk:0.3", "int4", "topk:0.3:8:2"))
+        self.assertEqual((both["seconds"], both["dense_seconds"]), (usual["seconds"], dense["seconds"]))
+        self.assertAlmostEqual(both["up_bytes"], (2 * usual["up_bytes"] + 10 * dense["up_bytes"]) / 12)
+        self.assertAlmostEqual(both["total_seconds"], sum(
+            (dense if round < 8 or round >= 10 else usual)["seconds"] for round in range(both["rounds"])))
+
+    def test_the_worst_of_the_seeds_counts(self):
+        arguments = ("--compress", "topk:0.1", "--compress-down", "none")
+        singles = []
+        for seed in (5, 6, 7):
+            self.write("job", JOB + f"seed = {seed}\n")
+            singles.append(self.weigh(*arguments)["candidates"][0])
+        self.write("job", JOB + "seed = 5\n")
+        pilot = self.weigh(*arguments, "--pilot-seeds", "3")
+        one = pilot["candidates"][0]
+        self.assertEqual(one["loss_most"], max(single["loss_most"] for single in singles))
+        self.assertEqual(one["loss_least"], min(single["loss_most"] for single in singles))
+        self.assertLess(one["loss_least"], one["loss_most"])
+        self.assertEqual(one["rounds"], max(single["rounds"] for single in singles))
+
+    def test_the_least_time_is_recommended(self):
+        for bandwidth, form in (("2000", "int4"), ("1e12", "none")):
+            pilot = self.weigh("--compress", "none,int4", "--compress-down", "none", "--bandwidth", bandwidth)
+            times = [one["total_seconds"] for one in pilot["candidates"]]
+            self.assertEqual(times, sorted(times))
+            best = pilot["recommended"]
+            self.assertLessEqual(best["total_seconds"], times[0] * 1.02)
+            near = [one["up_bytes"] + one["down_bytes"] for one in pilot["candidates"]
+                    if one["total_seconds"] <= times[0] * 1.02]
+            self.assertEqual(best["up_bytes"] + best["down_bytes"], min(near))
+            if bandwidth == "2000":
+                self.assertEqual(best["compress"], form)
+                self.assertEqual(len(near), 1)
+            else:
+                self.assertGreater(len(near), 1)
+
+    def test_the_table_and_its_last_line(self):
+        text = self.succeed("plan", "--advise", "--quiet", *LINKS, "--compress", "none,int4", "--compress-down",
+                            "none,int8", "--local-steps", "none,2:0.02")
+        self.assertRegex(text, r"\npilot job: 12 rounds, float32's loss \d\.\d+, 1 seed, in ")
+        self.assertEqual(len([line for line in text.splitlines() if " % " in line]), 3 * 4)
+        self.assertRegex(text, r"\n>  2   4  \d (none|int4) +(none|int8) +(none|2:0\.02) ")
+        self.assertIn("\n> recommended: the least time to float32's loss, ", text)
+        self.succeed("train", *text.splitlines()[-1].split(), "--rounds", "2", "--batch", "120", "--quiet")
+
+    def test_what_diverges_is_never_recommended(self):
+        self.write("job", JOB.replace("softmax", "least-squares").replace("classes = 4\n", "")
+                   .replace("adam", "gd").replace("rate = 0.02", "rate = 0.1"))
+        pilot = self.weigh("--compress", "none", "--compress-down", "none", "--parts", "1", "--local-steps",
+                           "none,300:1e6")
+        wild = self.named(pilot)[1, "none", "none", "300:1e6"]
+        self.assertEqual((wild["loss_most"], wild["rounds"], wild["total_seconds"]), (None, None, None))
+        self.assertEqual(pilot["recommended"]["local_steps"], "none")
+        text = self.succeed("plan", "--advise", "--quiet", *LINKS, "--compress", "none", "--compress-down", "none",
+                            "--local-steps", "300:1e6")
+        self.assertIn(" diverges ", text)
+        self.assertIn("> none gets to float32's loss within 24 rounds\n", text)
+
+    def test_what_can_not_be(self):
+        advise = ("plan", "--advise", "--quiet", *LINKS)
+        for flag in ("--compress=int8", "--compress-down=int8", "--local-steps=3", "--pilot-seeds=2"):
+            self.fail_with(2, "tarry: --compress, --compress-down, --local-steps and --pilot-seeds have no meaning "
+                              "in advice without --pilot", "plan", "--advise", "--straggler", "none", flag)
+        for flag, value, why in (
+            ("--compress", "int7", "'int7' is not one of none, bf16, int8, int4, sign, topk:F, powersgd:R"),
+            ("--compress", "int8,int8", "'int8' is there twice"),
+            ("--compress", "none,", "'' is not one of none, bf16, int8, int4, sign, topk:F, powersgd:R"),
+            ("--compress", "none," + "x" * 40 + ",int8", f"'{'x' * 40}' is too long"),
+            ("--compress-down", "int4", "'int4' is not one of none, bf16, int8"),
+            ("--local-steps", "0:1", "'0:1' is neither none nor H[:RATE]"),
+        ):
+            self.fail_with(2, f"tarry: {flag}: {why}", *advise, flag, value)
+        self.fail_with(2, "tarry: --compress: forms go with one part, which --parts has not", *advise, "--parts", "2",
+                       "--compress", "int8")
+        self.fail_with(1, "tarry: --config: no: No such file or directory", *advise, "--pilot", "no")
+        self.write("job", JOB + "stop = deadline:1\n")
+        self.fail_with(2, "tarry: --pilot: a job with --stop deadline:1 does not repeat", *advise)
+        self.write("job", JOB.replace("rate = 0.02", "rate = 0.02\nlocal-steps = 3") + "report = here.json\n")
+        self.weigh("--compress", "none")
+        self.assertNotIn("here.json", self.files())
 
 
 if __name__ == "__main__":

@@ -48,14 +48,25 @@ class BenchTest(harness.TarryTest):
             self.assertEqual(report["ran"], kernel)
             self.assertGreater(report["read"], 0)
             self.assertEqual([row["form"] for row in report["results"]],
-                             ["float32", "bf16", "int8", "int4", "topk:0.01", "sign"])
+                             ["float32", "bf16", "int8", "int4", "topk:0.01", "sign", "powersgd:4, P", "powersgd:4, Q"])
             for row in report["results"]:
                 for figure in ("encode", "add", "sum"):
                     self.assertGreater(row[figure], 0)
-            self.assertEqual([round(row["bytes"], 3) for row in report["results"]], [4, 2, 1.016, 0.516, 0.060, 0.141])
+            self.assertEqual([round(row["bytes"], 3) for row in report["results"]], [4, 2, 1.016, 0.516, 0.016, 0.141, 0.062, 0.062])
         text = self.succeed("forms", "--dimension", "100", "--repeat", "1")
         self.assertEqual([line.split()[0] for line in text.splitlines()[3:]],
-                         ["float32", "bf16", "int8", "int4", "topk:0.01", "sign"])
+                         ["float32", "bf16", "int8", "int4", "topk:0.01", "sign", "powersgd:4,", "powersgd:4,"])
+
+    def test_masks_are_measured(self):
+        report = json.loads(self.succeed("masks", "--json", "--dimension", "1e4", "--neighbours", "2", "--repeat", "1"))
+        for figure in ("read", "aes", "sha256", "pair_us", "secret_us", "key_us"):
+            self.assertGreater(report[figure], 0)
+        self.assertEqual([row["bits"] for row in report["results"]], [32, 64])
+        for row in report["results"]:
+            for figure in ("mask", "member", "add", "reference", "sum", "read"):
+                self.assertGreater(row[figure], 0)
+        lines = self.succeed("masks", "--dimension", "100", "--repeat", "1").splitlines()
+        self.assertEqual([line.split()[0] for line in lines[4:]], ["32", "64"])
 
     def test_rounds_are_measured(self):
         options = ("round", "--dimension", "1000", "--rounds", "5", "--stripe", "64")
@@ -182,7 +193,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["forms"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"],
+        for command in ([], ["kernels"], ["forms"], ["masks"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"],
                         ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
@@ -194,7 +205,7 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "forms", "round", "network", "relays", "allreduce", "step", "simulate"):
+        for command in ("kernels", "forms", "masks", "round", "network", "relays", "allreduce", "step", "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):

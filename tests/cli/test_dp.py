@@ -6,9 +6,10 @@ import json
 import os
 import random
 import signal
+import struct
 import time
 
-from harness import TarryTest, main
+from harness import TIMEOUT, TarryTest, main
 
 DP = "clip:1,noise:1.5,sample:0.04"
 SMALL = ["--samples", "2000", "--features", "5", "--workers", "3", "--chunks", "3", "--pieces", "2", "--quiet"]
@@ -53,7 +54,7 @@ class Dp(TarryTest):
         for word in ("time", "loss  "):
             self.assertNotIn(word, done.out)
         self.assertIn("round 20/20", done.err)
-        self.assertIn("  epsilon 0.", done.err)
+        self.assertIn("  epsilon <= 0.", done.err)
         self.assertNotIn("loss", done.err)
 
     def test_runs_without_it_have_none_of_it(self):
@@ -107,14 +108,15 @@ class Dp(TarryTest):
             ("--local-steps 2", "--dp: cannot be combined with --local-steps: a chunk's change is bounded by no "
                                 "example"),
             ("--plot a.svg", "--dp: cannot be combined with --plot: times of workers tell of their samples"),
-            ("--processes", "--dp: cannot be combined with --processes: other processes would have to be told which "
-                            "samples are drawn"),
-            ("--engine mpi", "--dp: cannot be combined with --engine: other processes would have to be told which "
-                             "samples are drawn"),
+            ("--engine mpi", "--dp: cannot be combined with --engine: other ranks would have to be told which samples "
+                             "are drawn"),
         ):
             with self.subTest(flags=flags):
                 self.fail_with(2, "tarry: " + why, "train", *SMALL, "--dp", DP, *flags.split())
-        self.fail_with(2, "tarry: --dp: unknown option (see tarry serve --help)", "serve", "--dp", DP)
+        self.fail_with(2, "tarry: --dp: cannot be combined with --insecure: workers are told over the network which samples "
+                          "are drawn", "serve", *SMALL, "--dp", DP, "--insecure")
+        self.fail_with(2, "tarry: --dp: cannot be combined with --plot: times of workers tell of their samples", "serve",
+                       *SMALL, "--dp", DP, "--listen", "unix:s", "--plot", "a.svg")
         self.fail_with(2, "tarry: --dp: delta:0.01 is not below one in the 1600 samples: say a smaller one", "train",
                        *SMALL, "--dp", DP + ",delta:0.01")
         self.fail_with(2, "tarry: --dp: 'clip:1' has no noise", "train", *SMALL, "--dp", "clip:1")
@@ -126,6 +128,103 @@ class Dp(TarryTest):
         done = self.run_tarry("train", *SMALL, "--dp", DP, "--straggler", "dead:3", "--report", "r.json")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(json.loads(self.read("r.json"))["privacy"]["releases"], 0)
+
+    # ---- workers that are processes ----
+
+    def test_processes_draw_the_same_samples_and_tell_as_little(self):
+        dp = DP + ",seed:4"
+        self.train(dp, "--rounds", "20", "--save", "threads.npy")
+        report = self.train(dp, "--rounds", "20", "--save", "processes.npy", "--processes")
+        found = [struct.unpack("<5f", self.read(f"{name}.npy", "rb")[-20:]) for name in ("threads", "processes")]
+        for one, other in zip(*found):
+            self.assertAlmostEqual(one, other, delta=1e-3)  # noise lies on a grid
+        self.assertGreater(max(map(abs, found[0])), 0.1)
+        self.assertEqual(report["privacy"]["releases"], 20)
+        self.assertEqual(report["privacy"]["epsilon"], self.accountant(20))
+        for of in (*report["rounds"], report["final"], report["initial"]):
+            for key in ("loss", "accuracy", "seconds", "signal_seconds", "round_seconds"):
+                self.assertIsNone(of.get(key), key)
+        for worker in report["workers"]:
+            self.assertEqual((worker["seconds"], worker["pace"]), (None, None))
+
+    def test_no_secret_of_theirs_is_where_others_look(self):
+        """The key comes by an inherited descriptor: it is on no command line, and in no environment and file."""
+        before = self.files()
+        process = self.start("train", *SMALL, "--dp", DP, "--rounds", "1000000", "--processes", "--checkpoint", "a.ck")
+        try:
+            worker = self.child_of(process)
+            with open(f"/proc/{worker}/cmdline", "rb") as file:
+                self.assertIn(b"--dp-key\0/dev/stdin\0", file.read())
+            self.assertEqual(os.readlink(f"/proc/{worker}/fd/0"), "/memfd:tarry-draws (deleted)")
+            with open(f"/proc/{worker}/fd/0", "rb") as file:
+                key = file.read()
+            self.assertEqual(len(key), 32)
+            for name in ("cmdline", "environ"):
+                with open(f"/proc/{worker}/{name}", "rb") as file:
+                    said = file.read()
+                self.assertNotIn(key, said)
+                self.assertNotIn(key.hex().encode(), said)
+            for name in set(self.files()) - set(before):
+                self.assertNotIn(key, self.read(name, "rb"))
+        finally:
+            process.kill()
+            process.communicate()
+
+    def test_a_process_that_is_killed_costs_no_release(self):
+        process = self.start("train", *SMALL, "--dp", DP, "--rounds", "400", "--processes", "--checkpoint", "a.ck",
+                             "--report", "r.json", "--straggler", "shifted-exp:0.002,0.001")
+        os.kill(self.child_of(process), signal.SIGKILL)
+        self.assertEqual((process.communicate(timeout=TIMEOUT)[1], process.returncode), ("", 0))
+        report = json.loads(self.read("r.json"))
+        self.assertEqual(report["network"]["events"]["restarted"], 1)
+        self.assertEqual((report["privacy"]["releases"], self.releases("a.ck.privacy")), (400, 400))
+
+    def child_of(self, process):
+        """A worker that is there and has begun, since the ledger has a release."""
+        deadline = time.monotonic() + 60
+        ledger = os.path.join(self.folder, "a.ck.privacy")
+        while time.monotonic() < deadline and not (os.path.exists(ledger) and self.releases("a.ck.privacy") > 0):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        found = []
+        for task in os.listdir(f"/proc/{process.pid}/task"):
+            with open(f"/proc/{process.pid}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+        self.assertEqual(len(found), 3)
+        return found[0]
+
+    def test_a_worker_with_a_key_takes_part_in_nothing_else(self):
+        self.write("key", bytes(range(32)))
+        self.write("short", bytes(31))
+        self.fail_with(1, "tarry: work: --dp-key: short: a key has 32 bytes", "work", "--insecure", "--dp-key", "short")
+        self.fail_with(1, "tarry: work: --dp-key: none: No such file or directory", "work", "--insecure", "--dp-key",
+                       "none")
+        self.fail_with(2, "tarry: --dp-key: cannot be combined with --secure", "work", "--secure", "--credentials", "x",
+                       "--dp-key", "key")
+        server = self.start("serve", "--insecure", "--listen", "unix:s", *SMALL[:-1], "--wait", "60")
+        try:
+            self.fail_with(1, "tarry: work: --dp-key: the server's job says nothing of differential privacy", "work",
+                           "--insecure", "--connect", "unix:s", "--dp-key", "key", "--quiet", "--patience", "60")
+        finally:
+            server.kill()
+            server.communicate()
+
+    def test_workers_of_a_server_are_told_the_key(self):
+        """Over a Unix socket, to which nobody but this user can connect; one that brings a key has another."""
+        self.write("key", bytes(range(32)))
+        server = self.start("serve", "--listen", "unix:s", *SMALL[:-1], "--wait", "60", "--dp", DP, "--rounds", "20",
+                            "--report", "r.json")
+        try:
+            self.fail_with(1, "tarry: work: --dp-key: the server tells its workers the key of its draws", "work",
+                           "--insecure", "--connect", "unix:s", "--dp-key", "key", "--quiet", "--patience", "60")
+            workers = [self.start("work", "--connect", "unix:s", "--quiet") for _ in range(3)]
+            for process in *workers, server:
+                said = process.communicate(timeout=TIMEOUT)
+                self.assertEqual(process.returncode, 0, said)
+        finally:
+            server.kill()
+            server.communicate()
+        self.assertEqual(json.loads(self.read("r.json"))["privacy"]["epsilon"], self.accountant(20))
 
     def test_a_run_goes_on_with_its_ledger_and_not_without(self):
         self.train(DP, "--rounds", "5", "--checkpoint", "a.ck")

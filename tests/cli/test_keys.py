@@ -24,7 +24,8 @@ class Keys(TarryTest):
         return os.path.join(self.folder, *names)
 
     def table(self):
-        head, *rows = [line.split() for line in self.succeed("keys", "list", "c").splitlines()]
+        head, *rows = [line.split(maxsplit=3) for line in self.succeed("keys", "list", "c").splitlines()]
+        rows = [row for row in rows if row[0] != "roster:"]
         self.assertEqual(head, ["name", "serial", "expires", "state"])
         for _, serial, expires, _ in rows:
             self.assertRegex(serial, r"^[0-9a-f]{32}$")
@@ -184,6 +185,52 @@ class Changing(Keys):
         self.succeed("keys", "revoke", "c", "worker-9")
         self.assertEqual(sorted(self.table()), sorted([*before, ("worker-9", "revoked")]))
 
+    def test_the_roster_follows_who_is_there(self):
+        self.assertNotIn("roster", self.succeed("keys", "list", "c"))
+        self.assertIn("Signed a roster: number 1, of 2 workers.\n", self.succeed("keys", "roster", "c"))
+        first = self.read("c/roster.txt")
+        self.assertEqual([line.split()[0] for line in first.splitlines()],
+                         ["tarry", "authority", "number", "worker-0", "worker-1", "signature"])
+        for member in ("server", "worker-0", "worker-1"):
+            self.assertEqual(self.read(f"c/{member}/roster.txt"), first)
+        for member in ("worker", "viewer"):
+            self.assertFalse(os.path.exists(self.path("c", member, "roster.txt")))
+        self.assertIn("is that of before: number 1, of 2 workers.\n", self.succeed("keys", "roster", "c"))
+        self.assertEqual(self.read("c/roster.txt").splitlines()[:-1], first.splitlines()[:-1])
+        self.assertEqual([name for name, state in self.table() if state == "good, on the roster"],
+                         ["worker-0", "worker-1"])
+        self.assertTrue(self.succeed("keys", "list", "c").endswith("\nroster: number 1, of 2 workers\n"))
+        self.assertIn("on the roster of secure sums: tarry keys roster c", self.succeed("keys", "revoke", "c", "worker-1"))
+        self.succeed("keys", "add", "c", "worker-7")
+        self.assertIn("number 2, of 2 workers.\n", self.succeed("keys", "roster", "c"))
+        self.assertNotIn("worker-1 ", self.read("c/roster.txt"))
+        self.assertEqual(self.read("c/worker-7/roster.txt"), self.read("c/roster.txt"))
+
+    @unittest.skipIf(OPENSSL is None, "the openssl command is not there")
+    def test_openssl_agrees_with_the_roster(self):
+        """Its fingerprints are those of the certificates, and its signature is the authority's."""
+        self.succeed("keys", "roster", "c")
+        text = self.read("c/roster.txt")
+        lines = dict(line.split() for line in text.splitlines()[1:])
+        for name, path in (("authority", "c/ca.pem"), ("worker-0", "c/worker-0/cert.pem"),
+                           ("worker-1", "c/worker-1/cert.pem")):
+            shown = self.openssl("x509", "-in", path, "-noout", "-fingerprint", "-sha256").stdout
+            self.assertEqual(shown.split("=")[1].strip().replace(":", "").lower(), lines[name])
+        with open(self.path("body"), "w") as body:
+            body.write(text[:text.index("signature ")])
+        with open(self.path("signature"), "wb") as signature:
+            signature.write(bytes.fromhex(lines["signature"]))
+        with open(self.path("public.pem"), "w") as public:
+            public.write(self.openssl("x509", "-in", "c/ca.pem", "-noout", "-pubkey").stdout)
+        done = self.openssl("dgst", "-sha256", "-verify", "public.pem", "-signature", "signature", "body")
+        self.assertEqual((done.returncode, done.stdout), (0, "Verified OK\n"))
+
+    def test_a_roster_that_is_none_is_not_written_over(self):
+        self.write("c/roster.txt", "nothing")
+        for action in ("roster", "list"):
+            self.fail_with(1, f"tarry: keys: {action}: c/roster.txt: this is no roster", "keys", action, "c")
+        self.assertEqual(self.read("c/roster.txt"), "nothing")
+
     def test_a_name_with_a_typo(self):
         for action in ("add", "revoke"):
             start = f"tarry: keys: {action}: "
@@ -210,7 +257,7 @@ class Changing(Keys):
 class Usage(Keys):
     def test_help(self):
         text = self.succeed("keys", "--help")
-        for action in ("init", "add", "revoke", "list"):
+        for action in ("init", "add", "revoke", "roster", "list"):
             self.assertIn(f"tarry keys {action} ", text)
         self.assertIn("--workers=N", self.succeed("keys", "init", "--help"))
         self.assertTrue(self.succeed("keys", "add", "--help").startswith("Usage: tarry keys add [OPTION...] DIR NAME\n"))

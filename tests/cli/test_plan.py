@@ -31,6 +31,21 @@ class Plan(TarryTest):
         text = self.succeed("plan", *SMALL)
         self.assertEqual(re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", text), CYCLIC)
 
+    def test_data_that_colluders_never_hold(self):
+        line = "never held            exactly 50 % of the data is held by none of 1 worker, whoever it is\n"
+        self.assertNotIn("never held", self.succeed("plan", *SMALL))
+        self.assertIn(line, self.succeed("plan", *SMALL, "--secure-colluders", "1"))
+        self.assertIn("# " + line, self.succeed("plan", *SMALL, "--secure-colluders", "1", "--show"))
+        for colluders, chunks in ((1, 2), (2, 0), (9, 0)):
+            plan = json.loads(self.succeed("plan", *SMALL, "--json", "--secure-colluders", str(colluders)))
+            self.assertEqual(plan["secure"], {"colluders": colluders, "never_held_chunks": chunks, "never_held_share": chunks / 4,
+                                              "exact": True})
+        many = json.loads(self.succeed("plan", "--workers", "200", "--chunks", "200", "--pieces", "1", "--replication", "8",
+                                       "--json", "--secure-colluders", "20"))["secure"]
+        self.assertFalse(many["exact"])  # 20 workers hold 8 chunks each, and some hold the same
+        self.assertEqual(many["never_held_chunks"], 40)
+        self.assertNotIn("secure", json.loads(self.succeed("plan", *SMALL, "--json")))
+
     def test_json(self):
         plan = json.loads(self.succeed("plan", *SMALL, "--parts", "2", "--json", "--show"))
         for key in ("command", "version", "workers", "chunks", "parts", "replication", "loads",

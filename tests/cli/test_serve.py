@@ -48,7 +48,8 @@ class Network(TarryTest):
         return process.returncode, out, err
 
     def serve(self, *arguments, listen=UNIX):
-        return self.begin("serve", "--listen", listen, *arguments)
+        """Which waits for whoever the machine holds up."""
+        return self.begin("serve", "--listen", listen, "--silence", "20", *arguments)
 
     def work(self, worker, *arguments, connect=UNIX):
         return self.begin("work", "--connect", connect, "--worker", str(worker), *arguments)
@@ -134,6 +135,18 @@ class Serve(Network):
         self.assertGreater(received["int8"] / received["int4"], 1.9)
         self.assertGreater(received["int4"] / received["sign"], 3)
         self.assertGreater(received["sign"] / received["topk:0.01"], 1.5)
+
+    def test_thin_products(self):
+        """As by threads, to the bit, whether or not parameters come as a view; a worker that comes back has the factor."""
+        for down in ("none", "int8"):
+            options = ["--workers", "3", "--chunks", "3", "--replication", "2", "--samples", "100", "--features", "200",
+                       "--model", "mlp", "--hidden", "32", "--rounds", "6", "--reproducible", "--compress", "powersgd:3",
+                       "--compress-down", down]
+            _, parameters = self.expected(*options)
+            server = self.serve(*options, "--report", "report.json", "--save", "w.npy")
+            workers = [self.work(i) for i in range(3)]
+            self.assert_done(server, *workers)
+            self.assertEqual(self.read("w.npy", "rb"), parameters)
 
     def test_the_rate_is_that_of_rounds(self):
         """Neither the time until the first worker came nor that without any counts."""
@@ -335,7 +348,7 @@ class Serve(Network):
             if exact:
                 self.assertEqual(self.read("w.npy", "rb"), parameters)
             else:
-                self.assertLess(self.report()["final"]["verified_error"], 1e-5)
+                self.assertLess(self.report()["final"]["verified_error"], 1e-4)
                 self.assertAlmostEqual(self.report()["final"]["loss"], expected["final"]["loss"], places=6)
 
     def test_begins_with_those_that_are_there_and_waits_for_those_it_needs(self):

@@ -224,6 +224,9 @@ class Schemes(SimulateTest):
         self.assertGreater(plain["upload_bytes"] / fed[0]["upload_bytes"], 7.7)
         self.assertGreater(plain["upload_bytes"] / fed[1]["upload_bytes"], 66)
         self.assertAlmostEqual(plain["upload_bytes"] / fed[2]["upload_bytes"], 256 / 9, delta=0.01)
+        dense = self.simulate(*links, "--rounds", "3", "--scheme", "partial:compress=topk:0.01:1:1,partial:compress=topk:0.01:2,"
+                                                                   "partial:compress=topk:0.01:3")
+        self.assertEqual([result["upload_bytes"] for result in dense], [fed[at]["upload_bytes"] for at in (0, 1, 0)])
         for form, least, most in (("int4", 1e-2, 0.5), ("sign", 0.2, 2)):
             rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", f"partial:compress={form}")[0]
             self.assertTrue(least < rounded["verified_error"] < most, rounded["verified_error"])

@@ -38,7 +38,8 @@ class Faults(TarryTest):
 
     def test_wrong_usage(self):
         for arguments in (["--runs", "0"], ["--runs", "x"], ["--jobs", "0"], ["--straggler", "exp:1"], ["argument"],
-                          ["--first", "4294967295", "--runs", "2"], ["--plant", "sum-twice"], ["--relays", "7"]):
+                          ["--first", "4294967295", "--runs", "2"], ["--plant", "sum-twice"], ["--relays", "7"],
+                          ["--secure", "--relays", "1"], ["--secure", "--sum", "everywhere"]):
             self.assertEqual(self.run_tarry("simulate", "--faults", *arguments).returncode, 2, arguments)
 
     def test_relays(self):
@@ -50,6 +51,17 @@ class Faults(TarryTest):
         self.assertTrue(text.endswith("every invariant holds\n"))
         trace = self.succeed("simulate", "--faults", "--relays", "2", "--trace", "--first", "3", "--runs", "1")
         self.assertRegex(trace, r"[12] relays, grace \d+")
+
+    def test_secure(self):
+        text = self.succeed("simulate", "--faults", "--secure", "--runs", "100", "--seed", "7")
+        exact, = re.search(r"(\d+) rounds exact", text).groups()
+        sums, again, lives = map(int, re.search(
+            r"(\d+) sums were secure, (\d+) of them of repeated attempts; workers had second lives, with keys of their own, "
+            r"(\d+) times\n", text).groups())
+        self.assertTrue(sums == int(exact) and 0 < again < sums and lives > 10, text)
+        self.assertTrue(text.endswith("every invariant holds\n"))
+        trace = self.succeed("simulate", "--faults", "--secure", "--trace", "--first", "3", "--runs", "1")
+        self.assertRegex(trace, r"secure sums of (32|64) bits")
 
     def planted(self, *arguments):
         return subprocess.run([PLANTED, "simulate", "--faults", *arguments], stdin=subprocess.DEVNULL,

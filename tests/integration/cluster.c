@@ -187,6 +187,10 @@ static void make_authority(cluster *its)
     if (authority_init(place, its->workers, (authority_hosts){0}, (int64_t)time(NULL), NULL,
                        &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
+    authority_rostered listed;
+    if (its->secure &&
+        authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
 }
 
 void cluster_begin_server(cluster *its)
@@ -258,6 +262,7 @@ static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
              job->job_size > 0 ? (const char *)job->job : "");
     pthread_mutex_unlock(&member->cluster->lock);
     member->begun++;
+    tarry_tcp_worker_numerics(worker, member->numerics);
     return TARRY_OK;
 }
 
@@ -306,6 +311,8 @@ void cluster_start(cluster *its, uint32_t worker)
     settings->share = its->shares;
     settings->patience_ns = WAIT_NS;
     settings->seed = its->seed;
+    settings->secure = member->member;
+    settings->secure.required = its->secure;
     tarry_diagnostic diagnostic;
     if (tarry_tcp_worker_create(settings, member->allocator, &member->worker, &diagnostic) !=
         TARRY_OK)
@@ -367,6 +374,19 @@ void cluster_end(cluster *its)
 }
 
 /* ---- rounds ---- */
+
+void cluster_gradient(const cluster *its, uint64_t round, uint32_t chunk, float *gradient)
+{
+    double *sum = calloc(its->dimension, sizeof(*sum));
+    assert_non_null(sum);
+    for (uint32_t i = 0; i < tarry_plan_span_count(its->plan, chunk); i++) {
+        const tarry_span span = tarry_plan_span(its->plan, chunk, i);
+        add(its, round, span.origin, scale_of(its, its->parameters) * span.count / span.of, sum);
+    }
+    for (size_t i = 0; i < its->dimension; i++)
+        gradient[i] = (float)sum[i];
+    free(sum);
+}
 
 int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic)
 {

@@ -28,6 +28,8 @@ typedef struct cluster_member {
     /* Under the cluster's lock. */
     char job[32];               /* what `begin` was given last; its beginning */
     char seen[CLUSTER_ADDRESS]; /* where the server sees it; empty: it is not there */
+    tarry_secure_member member; /* secure sums: but for `required` */
+    uint64_t numerics;          /* that it states */
     uint32_t connections;       /* of this run */
     uint64_t wait_ns;           /* until it tries to connect again, as it said last */
     uint32_t free;              /* computations before it is held up */
@@ -42,6 +44,8 @@ struct cluster {
     size_t dimension, parameter_count;
     uint64_t seed;
     bool tls;
+    /* Secure sums (settings.secure has their rules): TLS, and a roster of all workers. */
+    bool secure;
     bool ships;         /* workers fetch 8 bytes per chunk, and compute with them */
     const char *socket; /* "unix:PATH": listened on, too; workers use it alone if `near` */
     bool near;
@@ -107,6 +111,9 @@ void cluster_end_round(cluster_call *call);
 tarry_round_result cluster_good_round(cluster *its);
 /* So many, asserting that each is exact. */
 void cluster_exact_rounds(cluster *its, uint32_t rounds);
+/* What a worker computes for a chunk of the plan in the round that was run last, number for number.
+ */
+void cluster_gradient(const cluster *its, uint64_t round, uint32_t chunk, float *gradient);
 /* max |sum - truth| / max |truth| */
 double cluster_error(const cluster *its);
 /* What rounding may make of that, with the workers that condition the plan worst: whose parts are

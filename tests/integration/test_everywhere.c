@@ -230,34 +230,53 @@ static void sum_that_fails_is_made_again(void **state)
     equals_the_server(&own);
 }
 
-/* All members of a sum in shared memory are within a few stripes of each other. */
+/* A round's sum fails at worker 1 once it has most of it, if it is not through with it all by then.
+ * Whether the round was made again, and how much of the sum stood. */
+static bool fails_late(bool reproducible, double *stood)
+{
+    enum { DIMENSION = 600000, FAILING = 2, FEW = 3 };
+    bench own;
+    bool again = false;
+    init(&own, DIMENSION);
+    own.settings.server.stripe_length = DIMENSION;
+    own.settings.server.reproducible = reproducible;
+    float *expected = by_server(&own, FEW);
+    own.job.failing[1] = 1 << FAILING;
+    own.job.fails_after = 5 * DIMENSION; /* bytes, of 6 */
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    for (int round = 1; round <= FEW; round++) {
+        tarry_round_result result;
+        tarry_diagnostic why;
+        if (tarry_runtime_round(own.local, NULL, NULL, &result, &why) != TARRY_OK)
+            fail_msg("round %d: %s", round, why.text);
+        if (round == FAILING) {
+            again = result.attempts >= 2;
+            *stood = result.stood;
+        }
+        assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, &why), TARRY_OK);
+        replica_check(&own.job, result.sum.step);
+    }
+    compare(&own, expected);
+    stop(&own);
+    replica_job_end(&own.job);
+    return again;
+}
+
+/* All members of a sum in shared memory are within a few stripes of each other. Which of them have
+ * a part decides how much moves, so that at times all of it has before the fault comes. */
 static void sum_that_fails_late_is_made_behind_what_stands(void **state)
 {
     (void)state;
-    enum { DIMENSION = 600000, FAILING = 2, FEW = 3 };
-    for (int mixed = 0; mixed < 2; mixed++) {
-        bench own;
-        init(&own, DIMENSION);
-        own.settings.server.stripe_length = DIMENSION;
-        own.settings.server.reproducible = mixed == 0;
-        float *expected = by_server(&own, FEW);
-        own.job.failing[1] = 1 << FAILING;
-        own.job.fails_after = 5 * DIMENSION; /* bytes, of 6 */
-        begin(&own, TARRY_SUM_EVERYWHERE);
-        for (int round = 1; round <= FEW; round++) {
-            tarry_round_result result;
-            tarry_diagnostic why;
-            if (tarry_runtime_round(own.local, NULL, NULL, &result, &why) != TARRY_OK)
-                fail_msg("round %d: %s", round, why.text);
-            assert_true(round != FAILING || result.attempts >= 2);
-            assert_true(mixed == 1 || result.stood == 0);
-            assert_true(mixed == 0 || round != FAILING || result.stood > 0.1);
-            assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, &why), TARRY_OK);
-            replica_check(&own.job, result.sum.step);
-        }
-        compare(&own, expected);
-        stop(&own);
-        replica_job_end(&own.job);
+    enum { MOST_TRIES = 20 };
+    for (int reproducible = 0; reproducible < 2; reproducible++) {
+        double stood = 0;
+        int tries = 1;
+        while (!fails_late(reproducible, &stood))
+            assert_true(++tries <= MOST_TRIES);
+        if (reproducible)
+            assert_true(stood == 0);
+        else
+            assert_true(stood > 0.1);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include <tarry/direct.h>
 #include <tarry/host.h>
 
 #include "failing_allocator.h"
@@ -427,6 +428,57 @@ static void settings_are_checked_and_allocations_may_fail(void **state)
     tarry_plan_free(its.plan);
 }
 
+static void expect_form_refused(seat *own, tarry_worker_host_settings settings, const char *why)
+{
+    tarry_diagnostic said;
+    assert_int_equal(tarry_worker_host_create(own->of->plan, &settings, NULL, &own->host, &said),
+                     TARRY_ERROR_ARGUMENT);
+    assert_non_null(strstr(said.text, why));
+}
+
+/* It is the engine that has to know them, and no engine has those with feedback. */
+static void forms_go_by_the_engine(void **state)
+{
+    (void)state;
+    static bench its;
+    its = (bench){.plan = make_plan(1)};
+    replica_job_init(&its.job, WORKERS, CHUNKS, DIMENSION);
+    seat *own = &its.seats[0];
+    *own = (seat){.of = &its};
+    tarry_engine_methods methods = {.name = "plain"};
+    tarry_engine plain = {.methods = &methods}, *direct;
+    tarry_direct_settings wanted;
+    tarry_direct_settings_init(&wanted);
+    wanted.listen = NULL;
+    assert_int_equal(tarry_direct_create(&wanted, NULL, &direct, NULL), TARRY_OK);
+    own->engine = &plain;
+    tarry_worker_host_settings settings = wanted_worker(own);
+    settings.server.compress = TARRY_COMPRESS_INT8;
+    expect_form_refused(own, settings, "the engine 'plain' sums float32");
+    settings.server.compress = TARRY_COMPRESS_NONE;
+    settings.server.compress_down = TARRY_COMPRESS_BF16;
+    expect_form_refused(own, settings, "the engine 'plain' sums float32");
+    settings.engine = direct;
+    assert_int_equal(tarry_worker_host_create(its.plan, &settings, NULL, &own->host, NULL),
+                     TARRY_OK);
+    tarry_worker_host_free(own->host);
+    settings.server.sum = TARRY_SUM_SERVER;
+    settings.server.compress = TARRY_COMPRESS_INT8;
+    expect_form_refused(own, settings, "carries float32 alone");
+    tarry_host_settings host = wanted_host(&its);
+    host.server.compress = TARRY_COMPRESS_TOPK;
+    host.server.compress_share = 1000;
+    assert_int_equal(tarry_host_create(its.plan, &host, NULL, &its.runtime, NULL),
+                     TARRY_ERROR_ARGUMENT);
+    host.server.compress = TARRY_COMPRESS_INT8;
+    host.server.compress_share = 0;
+    assert_int_equal(tarry_host_create(its.plan, &host, NULL, &its.runtime, NULL), TARRY_OK);
+    tarry_runtime_free(its.runtime, true);
+    direct->methods->free(direct);
+    replica_job_end(&its.job);
+    tarry_plan_free(its.plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +487,7 @@ int main(void)
         cmocka_unit_test(one_that_was_gone_loads_the_state),
         cmocka_unit_test(the_server_gets_copies),
         cmocka_unit_test(settings_are_checked_and_allocations_may_fail),
+        cmocka_unit_test(forms_go_by_the_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

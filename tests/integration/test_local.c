@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -259,6 +260,53 @@ static void settings_are_checked(void **state)
     summing_end(&job);
 }
 
+/* Each sum is far off, and what they are off by comes later: of gradients that stay the same, that
+ * of all rounds is off by less the more there are, whatever is rounded on the way down, and the
+ * more so where stripes cut the matrix. */
+static void thin_products_come_to_the_sum_in_the_end(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 60 };
+    const tarry_matrix matrix = {30, 30};
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        summing job;
+        summing_init(&job);
+        tarry_server_settings *server = &job.local_settings.server;
+        job.lasting = true;
+        server->compress = TARRY_COMPRESS_POWERSGD;
+        server->compress_rank = 5;
+        server->compress_matrix_count = 1;
+        server->compress_matrices = &matrix;
+        server->compress_down = kind == 1 ? TARRY_COMPRESS_INT8 : TARRY_COMPRESS_NONE;
+        server->keep = kind == 2 ? TARRY_KEEP_CREDITED : TARRY_KEEP_ALL;
+        server->stripe_length = kind == 3 ? 400 : 0;
+        summing_begin(&job);
+        double *off = calloc(job.dimension, sizeof(*off)), first = 0, last = 0, size = 0;
+        assert_non_null(off);
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            tarry_round_result result;
+            job.parameters[0] = 0; /* that of each round is 1 */
+            assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+            assert_true(result.exact);
+            last = size = 0;
+            for (size_t i = 0; i < job.dimension; i++) {
+                off[i] += (double)job.sum[i] - job.truth[i];
+                last += off[i] * off[i];
+                size += job.truth[i] * job.truth[i];
+                assert_true(i < 900 || fabs(job.sum[i] - job.truth[i]) < 1e-4);
+            }
+            first = round == 0 ? last : first;
+            assert_true(result.upload_bytes > 0);
+            if (kind != 3) /* of each worker a thin matrix, and what is no matrix */
+                assert_int_equal(result.upload_bytes % ((30 * 5 + 100) * sizeof(float)), 0);
+        }
+        assert_true(first > 0.3 * size);
+        assert_true(last < 0.1 * size * ROUNDS * ROUNDS);
+        free(off);
+        summing_end(&job);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +318,7 @@ int main(void)
         cmocka_unit_test(a_partial_straggler_s_work_counts),
         cmocka_unit_test(reproducible_rounds_repeat_to_the_bit),
         cmocka_unit_test(bytes_are_counted),
+        cmocka_unit_test(thin_products_come_to_the_sum_in_the_end),
         cmocka_unit_test(another_runtime_goes_on_from_a_checkpoint),
         cmocka_unit_test(settings_are_checked),
     };

@@ -226,7 +226,47 @@ static size_t heavy_dimension(const tarry_settings *settings)
     uint64_t each = tarry_worker_bytes(3 * (uint64_t)settings->plan.pieces,
                                        settings->plan.adaptive_parts ? 1 : settings->plan.parts,
                                        &settings->server, 6);
-    return (size_t)(6 * 12e6 / (double)each);
+    return (size_t)(6 * 16e6 / (double)each);
+}
+
+static void check_processes(const char *name, tarry_settings *settings)
+{
+    settle(settings, 1, INFINITY);
+    const bool secure = settings->server.secure != 0;
+    /* A connection of TLS has more buffers. */
+    const size_t dimension = heavy_dimension(settings) * (secure ? 3 : 1);
+    counting_allocator server, worker[4];
+    cluster its;
+    cluster_init(&its);
+    its.plan_settings = settings->plan;
+    uint64_t silence_ns = its.settings.server.silence_ns;
+    its.settings.server = settings->server;
+    its.settings.server.silence_ns = silence_ns;
+    its.tls = its.secure = secure;
+    its.settings.secure = (tarry_secure_rules){.bits = settings->server.secure, .bound = 1e6};
+    its.workers = 4;
+    its.dimension = dimension;
+    its.parameter_count = 2;
+    counting_allocator_init(&server);
+    its.allocator = &server.allocator;
+    for (uint32_t id = 0; id < 4; id++) {
+        counting_allocator_init(&worker[id]);
+        its.members[id].allocator = &worker[id].allocator;
+    }
+    cluster_begin(&its);
+    tarry_round_result result;
+    assert_int_equal(cluster_round(&its, &result, NULL), TARRY_OK);
+    for (uint32_t id = 0; id < 4; id++) {
+        uint64_t told =
+            tarry_worker_bytes(tarry_plan_load(its.plan, id), tarry_plan_least_parts(its.plan),
+                               &settings->server, dimension);
+        assert_close(name, atomic_load(&worker[id].most), told);
+    }
+    /* Wide words are summed beside the caller's vector. */
+    uint64_t words = settings->server.secure == 64 ? dimension * sizeof(uint64_t) : 0;
+    assert_true(atomic_load(&server.most) < SERVER_BYTES + words);
+    cluster_end(&its);
+    assert_int_equal(atomic_load(&server.live), 0);
 }
 
 /* Every second case: a worker of the network keeps the same as a thread. The server has its
@@ -236,38 +276,18 @@ static void processes_take_what_is_told(void **state)
     (void)state;
     case_settings cases[CASES];
     fill_cases(cases);
-    for (size_t i = 1; i < CASES; i += 2) {
-        tarry_settings *settings = &cases[i].settings;
-        settle(settings, 1, INFINITY);
-        const size_t dimension = heavy_dimension(settings);
-        counting_allocator server, worker[4];
-        cluster its;
-        cluster_init(&its);
-        its.plan_settings = settings->plan;
-        uint64_t silence_ns = its.settings.server.silence_ns;
-        its.settings.server = settings->server;
-        its.settings.server.silence_ns = silence_ns;
-        its.workers = 4;
-        its.dimension = dimension;
-        its.parameter_count = 2;
-        counting_allocator_init(&server);
-        its.allocator = &server.allocator;
-        for (uint32_t id = 0; id < 4; id++) {
-            counting_allocator_init(&worker[id]);
-            its.members[id].allocator = &worker[id].allocator;
-        }
-        cluster_begin(&its);
-        tarry_round_result result;
-        assert_int_equal(cluster_round(&its, &result, NULL), TARRY_OK);
-        for (uint32_t id = 0; id < 4; id++) {
-            uint64_t told =
-                tarry_worker_bytes(tarry_plan_load(its.plan, id), tarry_plan_least_parts(its.plan),
-                                   &settings->server, dimension);
-            assert_close(cases[i].name, atomic_load(&worker[id].most), told);
-        }
-        assert_true(atomic_load(&server.most) < SERVER_BYTES);
-        cluster_end(&its);
-        assert_int_equal(atomic_load(&server.live), 0);
+    for (size_t i = 1; i < CASES; i += 2)
+        check_processes(cases[i].name, &cases[i].settings);
+}
+
+static void workers_of_secure_sums_take_what_is_told(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = {32, 64};
+    for (unsigned i = 0; i < 2; i++) {
+        tarry_settings settings = settings_of(1, 1, false);
+        settings.server.secure = bits[i];
+        check_processes(i == 0 ? "secure, 32 bits" : "secure, 64 bits", &settings);
     }
 }
 
@@ -278,6 +298,7 @@ int main(void)
         cmocka_unit_test(workers_with_the_sum_take_what_is_told),
         cmocka_unit_test(keep_auto_takes_what_there_is),
         cmocka_unit_test(processes_take_what_is_told),
+        cmocka_unit_test(workers_of_secure_sums_take_what_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

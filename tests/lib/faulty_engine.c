@@ -176,7 +176,7 @@ static void free_engine(tarry_engine *base)
 }
 
 static const tarry_engine_methods methods = {
-    "faulty", give_address, form, start, wait_for_sum, wake, abandon, free_engine,
+    "faulty", give_address, form, start, wait_for_sum, wake, abandon, free_engine, true,
 };
 
 int faulty_engine_create(tarry_engine *inner, const tarry_allocator *allocator, tarry_engine **out)

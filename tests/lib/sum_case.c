@@ -207,6 +207,23 @@ void sum_case_check_rounded(const sum_case *of, const sum_case_forms *forms, con
     }
 }
 
+void sum_case_check_rounded_near(const sum_case *of, const sum_case_forms *forms, const float *sum,
+                                 size_t first, size_t last)
+{
+    assert_int_equal(of->parts, 1);
+    const double most = most_off(of, forms);
+    for (size_t place = first; place < last; place++) {
+        bool exact = of->count == 1 || place + forms->exact >= of->dimension;
+        if (is_near(of, place, sum[place]) ||
+            (!exact && fabs((double)sum[place] - (double)of->sum[place]) <= most))
+            continue;
+        print_error("%u members, forms %d and %d: number %zu of %zu is %.9g, not near %.9g\n",
+                    of->count, forms->up, forms->down, place, of->dimension, (double)sum[place],
+                    (double)of->sum[place]);
+        fail();
+    }
+}
+
 sum_watch *sum_watch_make(const float *sum, size_t dimension)
 {
     sum_watch *watch = malloc(sizeof(*watch));

@@ -47,6 +47,10 @@ typedef struct sum_case_forms {
  */
 void sum_case_check_rounded(const sum_case *of, const sum_case_forms *forms, const float *sum,
                             size_t first, size_t last);
+/* The same of an engine that adds up in its own way: what is exact is near the sum, and others are
+ * off by less than a step for each time that they were rounded. */
+void sum_case_check_rounded_near(const sum_case *of, const sum_case_forms *forms, const float *sum,
+                                 size_t first, size_t last);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);
 

@@ -26,6 +26,7 @@ VADER = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
 UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
 TIME_LIMIT = 150
 DEATHS = 10
+INT8 = 2  # TARRY_COMPRESS_INT8
 LONG = 100  # kills, with TARRY_TEST_LONG=1
 MANY = 2000  # steps: more than a run does until a rank dies
 SILENCE = 1  # seconds: the limit where a rank is stopped,
@@ -85,6 +86,29 @@ def all_get_the_same_sums(start):
         for dimension in (1, 1000, 300000):
             run = start(5, {"over": over, "dimension": dimension, "steps": 3}).finish()
             expect_all_right(run, 5, engine)
+
+
+def sums_travel_in_fewer_bytes(start):
+    """int8 both ways, over either; the vote sees to it that all have the same bits."""
+    def run_in(form, over):
+        engine = "mpi" if over else "direct"
+        run = start(4, {"over": over, "dimension": 100000, "steps": 2, "replication": 1, "up": form, "down": form}).finish()
+        expect_all_right(run, 4, engine)
+        run.expect(len(run.has("off by")) == (4 if form else 0), "not all sums are rounded")
+        return sum(int(line.split()[3]) for line in run.has("bytes of sums"))
+
+    run_in(INT8, "")
+    plain, rounded = run_in(0, "mpi"), run_in(INT8, "mpi")
+    print(f"  {plain} bytes of float32, {rounded} of int8: 1/{plain / rounded:.2f}")
+    if not 0 < rounded < plain / 3.9:
+        raise SystemExit("int8 takes more than 1/3.9 of the bytes")
+
+
+def a_rank_with_another_form_keeps_all_from_beginning(start):
+    run = start(3, {"over": "mpi", "other": 1}).finish()
+    run.expect(run.status != 0, "the launcher does not hear of it")
+    run.expect(run.has("ranks: not all have the same compress"), "nobody says why")
+    run.expect(not run.has("^step"), "there are steps all the same")
 
 
 def a_slow_rank_holds_up_nobody(start):
@@ -189,7 +213,8 @@ def a_death_ends_the_job(start):
         run.expect(launcher.are_gone(run.mark), "ranks are left")
 
 
-COMMON = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back,
+COMMON = [all_get_the_same_sums, sums_travel_in_fewer_bytes, a_rank_with_another_form_keeps_all_from_beginning,
+          a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back,
           a_replica_that_fails_is_left_behind, ranks_that_do_not_reach_each_other_go_on]
 STORIES = {False: [*COMMON, ranks_without_rank_0_end_by_themselves, killed_ranks_are_survived],
            True: [*COMMON, a_death_ends_the_job]}  # by whether it is MPICH

@@ -32,7 +32,8 @@ struct post {
 static struct post posts[MOST];
 static carried queue[MOST_CARRIED];
 static size_t queued, most_queued;
-static int64_t blocks; /* that are there */
+static int64_t blocks;       /* that are there */
+static uint64_t block_bytes; /* of all that were put, with their heads */
 
 post_block *post_block_reuse(post *self, size_t size)
 {
@@ -64,6 +65,7 @@ void post_put(post *self, uint32_t to, int kind, post_block *block)
     assert_true(kind == KIND && queued < MOST_CARRIED && to != self->rank);
     queue[queued++] = (carried){.to = to, .from = self->rank, .block = block};
     most_queued = queued > most_queued ? queued : most_queued;
+    block_bytes += block->size;
 }
 
 void post_wake(post *self)
@@ -298,6 +300,213 @@ static void a_member_that_nothing_reaches_is_suspected(void **state)
     sum_case_free(of);
 }
 
+/* ---- forms ---- */
+
+enum { EXACT = 37, LONG = 70000, LONGER = 200000 };
+
+static const sum_case_forms FORMS[] = {
+    {TARRY_COMPRESS_BF16, TARRY_COMPRESS_NONE, 0, 1},
+    {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, EXACT, 1},
+    {TARRY_COMPRESS_BF16, TARRY_COMPRESS_BF16, EXACT, 1},
+    {TARRY_COMPRESS_INT8, TARRY_COMPRESS_NONE, EXACT, 1},
+    {TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8, 0, 1},
+    {TARRY_COMPRESS_INT8, TARRY_COMPRESS_INT8, EXACT, 1},
+};
+enum { FORM_COUNT = sizeof(FORMS) / sizeof(FORMS[0]), BOTH_INT8 = FORM_COUNT - 1 };
+
+static void check_rounded(const engine_group *group, const sum_case *of)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
+        assert_memory_equal(group->sums[i], group->sums[0], of->dimension * sizeof(float));
+        sum_watch_check(group->watches[i]);
+    }
+    sum_case_check_rounded_near(of, &group->forms, group->sums[0], 0, of->dimension);
+}
+
+static void sum_once(engine_group *group, const sum_case *of, uint64_t epoch, uint64_t *random)
+{
+    engine_group_form(group, epoch);
+    engine_group_start(group, of, (uint32_t)epoch);
+    run(group, random, SIZE_MAX);
+}
+
+static size_t count_different(const float *one, const float *other, size_t count)
+{
+    size_t different = 0;
+    for (size_t i = 0; i < count; i++)
+        different += memcmp(&one[i], &other[i], sizeof(one[i])) != 0;
+    return different;
+}
+
+/* The same bits at all, each number rounded once on its way and once on its way back. */
+static void every_member_has_the_sum_as_it_was_sent(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine forms", 1);
+    static const struct {
+        uint32_t count;
+        size_t dimension;
+    } shapes[] = {{1, 100}, {2, 1}, {3, 7}, {5, 9999}, {2, LONG}, {8, 20}};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        for (size_t f = 0; f < FORM_COUNT; f++) {
+            engine_group group;
+            sum_case *of =
+                sum_case_make(shapes[i].dimension, 1, shapes[i].count, f % 2 == 1, draw(&random));
+            make(&group, shapes[i].count);
+            group.forms = FORMS[f];
+            sum_once(&group, of, 7, &random);
+            check_rounded(&group, of);
+            finish(&group);
+            sum_case_free(of);
+        }
+    }
+}
+
+/* It is rounding; and an attempt that is made again, by whatever order of messages, rounds as the
+ * one before. */
+static void chance_goes_by_the_seed(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine forms", 1);
+    engine_group group;
+    sum_case *of = sum_case_make(LONG, 1, 3, false, draw(&random));
+    float *first = malloc(LONG * sizeof(*first));
+    assert_non_null(first);
+    make(&group, 3);
+    group.forms = FORMS[BOTH_INT8];
+    sum_once(&group, of, 7, &random);
+    memcpy(first, group.sums[0], LONG * sizeof(*first));
+    assert_true(count_different(first, of->sum, LONG) > LONG * 9 / 10);
+    sum_once(&group, of, 8, &random);
+    assert_memory_equal(first, group.sums[0], LONG * sizeof(*first));
+    group.forms.seed++;
+    sum_once(&group, of, 9, &random);
+    assert_true(count_different(first, group.sums[0], LONG) > LONG / 2);
+    free(first);
+    finish(&group);
+    sum_case_free(of);
+}
+
+/* Of all blocks, with their heads; the engines tell of those without them. */
+static double bytes_of_all(sum_case_forms forms, const sum_case *of, uint64_t *random)
+{
+    engine_group group;
+    uint64_t moved = 0;
+    make(&group, of->count);
+    group.forms = forms;
+    block_bytes = 0;
+    sum_once(&group, of, 7, random);
+    for (uint32_t i = 0; i < of->count; i++)
+        moved += group.progress[i].moved;
+    assert_true(moved < block_bytes && moved > block_bytes / 100 * 99);
+    finish(&group);
+    return (double)block_bytes;
+}
+
+/* Each way: of the two, one is sent as it is while the other is measured. */
+static void int8_takes_a_quarter_of_the_bytes(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine forms", 1);
+    sum_case *of = sum_case_make(LONGER, 1, 4, false, draw(&random));
+    const tarry_compress none = TARRY_COMPRESS_NONE, int8 = TARRY_COMPRESS_INT8,
+                         bf16 = TARRY_COMPRESS_BF16;
+    const double whole = bytes_of_all((sum_case_forms){0}, of, &random), way = whole / 2;
+    assert_true(way >= sizeof(float) * (double)LONGER * 3);
+    assert_true(bytes_of_all((sum_case_forms){int8, none, 0, 1}, of, &random) - way < way / 3.9);
+    assert_true(bytes_of_all((sum_case_forms){none, int8, 0, 1}, of, &random) - way < way / 3.9);
+    assert_true(bytes_of_all((sum_case_forms){int8, int8, 0, 1}, of, &random) < whole / 3.9);
+    assert_true(bytes_of_all((sum_case_forms){bf16, bf16, 0, 1}, of, &random) < whole / 1.99);
+    sum_case_free(of);
+}
+
+/* What was sent of an attempt that was given up stays as it is, and the rest is of the next. */
+static void what_stands_is_what_was_sent(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine forms", 1);
+    size_t stood = 0;
+    for (int trial = 0; trial < 6; trial++) {
+        engine_group group;
+        sum_case *first = sum_case_make(LONGER, 1, 2, false, draw(&random));
+        sum_case *second = sum_case_make(LONGER, 1, 2, false, draw(&random));
+        make(&group, 2);
+        group.forms = FORMS[trial % 2 == 0 ? BOTH_INT8 : 2];
+        engine_group_form(&group, 7);
+        engine_group_start(&group, first, 1);
+        run(&group, &random, 12 + draw(&random) % 30);
+        size_t whole = engine_group_abandon(&group) / 16 * 16;
+        whole = whole < LONGER ? whole : LONGER / 16 * 16 - 16;
+        stood += whole > 0;
+        engine_group_form(&group, 8);
+        engine_group_start_behind(&group, second, 2, whole);
+        run(&group, &random, SIZE_MAX);
+        for (uint32_t i = 0; i < 2; i++)
+            assert_memory_equal(group.sums[i], group.sums[0], LONGER * sizeof(float));
+        sum_case_check_rounded_near(first, &group.forms, group.sums[0], 0, whole);
+        sum_case_check_rounded_near(second, &group.forms, group.sums[0], whole, LONGER);
+        finish(&group);
+        sum_case_free(first);
+        sum_case_free(second);
+    }
+    assert_in_range(stood, 1, 6);
+}
+
+/* Four numbers take as many bytes in int8 as in bf16. */
+static void who_has_another_form_is_suspected(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine forms", 1);
+    for (size_t f = 0; f < FORM_COUNT; f++) {
+        engine_group group;
+        sum_case *of = sum_case_make(f % 2 == 0 ? 1000 : 20, 1, 2, false, 5);
+        make(&group, 2);
+        engine_group_form(&group, 7);
+        group.forms = FORMS[f];
+        engine_group_start_one(&group, 0, of, 1);
+        if (f < FORM_COUNT / 2)
+            group.forms.up =
+                group.forms.up == TARRY_COMPRESS_INT8 ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_INT8;
+        else
+            group.forms.down =
+                group.forms.down == TARRY_COMPRESS_BF16 ? TARRY_COMPRESS_NONE : TARRY_COMPRESS_BF16;
+        engine_group_start_one(&group, 1, of, 1);
+        run(&group, &random, SIZE_MAX);
+        for (uint32_t i = 0; i < 2; i++) {
+            if (group.progress[i].state != TARRY_ENGINE_FAILED)
+                continue;
+            assert_int_equal(group.progress[i].suspect, 1 - i);
+            assert_non_null(strstr(group.progress[i].why, "in another form"));
+        }
+        assert_true(group.progress[0].state == TARRY_ENGINE_FAILED ||
+                    group.progress[1].state == TARRY_ENGINE_FAILED);
+        finish(&group);
+        sum_case_free(of);
+    }
+}
+
+static void forms_that_are_none_of_sums_are_refused(void **state)
+{
+    (void)state;
+    static const float weights[4];
+    float sum[100];
+    engine_group group;
+    make(&group, 2);
+    engine_group_form(&group, 7);
+    tarry_engine *engine = group.engines[0];
+    tarry_engine_sum asked = {.dimension = 100, .parts = 1, .weights = weights, .sum = sum};
+    asked.compress = TARRY_COMPRESS_INT4;
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
+    asked.compress = TARRY_COMPRESS_NONE;
+    asked.compress_down = TARRY_COMPRESS_TOPK;
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
+    asked.compress_down = TARRY_COMPRESS_BF16;
+    asked.parts = 2;
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
+    finish(&group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +516,12 @@ int main(void)
         cmocka_unit_test(an_abandoned_sum_leaves_nothing_behind),
         cmocka_unit_test(a_block_of_another_shape_fails_the_sum),
         cmocka_unit_test(a_member_that_nothing_reaches_is_suspected),
+        cmocka_unit_test(every_member_has_the_sum_as_it_was_sent),
+        cmocka_unit_test(chance_goes_by_the_seed),
+        cmocka_unit_test(int8_takes_a_quarter_of_the_bytes),
+        cmocka_unit_test(what_stands_is_what_was_sent),
+        cmocka_unit_test(who_has_another_form_is_suspected),
+        cmocka_unit_test(forms_that_are_none_of_sums_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 from harness import TARRY  # noqa: E402
 
 SILENCE = 2.0  # seconds without a word after which the server's default is to go on without a worker
+PATIENT = 20.0  # the same, longer than the machine holds a process up while it has much else to do
 WAIT = 100  # seconds for anything that is to happen soon, on a machine that has much else to do
 LONG = 600  # for a whole command
 LONG_FORM = bool(os.environ.get("TARRY_TEST_LONG"))  # of tests that have a shorter one
@@ -165,10 +166,12 @@ class Process:
 
 
 class Cluster:
-    """A server with some workers. `security` is what every member gets: --insecure, or the folder of a cluster."""
+    """
+    A server with some workers. `keys` is the folder of a cluster's credentials; without one every member gets --insecure.
+    """
 
-    def __init__(self, folder, job, keys=None, around=None):
-        self.folder, self._job, self._keys = folder, job, keys
+    def __init__(self, folder, job, silence, keys=None, around=None):
+        self.folder, self._job, self._keys = folder, ["--silence", str(silence), *job], keys
         self._around = around or {}
         self.workers = {}
         self.everyone = []
@@ -194,14 +197,27 @@ class Cluster:
             time.sleep(0.01)
         raise AssertionError(f"the server does not listen\n{self.server.told()}")
 
-    def work(self, worker, address, *options, name=None, member=None, force=False):
-        """Starts a worker with that id, again too; it keeps to the network's way, on which the faults are."""
+    def work(self, worker, address, *options, name=None, member=None, share=False):
+        """
+        Starts a worker with that id, again too; it keeps to the network's way, on which the faults are, unless it may share
+        memory.
+        """
         name = name or f"worker-{worker}"
         identity = ["--worker", str(worker)] if self._keys is None else []
+        way = [] if share else ["--no-share"]
         self.workers[name] = self._start(
             name, ["work", "--connect", f"{address[0]}:{address[1]}", *self.credentials(member or f"worker-{worker}"),
-                   "--no-share", *identity, *options], f"worker-{worker}")
+                   *way, *identity, *options], f"worker-{worker}")
         return self.workers[name]
+
+    def relay(self, number, up):
+        """Starts a relay; gives it and where it listens."""
+        relay = self._start(f"relay-{number}", ["relay", "--connect", f"{up[0]}:{up[1]}", "--listen", "127.0.0.1:0",
+                                                *self.credentials(f"relay-{number}")], f"relay-{number}")
+        where = relay.await_log("listening")["peer"]
+        relay.await_log("connected")
+        host, port = where.rsplit(":", 1)
+        return relay, (host, int(port))
 
     def finish(self, seconds):
         """Waits for the run's end; gives back the server's report."""
@@ -245,7 +261,9 @@ class Cluster:
 
 
 class NetworkTest(unittest.TestCase):
-    """Tests with clusters, each in a folder of its own."""
+    """Tests with clusters, each in a folder of its own; their servers lose nobody whom the machine merely holds up."""
+
+    silence = PATIENT
 
     def folder(self):
         folder = tempfile.mkdtemp(prefix="tarry-network-")
@@ -253,7 +271,7 @@ class NetworkTest(unittest.TestCase):
         return folder
 
     def cluster(self, job, **settings):
-        cluster = Cluster(settings.pop("folder", None) or self.folder(), job, **settings)
+        cluster = Cluster(settings.pop("folder", None) or self.folder(), job, self.silence, **settings)
         self.addCleanup(cluster.close)
         return cluster
 
@@ -262,9 +280,12 @@ class NetworkTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def keys(self, workers):
+    def keys(self, workers, relays=0):
+        """The folder of a cluster's credentials."""
         folder = os.path.join(self.folder(), "cluster")
         self.tarry("keys", "init", "--workers", str(workers), folder, folder=os.path.dirname(folder))
+        for number in range(relays):
+            self.tarry("keys", "add", folder, f"relay-{number}", folder=os.path.dirname(folder))
         return folder
 
     def trained(self, job):

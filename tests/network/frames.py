@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 HEAD_BYTES = 8
 MESSAGE_BYTES = 24  # of a message before its sets, or its numbers
-BLOB_BYTES = 24  # of a BLOB before its bytes
+BLOB_BYTES = 24  # of a BLOB before its bytes, the first of which says what it has:
+PLAN_BLOB, JOB_BLOB = 1, 2
 ANY_WORKER = 2**32 - 1
 ZEROS = bytes(32)
-VERSION = 7  # of the protocol
+VERSION = 9  # of the protocol
 RANKING = 2  # of ranks and coefficients
 
 HEAD = struct.Struct("<IB3s")

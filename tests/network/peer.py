@@ -76,14 +76,17 @@ class Peer:
         return None if got is None else frames.refusal(got[1])
 
     def join(self, worker, data=frames.ZEROS, plan=None):
-        """Becomes that worker; gives back WELCOME."""
+        """Becomes that worker; gives back WELCOME, and keeps the job's text."""
         self.send(frames.hello(worker))
         got = self.await_kind(Kind.WELCOME, Kind.REFUSED)
         assert got is not None and got[0].kind == Kind.WELCOME, got
         welcome = frames.welcome(got[1])
-        left = welcome.plan_bytes + welcome.job_bytes
+        left, self.job = welcome.plan_bytes + welcome.job_bytes, b""
         while left > 0:
-            left -= len(self.await_kind(Kind.BLOB)[1]) - frames.BLOB_BYTES
+            body = self.await_kind(Kind.BLOB)[1]
+            left -= len(body) - frames.BLOB_BYTES
+            if body[0] == frames.JOB_BLOB:
+                self.job += body[frames.BLOB_BYTES:]
         self.send(frames.ready(plan or welcome.plan, data))
         return welcome
 

@@ -99,7 +99,7 @@ class Everywhere(NetworkTest):
         """Beyond 64 only neighbours are; some are killed, and the sums of the others stay exact."""
         many = 70
         job = ["--workers", str(many), "--chunks", str(many), "--replication", "4", "--samples", "700", "--features", "5000",
-               "--seed", "3", *EVERYWHERE, "--verify", "--silence", "20", "--wait", "60"]
+               "--seed", "3", *EVERYWHERE, "--verify", "--wait", "60"]
         for shape, named in ("grid", "grid of"), ("tree", "tree"), ("auto", ""):
             with self.subTest(shape=shape):
                 cluster = self.cluster([*job, *ENDLESS, "--shape", shape])

@@ -135,6 +135,8 @@ class Case:
 
 
 class Faults(NetworkTest):
+    silence = SILENCE
+
     @classmethod
     def setUpClass(cls):
         cls.undisturbed, cls.training = {"rounds": []}, threading.Lock()

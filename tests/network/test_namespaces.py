@@ -8,7 +8,7 @@ import os
 import threading
 import unittest
 
-from cluster import NetworkTest, median
+from cluster import SILENCE, NetworkTest, median
 from namespaces import Namespaces, skip_unless_available
 from proxy import Proxy
 
@@ -43,14 +43,17 @@ class Machines(NetworkTest):
     def place(self, worker):
         return 1 + worker % (MACHINES - 1)
 
-    def start(self, *options, **shape):
-        """A cluster whose links go through proxies on the server's machine."""
-        around = {f"worker-{worker}": lambda arguments, place=self.place(worker): self.machines.command(place, arguments)
+    def serve(self, place, *options):
+        """A server on the first machine, and where workers will be; gives back its address."""
+        around = {f"worker-{worker}": lambda arguments, at=place(worker): self.machines.command(at, arguments)
                   for worker in range(WORKERS)}
         around["server"] = lambda arguments: self.machines.command(0, arguments)
         self.training = self.cluster([*self.job, *options], keys=self.keys(WORKERS), around=around)
-        here = self.machines.address(0)
-        address = self.training.serve(listen=f"{here}:0")
+        return self.training.serve(listen=f"{self.machines.address(0)}:0")
+
+    def start(self, *options, **shape):
+        """A cluster whose links go through proxies on the server's machine."""
+        address, here = self.serve(self.place, *options), self.machines.address(0)
         for worker in range(WORKERS):
             link = self.enterContext(Proxy(address, inside=self.machines.inside(0), host=here, **shape))
             self.links.append(link)
@@ -87,9 +90,24 @@ class Machines(NetworkTest):
         self.start()
         self.check()
 
+    def test_who_is_near_the_server_is_reached_from_elsewhere(self):
+        """Two workers of its machine are near it, over a Unix socket; sums are made among all, wherever they are."""
+        how = ["--sum", "everywhere", "--wait", "60"]
+        address = self.serve(lambda worker: worker // 2, *how)
+        for worker in range(WORKERS):
+            self.training.work(worker, address, *self.data, share=True)
+        report = self.check(*how[:2])
+        peers = [worker.log("connected")[0]["peer"] for worker in self.training.workers.values()]
+        self.assertEqual([peer.startswith("unix ") for peer in peers], [True] * 2 + [False] * (WORKERS - 2), peers)
+        self.assertEqual([each["sum"]["voters"] for each in report["rounds"]], [WORKERS] * ROUNDS)
+        last = self.training.server.log("round")[-1]["time"]  # who ends then refuses others, who learn of it later
+        for worker in self.training.workers.values():
+            self.assertEqual(worker.wait(), 0, worker.told())
+            self.assertEqual([line for line in worker.log("others") if "refused" in line["text"] and line["time"] < last], [])
+
     def test_a_cable_is_pulled(self):
         """A machine with two workers is cut off and comes back; what it held, others hold too."""
-        self.start("--rounds", "100000", delay=DELAY)
+        self.start("--rounds", "100000", "--silence", str(SILENCE), delay=DELAY)
         server, cut = self.training.server, [worker for worker in range(WORKERS) if self.place(worker) == 1]
         server.await_log("round", round=5)
         self.machines.down(1)

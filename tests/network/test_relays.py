@@ -4,7 +4,6 @@ Relays between a server and its workers, as real processes over TLS: the trainin
 a relay, and whoever is behind another one computes nothing again for it.
 """
 
-import os
 import re
 import signal
 import time
@@ -21,23 +20,11 @@ SLEEP = ["--straggler", "shifted-exp:0.004,0.004"]  # per piece
 
 
 class Relays(NetworkTest):
-    def relay(self, cluster, number, up):
-        """Starts a relay; gives it and where it listens."""
-        relay = cluster._start(f"relay-{number}", ["relay", "--connect", f"{up[0]}:{up[1]}", "--listen", "127.0.0.1:0",
-                                                   *cluster.credentials(f"relay-{number}")], f"relay-{number}")
-        where = relay.await_log("listening")["peer"]
-        relay.await_log("connected")
-        host, port = where.rsplit(":", 1)
-        return relay, (host, int(port))
-
     def begin(self, job, straggler=(), serve=()):
         """A server, and two workers behind each of the relays; the server tells them of the other relays."""
-        keys = self.keys(WORKERS)
-        for number in range(RELAYS):
-            self.tarry("keys", "add", keys, f"relay-{number}", folder=os.path.dirname(keys))
-        cluster = self.cluster(job, keys=keys)
+        cluster = self.cluster(job, keys=self.keys(WORKERS, RELAYS))
         address = cluster.serve(*serve)
-        relays = [self.relay(cluster, number, address) for number in range(RELAYS)]
+        relays = [cluster.relay(number, address) for number in range(RELAYS)]
         for worker in range(WORKERS):
             cluster.work(worker, relays[worker % RELAYS][1], *straggler)
         return cluster, [relay for relay, _ in relays], [where for _, where in relays]
@@ -78,8 +65,9 @@ class Relays(NetworkTest):
 
     def test_parts_in_another_form_are_passed_on(self):
         """As they are, and the root alone adds them up."""
-        for form in ("int8", "int4", "sign"):
-            job = [*JOB, "--rounds", "8", "--reproducible", "--compress", form]
+        for form in ("int8", "int4", "sign", "powersgd:2"):
+            model = ["--model", "mlp", "--hidden", "16", "--features", "30"] if form.startswith("powersgd") else []
+            job = [*JOB, *model, "--rounds", "8", "--reproducible", "--compress", form]
             cluster, relays, _ = self.begin(job)
             report = cluster.finish(WAIT)
             self.assert_same_losses(report, self.trained(job))
@@ -96,7 +84,8 @@ class Relays(NetworkTest):
         cluster.work(1, places[1 % RELAYS], *SLEEP)
         cluster.await_everyone()
         report = cluster.stop(3)
-        self.assertEqual([worker["arrivals"] for worker in report["network"]["workers"]][:2], [1, 2])
+        # Others may have come back as well, if the machine held them up.
+        self.assertGreaterEqual(report["network"]["workers"][1]["arrivals"], 2)
         trained = self.trained([*job, "--rounds", str(len(report["rounds"]))])
         self.assertAlmostEqual(report["final"]["loss"] / trained["final"]["loss"], 1, delta=1e-4)
         for worker in cluster.workers.values():
@@ -166,15 +155,13 @@ class Relays(NetworkTest):
         self.lose(end)
 
     def test_a_relay_without_a_server_sends_workers_elsewhere(self):
-        keys = self.keys(2)
-        for number in range(2):
-            self.tarry("keys", "add", keys, f"relay-{number}", folder=os.path.dirname(keys))
-        cluster = self.cluster(["--workers", "2", "--chunks", "4", "--samples", "100", "--rounds", "5"], keys=keys)
+        cluster = self.cluster(["--workers", "2", "--chunks", "4", "--samples", "100", "--rounds", "5"],
+                               keys=self.keys(2, relays=2))
         address = cluster.serve()
         lost = cluster._start("relay-0", ["relay", "--connect", "127.0.0.1:1", "--listen", "127.0.0.1:0",
                                           *cluster.credentials("relay-0")], "relay-0")
         nowhere = lost.await_log("listening")["peer"]
-        _, (host, port) = self.relay(cluster, 1, address)
+        _, (host, port) = cluster.relay(1, address)
         for worker in range(2):
             name = f"worker-{worker}"
             cluster.workers[name] = cluster._start(

@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from cluster import LONG_FORM, WAIT, NetworkTest, median
+from cluster import LONG_FORM, SILENCE, WAIT, NetworkTest, median
 
 WORKERS = 6
 ROUND_SECONDS = 0.1  # about what a round takes among all that
@@ -61,6 +61,7 @@ class Trouble:
 
 
 class Soak(NetworkTest):
+    silence = SILENCE
     rounds, seed = int(SECONDS / ROUND_SECONDS), int(os.environ.get("TARRY_TEST_SEED", "1"))
 
     def test_soak(self):

@@ -43,6 +43,8 @@ static void shrink(cluster *world, const cluster_job *job, uint64_t rounds)
            (unsigned long long)rounds, shrunk.left.count, all, lines);
 }
 
+static bool secure; /* the worlds to come */
+
 /*
  * The error is found by the invariant `name` in some worlds, the first of them among the first
  * MOST_ROUNDS rounds; one is enough once there were PLENTY_ROUNDS. Where it has done other damage
@@ -56,6 +58,7 @@ static void expect_from(uint64_t seed, uint32_t run, tarry_sum_place sum, uint32
                        .run = run,
                        .sum = sum,
                        .relays = relays,
+                       .secure = secure,
                        .planted = planted};
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
@@ -73,6 +76,14 @@ static void expect_from(uint64_t seed, uint32_t run, tarry_sum_place sum, uint32
             fail_msg("run %u: %s (%s), expected %s", job.run, world->broken, world->why, name);
     }
     cluster_free(world);
+}
+
+/* In worlds whose sums are secure. */
+static void expect_secure(plant planted, const char *name, const char *others)
+{
+    secure = true;
+    expect_from(1, 0, TARRY_SUM_SERVER, 0, planted, name, others);
+    secure = false;
 }
 
 static void expect_of(tarry_sum_place sum, uint32_t relays, plant planted, const char *name,
@@ -462,6 +473,42 @@ static void a_residual_thrown_away_for_nothing(void **state)
     expect(PLANT_VOID_TOLD, "what_is_told_is_not_void", "");
 }
 
+static void a_factor_of_the_round_before(void **state)
+{
+    (void)state;
+    expect(PLANT_OLD_FACTOR, "telescoping_identity", "");
+}
+
+static void keys_and_masks_that_outlive_their_attempt(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_KEEP_KAPPA, "no_mask_covers_two_plaintexts", "");
+}
+
+static void a_part_masked_again_with_another_content(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_MASK_AGAIN, "no_mask_covers_two_plaintexts", "");
+}
+
+static void a_worker_that_masks_for_the_signal_before(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_STALE_GROUP, "secure_sum_is_the_integer_sum", "");
+}
+
+static void another_holder_than_is_credited(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_NAME_ANOTHER, "holders_cover_once", "");
+}
+
+static void a_signal_that_says_something_else_to_one(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_BEND_HOLDERS, "honest_servers_are_believed", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +570,12 @@ int main(void)
         cmocka_unit_test(a_residual_of_unknown_fate_that_is_kept),
         cmocka_unit_test(a_residual_that_outlives_its_server),
         cmocka_unit_test(a_residual_thrown_away_for_nothing),
+        cmocka_unit_test(a_factor_of_the_round_before),
+        cmocka_unit_test(keys_and_masks_that_outlive_their_attempt),
+        cmocka_unit_test(a_part_masked_again_with_another_content),
+        cmocka_unit_test(a_worker_that_masks_for_the_signal_before),
+        cmocka_unit_test(another_holder_than_is_credited),
+        cmocka_unit_test(a_signal_that_says_something_else_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ typedef struct totals {
     uint64_t residuals, voids;                       /* of parts that stood; thrown away */
     uint64_t changes, wholes, cuts, brought_up;      /* of views */
     uint64_t deaths, kept, drifted, summed, dropped; /* where messages pass relays */
+    uint64_t secure, repeated, second_lives;         /* sums; of them, those of repeated attempts */
 } totals;
 
 static void count(totals *all, const cluster *world)
@@ -72,6 +73,9 @@ static void count(totals *all, const cluster *world)
     all->wholes += world->seen.wholes;
     all->cuts += world->seen.cuts;
     all->brought_up += world->seen.brought_up;
+    all->secure += world->secure.sums;
+    all->repeated += world->secure.repeated;
+    all->second_lives += world->secure.second_lives;
     all->deaths += world->relayed.deaths;
     all->kept += world->relayed.returned;
     all->drifted += world->relayed.drifted;
@@ -81,9 +85,9 @@ static void count(totals *all, const cluster *world)
 }
 
 /* Gives back how many worlds there were. */
-static uint32_t run_worlds(tarry_sum_place sum, uint32_t relays, uint32_t runs, totals *all)
+static uint32_t run_job(cluster_job job, uint32_t runs, totals *all)
 {
-    cluster_job job = {.seed = test_seed("scenario/random", 1), .sum = sum, .relays = relays};
+    job.seed = test_seed("scenario/random", 1);
     uint32_t first = 0;
     if (getenv("TARRY_TEST_RUN") != NULL) {
         first = number_from("TARRY_TEST_RUN", 0);
@@ -111,6 +115,11 @@ static uint32_t run_worlds(tarry_sum_place sum, uint32_t relays, uint32_t runs, 
            all->restarts, all->raised, all->parted, all->changed, all->replans, all->turned,
            all->evolved, (double)all->longest / 1000);
     return runs;
+}
+
+static uint32_t run_worlds(tarry_sum_place sum, uint32_t relays, uint32_t runs, totals *all)
+{
+    return run_job((cluster_job){.sum = sum, .relays = relays}, runs, all);
 }
 
 /* The worlds are worth their name: each of these happens, and none is all that happens. */
@@ -146,6 +155,7 @@ static void invariants_hold_in_random_worlds(void **state)
            ", several for one round %" PRIu64 "\n",
            all.wholes, all.changes, all.cuts, all.brought_up);
     assert_true(all.changes > all.rounds / 4 && all.cuts > 0 && all.brought_up > 0);
+    assert_true(all.secure > all.rounds / 100);
 }
 
 /* A third as many: the vote takes no more than these to go wrong. */
@@ -193,6 +203,22 @@ static void invariants_hold_where_messages_pass_relays(void **state)
     assert_true(all.exact > all.rounds / 4 && all.deaths > runs && everywhere.deaths > 0);
     assert_true(all.kept > runs / 2 && all.drifted > runs / 20);
     assert_true(all.summed > runs && all.dropped > 0);
+}
+
+/* All sums are secure; in the worlds above some are. */
+static void invariants_hold_where_sums_are_secure(void **state)
+{
+    (void)state;
+    totals all = {0};
+    uint32_t runs =
+        run_job((cluster_job){.secure = true}, number_from("TARRY_TEST_RUNS", 7000) / 10, &all);
+    printf("secure sums %" PRIu64 ", of repeated attempts %" PRIu64 ", second lives %" PRIu64 "\n",
+           all.secure, all.repeated, all.second_lives);
+    if (runs < 150)
+        return;
+    assert_true(all.secure == all.exact && all.secure > all.rounds / 2 && all.failed > 0);
+    assert_true(all.repeated > all.secure / 20 && all.second_lives > all.rounds / 20);
+    assert_true(all.turned > all.replans && all.evolved > all.rounds / 20 && all.restarts > 0);
 }
 
 static void assert_sound(cluster *world, const cluster_job *job)
@@ -264,6 +290,7 @@ int main(void)
         cmocka_unit_test(invariants_hold_in_random_worlds),
         cmocka_unit_test(invariants_hold_where_everyone_gets_the_sum),
         cmocka_unit_test(invariants_hold_where_messages_pass_relays),
+        cmocka_unit_test(invariants_hold_where_sums_are_secure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static int run(const char *way, network *links, const group_sum *sum, uint32_t r
     if (strcmp(way, "star") == 0)
         return star_sum(links, sum, done_ns);
     if (strcmp(way, "ring") == 0)
-        return ring_sum(links, sum, ready_ns, done_ns, &moved);
+        return ring_group_sum(links, sum, ready_ns, done_ns, &moved);
     if (strcmp(way, "grid") == 0)
         return grid_sum(links, sum, &of, ready_ns, done_ns, &moved);
     return strcmp(way, "tree") == 0 ? tree_sum(links, sum, ready_ns, done_ns, &moved)

@@ -37,6 +37,7 @@ PYTHON_MODULES = {
     "tarry.torch": {"Training": ("join", "Job", "Step", "Piece")},
     "tarry.torch.accelerate": None,
     "tarry.privacy": None,
+    "tarry.dp": None,
     "tarry.pictures": None,
 }
 

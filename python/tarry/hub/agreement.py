@@ -23,13 +23,26 @@ class Agreement:
     engine: str  # by which workers make sums among themselves
     compress: str  # the form of what workers send
     compress_share: float  # of the numbers, with 'topk'; else 0
+    compress_first: int  # so many steps are dense, with 'topk'
+    compress_last: int  # and so many at the end of `steps`
     compress_down: str  # the form of the sum on its way to them
+    steps: int  # of the whole training; 0: not told
     exact: int  # the last so many numbers are float32 in every form
     reproducible: bool
     model: str  # names and shapes of what is summed, a line each
     options: str  # whatever else has to be the same
     checkpoint: str  # the file; "": none
     checkpoint_seconds: float
+    dp: str = ""  # what makes it private, as tarry.dp reads it; "": nothing
+    secure: bool = False  # whether sums are; all that follows is of these
+    secure_colluders: int = 0
+    secure_least: int = 0
+    secure_bound: float = 0.0
+    secure_bits: int = 0
+    compress_rank: int = 0  # with 'powersgd'
+    compress_matrices: str = ""  # the same: what a gradient is, as rows x columns: "64x784 1x64"
+    data: str = ""  # digest of the samples
+    numerics: str = ""  # what decides the bits of a gradient
 
     def message(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -52,6 +65,10 @@ class Agreement:
             "engine": "the engine {theirs!r} where the others have {ours!r}",
             "compress": "the form {theirs!r} where the others have {ours!r}",
             "compress_down": "the form {theirs!r} of sums where the others have {ours!r}",
+            "dp": "dp={theirs!r} where the others have {ours!r}",
+            "secure": "secure={theirs} where the others have {ours}",
+            "data": "other samples than the others: their digest is {theirs}, and that of the others {ours}",
+            "numerics": "'{theirs}' where the others have '{ours}', and would compute pieces to other bits",
             "checkpoint": "the checkpoint {theirs!r} where the others have {ours!r}",
         }
         for name, text in words.items():

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..errors import MasksError
 from ..results import Round, SumId
 from ..vectors import Floats
 from .head import HEAD_NUMBERS, NOBODY, Head, write_head
 from .kept import Kept
+from .private import Private
 from .sums import Setup, Sums
 
 _ASK_ROUNDS = 4  # after which another worker is asked for its state
@@ -24,7 +26,7 @@ class AtServer(Sums):
     """
 
     def __init__(self, setup: Setup) -> None:
-        """Raises ArgumentError, SystemResourceError."""
+        """Raises ArgumentError, SystemResourceError; with a ledger FileError, FormatError, StateError."""
         super().__init__(setup)
         found = setup.found
         self.done = found.base + found.after.step if found is not None else 0
@@ -33,6 +35,8 @@ class AtServer(Sums):
         self._stored = self.done  # the step of the checkpoint
         self._due_since: int | None = None  # the step after which a checkpoint has become due
         self._asked, self._asked_at = NOBODY, -_ASK_ROUNDS  # the last worker that was asked for its state, and when
+        if self.agreement.dp:
+            self.private = Private(self.settings, self.agreement, resumes=found is not None)
         self.server = self._make_server(parameters=self._parameters.size, sum="server")
 
     # ---- states ----
@@ -69,12 +73,30 @@ class AtServer(Sums):
         parameters = self._parameters
         write_head(parameters, Head(self.done, self._ask()))
         following = np.empty_like(parameters)
-        result = self.server.round(parameters, out=following[HEAD_NUMBERS:])
+        result = self._sum(parameters, following[HEAD_NUMBERS:])
+        if self.private is not None:
+            self.private.release(result, following[HEAD_NUMBERS:])
         with self.change:
             assert self._kept is not None
             self._kept.add(following[HEAD_NUMBERS:])
             self.done += 1
         self._parameters = following
+        return result
+
+    def _sum(self, parameters: Floats, out: Floats) -> Round:
+        try:
+            result = self.server.round(parameters, out=out)
+        except MasksError as error:
+            raise MasksError(
+                f"{error}: either workers were told different things, or their models have different bits (does "
+                "forward change a buffer?)"
+            ) from None
+        if result.clamped and not self.clamped:
+            self.settings.say(
+                f"step {self.done}: {result.clamped} numbers of pieces' gradients were beyond "
+                f"secure_bound={self.agreement.secure_bound:g}, to which they are held"
+            )
+        self.clamped += result.clamped
         return result
 
     def _ask(self) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import Error, FormatError, StateError, SystemResourceError
@@ -30,6 +30,8 @@ class Welcome:
     workers: int
     last: SumId | None  # that `state` has stepped on; None: it is the first of this server
     state: bytes | None  # to load; None: the worker's own is the first
+    # With dp: keys by piece.
+    draws: Mapping[int, bytes] = dataclasses.field(default_factory=dict[int, bytes], repr=False)
 
 
 NOBODY = Member(ON_THIS_MACHINE, None)
@@ -70,7 +72,8 @@ class Client:
             message, state = self._answer("welcome")
         last = SumId(**message["last"]) if message["last"] is not None else None
         server = _reached(message["server"], self._address)
-        return Welcome(server, message["worker"], message["workers"], last, None if own else state)
+        draws = {int(piece): bytes.fromhex(key) for piece, key in message["draws"].items()}
+        return Welcome(server, message["worker"], message["workers"], last, None if own else state, draws)
 
     def attend(self, first: int | None, count: int) -> tuple[int, int]:
         """Looks after so many workers, from `first` on (None: the hub chooses). Gives the first one, and how many there
@@ -88,8 +91,9 @@ class Client:
         self._send({"type": "steps", "steps": steps})
 
     def compare(self, worker: int, step: int, digests: dict[int, str]) -> None:
-        """Digests of pieces that this worker computed, to be held to those of others."""
+        """Digests of pieces that this worker computed, to be held to those of others. Raises Error if one differs."""
         self._send({"type": "digests", "worker": worker, "step": step, "digests": digests})
+        self._answer("compared")
 
     def after(self, step: int) -> tuple[str, int, bytes]:
         """Where the server makes the sums: 'sum' and that of the next step after so many; 'state' and one that is
@@ -98,6 +102,11 @@ class Client:
         self._send({"type": "after", "step": step})
         message, payload = self._answer("sum", "state", "none")
         return message["type"], message["done"], payload
+
+    def goes_on(self, step: int) -> bool | None:
+        """Whether the training's budget allows a step after so many; None: that is not known yet."""
+        self._send({"type": "goes-on", "step": step})
+        return self._answer("goes-on")[0]["more"]
 
     def give(self, step: int, state: Callable[[], bytes]) -> None:
         """The state after so many steps, as the hub asked for, if it still wants that."""

@@ -158,11 +158,14 @@ class Hub:
             training.want(int(message["steps"]))
         elif kind == "digests":
             training.compare(peer.worker, int(message["step"]), dict(message["digests"]))
+            peer.wire.send(_outcome(training.failure, "compared"))
         elif kind == "evaluate":
             peer.wire.send(self._evaluate(message))
         elif kind == "after":
             found, numbers = training.sums.after(int(message["step"]))
             peer.wire.send({"type": found, "done": training.done}, numbers)
+        elif kind == "goes-on":
+            peer.wire.send({"type": "goes-on", "more": training.goes_on(int(message["step"]))})
         elif kind == "give":
             if not training.sums.renew(int(message["step"]), lambda: _ask_state(peer.wire)):
                 peer.wire.send({"type": "enough"})
@@ -174,7 +177,7 @@ class Hub:
 
     def _status(self) -> Message:
         training = self._training
-        known: Message = {"done": 0, "wanted": 0, "workers": [], "failure": None}
+        known: Message = {"done": 0, "wanted": 0, "workers": [], "failure": None, "privacy": None, "clamped": 0}
         return (known if training is None else training.status()) | {"over": self._why if self._closing else None}
 
     # ---- joining ----
@@ -196,6 +199,7 @@ class Hub:
                 "worker": worker,
                 "workers": self.settings.workers,
                 "last": None if last is None else vars(last),
+                "draws": training.keys_of(worker),
             },
             b"" if state is None else state,
         )
@@ -246,7 +250,7 @@ class Hub:
         try:
             next_piece, sums = self._evaluations.take(key, int(message["samples"]), int(message["pieces"]))
         except ValueError as error:
-            return {"type": "failed", "why": str(error)}
+            return _failed(error)
         return {"type": "evaluate", "piece": next_piece, "sums": sums}
 
     # ---- those who look after workers ----
@@ -294,10 +298,15 @@ class Hub:
             while training.failure is None and training.settled < steps and not self._closing:
                 training.change.wait(1.0)
             failure = training.failure
-        if failure is not None:
-            wire.send({"type": "failed", "why": str(failure)})
-        else:
-            wire.send({"type": "finished"})
+        wire.send(_outcome(failure, "finished"))
+
+
+def _outcome(failure: Exception | None, well: str) -> Message:
+    return {"type": well} if failure is None else _failed(failure)
+
+
+def _failed(failure: Exception) -> Message:
+    return {"type": "failed", "why": str(failure)}
 
 
 def _ask_state(wire: Wire) -> bytes:

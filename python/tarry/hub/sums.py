@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
+from ..dense import dense_rounds
 from ..errors import FileError, StateError
 from ..notices import Notice
 from ..plan import Plan
@@ -16,6 +17,8 @@ from ..server import Server
 from ..settings import ServerSettings
 from . import storage
 from .agreement import Agreement
+from .private import Private
+from .secure import job_text, rules_of
 from .settings import HubSettings
 
 
@@ -42,10 +45,14 @@ class Sums(abc.ABC):
     Rounds, `store_if_due`, `settle` and `close` are for one thread, everything else for any.
 
     done    steps of the model
+    private what stands between the sums and all who use them; None: nothing
+    clamped numbers of gradients that were beyond the bound of secure sums
     """
 
     server: Server
     done: int
+    private: Private | None = None
+    clamped: int = 0
 
     def __init__(self, setup: Setup) -> None:
         self.settings, self.agreement = setup.settings, setup.agreement
@@ -69,6 +76,18 @@ class Sums(abc.ABC):
             }
         if self.agreement.compress_share:
             wanted["compress_share"] = self.agreement.compress_share
+            dense = dense_rounds(
+                self.agreement.compress_first, self.agreement.compress_last, self.agreement.steps, before=self.done
+            )
+            wanted["compress_first"], wanted["compress_from"] = dense
+        if self.agreement.compress_rank:
+            wanted["compress_rank"] = self.agreement.compress_rank
+            wanted["compress_matrices"] = [
+                (int(rows), int(columns))
+                for rows, columns in (one.split("x") for one in self.agreement.compress_matrices.split())
+            ]
+        if self.agreement.secure:
+            more |= {"secure": rules_of(self.agreement), "job": job_text(self.agreement)}
         return Server(
             self.plan,
             self.agreement.dimension,
@@ -143,3 +162,5 @@ class Sums(abc.ABC):
     def close(self, *, finished: bool) -> None:
         """After the last round has ended."""
         self.server.close(finished=finished)
+        if self.private is not None:
+            self.private.close()

@@ -15,6 +15,8 @@ from . import storage
 from .agreement import Agreement
 from .among_workers import AmongWorkers
 from .at_server import AtServer
+from .private import check_private
+from .secure import check_secure
 from .settings import HubSettings
 from .sums import Setup, Sums
 
@@ -40,10 +42,17 @@ class Training:
         self._lacking = ""  # what the round in progress waits for; "": it does not wait for workers
         self._compared = -1  # the step whose digests these are, by piece: of which worker, and what
         self._digests: dict[str, tuple[int, str]] = {}
+        self._decided = 0  # steps that the budget allows, as far as was asked
+        self._limit: int | None = None  # steps after which it allows none
         found = storage.read(agreement.checkpoint) if agreement.checkpoint else None
         if found is not None:
             self._check(found)
-        plan = plan_of(settings.workers, agreement)
+        if agreement.dp:
+            check_private(agreement)
+        if agreement.secure:
+            has_credentials = settings.security.credentials is not None
+            check_secure(agreement, settings.workers, settings.listen, has_credentials=has_credentials)
+        self._plan = plan = plan_of(settings.workers, agreement)
         if agreement.sum not in SUMS:
             raise ArgumentError(f"sum is {agreement.sum!r}, and there are {', '.join(SUMS)}")
         self.sums = SUMS[agreement.sum](Setup(settings, agreement, plan, found, self._observe, self.change))
@@ -82,7 +91,8 @@ class Training:
             if self._await_more():
                 self._await_workers()
             while self._await_more():
-                self._run_round()
+                if self._is_allowed():
+                    self._run_round()
         except InterruptedByCaller:
             pass
         except Exception as error:
@@ -111,6 +121,7 @@ class Training:
         with self.change:
             due = not self._more_or_end()
         if due and self.sums.settle(self._more_or_end):
+            self._say_spent()
             with self.change:
                 self.settled = self.done
                 self.change.notify_all()
@@ -119,7 +130,33 @@ class Training:
             return not self._ending
 
     def _more_or_end(self) -> bool:
-        return self._ending or self.done < self.wanted
+        return self._ending or self.done < (self.wanted if self._limit is None else min(self.wanted, self._limit))
+
+    def _is_allowed(self) -> bool:
+        """Whether the budget, where there is one, allows the next step. If not, the training ends as after its last."""
+        private = self.sums.private
+        spent = private is not None and private.spent
+        with self.change:
+            if spent:
+                self._limit = self.done
+            else:
+                self._decided = self.done + 1
+            self.change.notify_all()
+        if spent:
+            self.settings.say(f"the budget ends the training after step {self.done}")
+        return not spent
+
+    def goes_on(self, step: int) -> bool | None:
+        """Whether there is one more after so many; None: that is not known yet."""
+        with self.change:
+            if self._limit is not None:
+                return step < self._limit
+            return True if self._decided > step or self._ending else None
+
+    def keys_of(self, worker: int) -> dict[str, str]:
+        """Those by which a worker draws the samples of its pieces."""
+        private = self.sums.private
+        return {} if private is None else private.keys_of([int(unit) for unit in self._plan.order_of(worker)])
 
     def _run_round(self) -> None:
         self._lacking = ""
@@ -185,7 +222,13 @@ class Training:
             "wanted": self.wanted,
             "workers": workers,
             "failure": None if self.failure is None else str(self.failure),
+            "privacy": None if self.sums.private is None else self.sums.private.status(),
+            "clamped": self.sums.clamped,
         }
+
+    def _say_spent(self) -> None:
+        if self.sums.private is not None and self.done > 0:
+            self.settings.say(self.sums.private.told())
 
     def _observe(self, notice: Notice) -> None:
         if notice.kind == "joined" and notice.arrival != "first":
@@ -198,8 +241,13 @@ class Training:
 
 
 def plan_of(workers: int, agreement: Agreement) -> Plan:
-    """The same at all who make it. Raises ArgumentError."""
-    replication = agreement.replication or min(workers, _MOST_REPLICATION)
+    """The same at all who make it. Raises ArgumentError.
+
+    Where sums are secure a piece has two copies: a worker that colludes with the hub knows the pieces that it may be
+    given.
+    """
+    most = _MOST_REPLICATION if not agreement.secure else 2 if workers > 2 else 1
+    replication = agreement.replication or min(workers, most)
     if replication > workers:
         raise ArgumentError(f"replication {replication} is more than the {workers} workers")
     return Plan(

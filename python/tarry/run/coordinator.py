@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..errors import Error
+from ..errors import Error, SystemResourceError
 from ..hub import Client, Hub, Member, Security
 from ..hub import address as addresses
 from ..hub.settings import HubSettings, default_listen, listen_beside
@@ -35,6 +35,10 @@ class Coordinator(Protocol):
     workers: int  # and all there are
     address: str  # of the hub, as workers here reach it
     security: Security
+
+    def begin(self) -> None:
+        """From now on it may tell how the training is; once."""
+        ...
 
     def leave_out(self, worker: int) -> None:
         """It is not started any more."""
@@ -101,6 +105,8 @@ class OwnHub:
                 raise
             tell(f"the hub is at {self.address}; on other machines: tarry run -n N --connect {self.address} ..")
 
+    def begin(self) -> None: ...
+
     def leave_out(self, worker: int) -> None:
         self._hub.leave_out(worker)
 
@@ -150,6 +156,8 @@ class OtherHub:
         self._over = ""
         self._closing = False
         self._thread = threading.Thread(target=self._talk, name="tarry-run-hub", daemon=True)
+
+    def begin(self) -> None:
         self._thread.start()
 
     def leave_out(self, worker: int) -> None:
@@ -174,7 +182,8 @@ class OtherHub:
         with self._lock:
             self._closing = True
             self._lock.notify_all()
-        self._thread.join(timeout=2 * addresses.GONE_SECONDS)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=2 * addresses.GONE_SECONDS)
         self._client.close()
 
     def _talk(self) -> None:
@@ -194,10 +203,15 @@ class OtherHub:
                     if self._over:
                         return
                     self._lock.wait(_ASK_SECONDS)
-        except Exception:  # whatever it is: nobody there speaks with this side any more
-            with self._lock:
-                self._over = f"the hub at {self.address} is gone: its process has ended, or its machine is not reached"
-                self._lock.notify_all()
+        except SystemResourceError:
+            self._end(f"the hub at {self.address} is gone: its process has ended, or its machine is not reached")
+        except Exception as error:  # of this side, or of a hub that says something else: it has to end the run, too
+            self._end(f"the conversation with the hub at {self.address} broke off: {error!r}")
+
+    def _end(self, why: str) -> None:
+        with self._lock:
+            self._over = why
+            self._lock.notify_all()
 
     def _hear(self, status: Any) -> None:
         with self._lock:

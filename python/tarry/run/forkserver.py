@@ -126,7 +126,16 @@ def _import(modules: list[str], launcher: socket.socket) -> None:
         except Exception as error:  # whatever an import does
             send(launcher, failure=f"--preload {module}: {type(error).__name__}: {error}")
             sys.exit(1)
+    import_for_optimizers()
     send(launcher, imported=modules)
+
+
+def import_for_optimizers() -> None:
+    """PyTorch 2 imports nearly as much again once the first optimizer is made. Where it can use GPUs that is left to
+    workers: what is imported then might ask for them, and they do not go with forks."""
+    torch = sys.modules.get("torch")
+    if torch is not None and not torch.backends.cuda.is_built():
+        torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
 
 
 def main(arguments: list[str]) -> None:

@@ -62,6 +62,7 @@ class Launcher:
             self._starter = Preloaded(wanted.preload, self._environment_of_all())
         first = self._hub.first
         self._workers = [_Worker(number) for number in range(first, first + wanted.here)]
+        self._hub.begin()
 
     def run(self) -> int:
         """The exit status."""

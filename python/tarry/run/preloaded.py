@@ -18,7 +18,7 @@ _END_SECONDS = 5.0
 
 
 class _Forked:
-    def __init__(self, server: "_Server", pid: int) -> None:
+    def __init__(self, server: "ForkServer", pid: int) -> None:
         self._server = server
         self.pid = pid
 
@@ -29,8 +29,8 @@ class _Forked:
         self._server.signal(self.pid, number)
 
 
-class _Server:
-    """The process that is forked. Where it dies, all its children do."""
+class ForkServer:
+    """The process that is forked, as the launcher has it. Where it dies, all its children do."""
 
     def __init__(self, modules: list[str], environment: dict[str, str]) -> None:
         """Imports them; raises Error, OSError."""
@@ -106,12 +106,12 @@ class Preloaded:
         """environment: what all processes have, since modules may read it when they are imported."""
         self._modules = modules
         self._environment = environment
-        self._servers: list[_Server] = []  # one, unless earlier ones were ended
+        self._servers: list[ForkServer] = []  # one, unless earlier ones were ended
 
     def start(self, program: Program, environment: dict[str, str], output: int, errors: int) -> Child:
         while True:
             if not self._servers or not self._servers[-1].is_alive:
-                self._servers.append(_Server(self._modules, self._environment))
+                self._servers.append(ForkServer(self._modules, self._environment))
             child = self._servers[-1].fork(program, environment, [output, errors])
             if child is not None:
                 return child

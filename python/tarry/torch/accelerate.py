@@ -55,6 +55,10 @@ def join(
     too, for an Accelerator that sums gradients among processes itself or accumulates them: pieces are what it would
     accumulate.
     """
+    if options.get("secure"):
+        raise ArgumentError("secure does not go with Accelerate: each of its steps is over a batch")
+    if options.get("dp"):
+        raise ArgumentError("dp does not go with Accelerate: gradients of single examples were not tried with it")
     known: Accelerator = accelerator
     if known.num_processes != 1:
         raise ArgumentError(

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 
+from ..errors import Error
 from ..hub import Client
 from ..replica import Replica
 from ..results import SumId
@@ -22,6 +23,9 @@ class AmongWorkers(Sums):
         """
         super().__init__(standing, client)
         self._last = last
+        self._base = standing.done - (
+            last.step if last is not None else 0
+        )  # the model's steps before the server's first
         self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
         self._frozen: bytes | None = None  # what others get once the loop is left
         self.worker = connect(prepare=self._prepare)
@@ -67,7 +71,18 @@ class AmongWorkers(Sums):
             return Lost(coming)  # the task ahead is of a step that begins with that state
         task, self._ahead = self._ahead, None
         assert task is not None
-        return Summed(task.sum, task.give) if task.is_step else task
+        if not task.is_step:
+            return task
+        self._check_turn(self._base + task.step)
+        return Summed(task.sum, task.give)
+
+    def _check_turn(self, step: int) -> None:
+        """A model that is not as far as the others', or is further, would spoil all sums of its gradients."""
+        if step != self.standing.done + 1:
+            raise Error(
+                f"the sum of step {step} came to a model that has taken {self.standing.done} steps: its state is not "
+                "that of the others"
+            )
 
     def end_step(self, *, lost: bool) -> None:
         if lost:

@@ -17,14 +17,17 @@ class AtServer(Sums):
     """A step's sum comes with the first task of the next step, as its parameters. Where there is no such task (after
     the last step), or one of a later step (this worker was slow, or is new), the hub is asked for the sum."""
 
-    def __init__(self, standing: Standing, client: Client, number: int, connect: Callable[..., Worker]) -> None:
+    def __init__(
+        self, standing: Standing, client: Client, number: int, connect: Callable[..., Worker], *, asks: bool = False
+    ) -> None:
         """
         number  this worker's
         connect makes the library's worker
+        asks    whether the hub says before each step that there is one
         """
         super().__init__(standing, client)
         self.worker = connect()
-        self._number = number
+        self._number, self._asks = number, asks
         self._step_ahead = 0  # of the task ahead
         self._known = 0  # steps that there are, as far as this worker has heard
         self._asked_after: int | None = None  # steps after which the hub wants this worker's state
@@ -32,6 +35,17 @@ class AtServer(Sums):
 
     def begin(self, steps: int) -> None:
         """What others have done meanwhile comes in the steps."""
+
+    def goes_on(self) -> bool:
+        step = self.standing.done
+        while self._asks:
+            if self._over or self._known > step or (self._ahead is not None and self._step_ahead >= step):
+                break  # a task of it has come, or there is none any more, and taking says why
+            more = self.client.goes_on(step)
+            if more is not None:
+                return more
+            self._look_ahead()
+        return True
 
     def take(self) -> Task | Summed | Lost:
         while True:

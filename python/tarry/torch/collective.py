@@ -5,24 +5,22 @@ import os
 import threading
 import time
 
-import numpy as np
 import torch
 
 from ..engine import DONE, FAILED, IDLE, RUNNING, EngineSum, Group, Progress
 from ..errors import ArgumentError
+from .carried import Carried, carried
 from .process_group import LastingGroup, Order, Store
 
 BACKENDS = ("gloo", "nccl")
-# Numbers of a member's place behind the sum: 16 bits each of the epoch of its group, and one more, so that none is 0.
-_TAG = 4
 _CLOSE_SECONDS = 1.0  # for a group whose members are all there
 
 
 class _Attempt:
     """A sum in progress: what it is of, and what became of it."""
 
-    def __init__(self, wanted: EngineSum, group: Group, buffer: torch.Tensor) -> None:
-        self.wanted, self.group, self.buffer = wanted, group, buffer
+    def __init__(self, wanted: EngineSum, group: Group, sum: Carried) -> None:
+        self.wanted, self.group, self.sum = wanted, group, sum
         self.over = False
         self.error: BaseException | None = None
 
@@ -30,10 +28,9 @@ class _Attempt:
 class Collective:
     """torch.distributed as an engine.
 
-    A sum is one all-reduce of the members' own terms. Each adds its group's epoch in numbers of its own, so that a sum
-    in which another attempt's numbers are, or in which a member's are not, is found out and fails. What hangs because
-    of a dead member is left to itself, with its buffers, until it fails by `timeout` seconds; the next group is a new
-    one.
+    A sum is one all-reduce of the members' own terms or, where numbers travel in a form, two exchanges of all with all
+    (carried.py). What hangs because of a dead member is left to itself, with its buffers, until it fails by `timeout`
+    seconds; the next group is a new one.
 
     backend  'gloo', or 'nccl', for which CUDA must be there: the sum passes this process's current device
     host     the address of this machine by which other workers reach it. Connections are plain text
@@ -44,6 +41,7 @@ class Collective:
     def __init__(self, backend: str, host: str, *, timeout: float = 10.0) -> None:
         check(backend)
         self.name = backend
+        self.forms = backend == "gloo"  # NCCL's numbers are on a GPU, and forms are made by processors
         self._host, self._timeout = host, timeout
         self._device = torch.device("cuda") if backend == "nccl" else torch.device("cpu")
         self._store = Store(host, timeout)
@@ -66,11 +64,7 @@ class Collective:
     def start(self, wanted: EngineSum) -> None:
         group = self._group
         assert group is not None
-        buffer = torch.zeros(wanted.missing + _TAG * len(group.members))
-        numbers = buffer.numpy()
-        wanted.fill(group.place, numbers[: wanted.missing])
-        numbers[wanted.missing :][_TAG * group.place :][:_TAG] = _tag(group.epoch)
-        attempt = _Attempt(wanted, group, buffer.to(self._device))
+        attempt = _Attempt(wanted, group, carried(wanted, group, self._device))
         self._attempt = attempt
 
         def over(error: BaseException | None) -> None:
@@ -80,7 +74,7 @@ class Collective:
 
         if self._lasting is None:
             self._lasting = LastingGroup(self.name, self._host, group, self._timeout)
-        self._lasting.sum(Order(attempt.buffer, group, over))
+        self._lasting.sum(Order(attempt.sum, group, over))
 
     def wait(self, until: float | None) -> Progress:
         attempt = self._attempt
@@ -121,13 +115,12 @@ class Collective:
         if attempt.error is not None:
             self._leave()
             return Progress(FAILED, f"{self.name}: {attempt.error}")
-        numbers = attempt.buffer.cpu().numpy()
-        missing = attempt.wanted.missing
-        expected = np.tile(_tag(attempt.group.epoch), len(attempt.group.members))
-        if not np.array_equal(numbers[missing:], expected):
+        try:
+            numbers = attempt.sum.numbers()
+        except RuntimeError as error:
             self._leave()
-            return Progress(FAILED, f"{self.name}: others sum in another group")
-        attempt.wanted.store(numbers[:missing])
+            return Progress(FAILED, f"{self.name}: {error}")
+        attempt.wanted.store(numbers)
         return Progress(DONE)
 
 
@@ -145,7 +138,3 @@ def check(backend: str) -> None:
         # A sum that fails is an exception here, and not the end of the process.
         for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
             os.environ.setdefault(name, "1")
-
-
-def _tag(epoch: int) -> list[float]:
-    return [float((epoch >> shift & 0xFFFF) + 1) for shift in range(0, 16 * _TAG, 16)]

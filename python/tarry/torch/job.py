@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
+import contextlib
 import functools
 import hashlib
 import math
@@ -10,21 +11,27 @@ from typing import Any, Self, cast
 
 import torch
 
+from ..dp import Terms
 from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
 from ..hub import address as addresses
+from ..hub.private import check_private, epsilon_of
+from ..hub.secure import check_secure
 from ..hub.training import SUMS, plan_of
-from ..names import COMPRESSES, DOWNS
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
+from . import secure as secure_sums
 from .among_workers import AmongWorkers
 from .at_server import AtServer
+from .clipping import Clipping, check_version
 from .collective import Collective
 from .collective import check as check_engine
+from .drawn import Drawn
 from .dropping import Dropping
 from .environment import Place, place_of
 from .evaluation import evaluate, look_up
+from .forms import check_dense, check_forms
 from .gradients import Gradients, flat_tensor
 from .layout import Layout
 from .loader import Loader
@@ -32,13 +39,13 @@ from .local_steps import LocalSteps, MakeOptimizer
 from .members import HasState, Members
 from .permutation import Permutation
 from .prefetch import Prefetcher
+from .private import check_model, check_options
 from .seeding import seed_all
 from .standing import Standing, metrics_of
 from .step import Guard, LossOf, Step
 from .sums import Lost, Summed, Sums
 
 _COMPARED_FIRST, _COMPARED_EACH = 3, 16  # steps of which copies of pieces are compared
-AMONG_WORKERS = ("bf16", "int8")  # forms in which numbers of a sum among workers may travel
 _LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
 
 
@@ -56,7 +63,7 @@ class Job:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         loader: Loader,
-        permutation: Permutation,
+        permutation: Permutation | Drawn,
         layout: Layout,
         others: Mapping[str, HasState],
         agreement: Agreement,
@@ -67,8 +74,18 @@ class Job:
         self.loader, self.permutation, self.layout = loader, permutation, layout
         self.gradients = Gradients(layout)
         self.members = Members(model, optimizer, others, layout)
+        self._terms = permutation.terms if isinstance(permutation, Drawn) else None
+        self._releases = 0  # with dp: as the hub told last
+        # With dp: what makes gradients of single examples.
+        self.clipping = (
+            Clipping(model, layout, self._terms.clip, permutation.piece) if self._terms is not None else None
+        )
+        self.secret: secure_sums.Secret | None = None  # with secure sums: what this worker insists on
+        self._bound: tuple[int, bytes] | None = None  # the same: a step, and the state that it begins with
+        # What sums are divided by, where no weight rides along.
+        self._weight = permutation.expected if isinstance(permutation, Drawn) else float(permutation.batch)
         self.place = place
-        self._prefetcher = Prefetcher(loader, permutation.seed, permutation.samples_of, loaders)
+        self._prefetcher = Prefetcher(loader, permutation.seed_of, permutation.samples_of, loaders)
         self.backward: Callable[..., None] = cast(Any, torch.Tensor).backward
         self.move: Callable[[Any], Any] | None = None
         self._walk: Iterator[Step] | None = None  # of `step`
@@ -78,6 +95,7 @@ class Job:
         self._dropping: Dropping | None = None
         self._step: Step | None = None
         self._parts = agreement.parts
+        self._closed = False
         self._digests: dict[int, str] = {}  # of this step's pieces, where they are compared
         self._mean = torch.zeros(layout.gradient_numbers)
         self._hub: Hub | None = None
@@ -90,6 +108,8 @@ class Job:
         except BaseException:
             self._guard.close()
             self._prefetcher.close()
+            if self.secret is not None:
+                self.secret.close()
             if self._hub is not None:
                 self._hub.close()
             raise
@@ -110,6 +130,8 @@ class Job:
             self.client.close()
             raise
         self.worker, self.workers = welcome.worker, welcome.workers
+        if isinstance(self.permutation, Drawn):
+            self.permutation.hear(welcome.draws)
         if self._prefetcher.is_used:
             with plan_of(self.workers, agreement) as plan:
                 self._prefetcher.expect([int(unit) for unit in plan.order_of(self.worker)])
@@ -125,7 +147,11 @@ class Job:
             **member.library(welcome.server),
         )
         if agreement.sum == "server":
-            self._sums = AtServer(self._standing, self.client, self.worker, connect)
+            asks = self._terms is not None
+            if agreement.secure:
+                self.secret = secure_sums.Secret(agreement, member)
+                connect = functools.partial(connect, secure=self.secret.member, prepare=self.secret.prepare)
+            self._sums = AtServer(self._standing, self.client, self.worker, connect, asks=asks)
             return
         connect_to_others = functools.partial(connect, **place.among_workers(welcome.server))
         if agreement.engine != "direct":
@@ -149,13 +175,14 @@ class Job:
         """The training's steps up to `steps` in all, those before a resume included.
 
         For each the pieces that this worker is given are computed, as in `for piece in step`; then every parameter's
-        `.grad` is the mean over the whole batch, the same on all workers, and the optimizer may step.
+        `.grad` is the mean over the whole batch, the same on all workers, and the optimizer may step. With dp they end
+        before the budget would be exceeded, too.
         """
         if steps < 0:
             raise ArgumentError(f"{steps} steps")
         self.client.steps(steps)
         self._sums.begin(steps)
-        while self.done < steps:
+        while self.done < steps and self._sums.goes_on():
             step = Step(self, self.done)
             self._step, self._evaluations = step, 0
             yield step
@@ -210,6 +237,9 @@ class Job:
         A worker that has lost the step gets what the others have found, or NaN.
         Raises Error where they have other data.
         """
+        if (self.clipping is not None or self.secret is not None) and self.loader.shares(data):
+            setting = "secure" if self.secret is not None else "dp"
+            raise ArgumentError(f"with {setting} nothing is told of the training samples: evaluate others")
         loader = Loader(data, self.loader.collate if collate is None else collate)
         size = self.permutation.piece if piece is None else piece
         if size < 1 or loader.samples < 1:
@@ -223,9 +253,6 @@ class Job:
     def _end_step(self, step: Step) -> None:
         """What the loop's body has left undone, and what follows from it."""
         step.exhaust()
-        if self._digests:
-            self.client.compare(self.worker, step.number, self._digests)
-            self._digests = {}
         if not step.lost:
             self._standing.done += 1
             self._standing.told = self._applied
@@ -260,16 +287,26 @@ class Job:
         if self.layout.buffers:
             with torch.no_grad():
                 self.members.restore_buffers()
-        seed_all(self.permutation.seed, step, unit)
+        if self.secret is not None:
+            task.bind(self._state(step))
+        seed_all(self.permutation.seed_of(unit), step, unit)
         assert self._dropping is not None
         self._dropping.task = task
         return vector
+
+    def _state(self, step: int) -> bytes:
+        """A digest of the model before the step, which all workers have to share."""
+        if self._bound is None or self._bound[0] != step:
+            self._bound = step, secure_sums.state_of(self.members, self.permutation.seed, step)
+        return self._bound[1]
 
     def complete_piece(
         self, vector: torch.Tensor, step: int, unit: int, weight: float, metrics: Mapping[str, float]
     ) -> None:
         """What rides with the gradient."""
         layout = self.layout
+        if self.secret is not None:
+            secure_sums.check_weight(weight, len(self.permutation.indices(step, unit)))
         with torch.no_grad():
             self.gradients.collect()
             if layout.buffers:
@@ -277,7 +314,8 @@ class Job:
                 vector[layout.buffers_at : layout.metrics_at] = changes * weight
         for place, name in enumerate(layout.metrics):
             vector[layout.metrics_at + place] = metrics.get(name, 0.0)
-        vector[layout.weight_at] = weight
+        if layout.weighed:
+            vector[layout.weight_at] = weight
         if self._compares(step):
             self._digests[unit] = hashlib.blake2b(vector.numpy().tobytes(), digest_size=8).hexdigest()
 
@@ -296,13 +334,20 @@ class Job:
         task.gradient[:] = 0
         task.give()
 
+    def compare(self, step: int) -> None:
+        """Before anybody goes by the step's sum. Raises Error where copies of a piece differ."""
+        if self._digests:
+            self.client.compare(self.worker, step, self._digests)
+            self._digests = {}
+
     def apply(self, summed: Summed) -> dict[str, float]:
         """The step's mean is in the parameters' `.grad`, and its buffers in the model. Gives its metrics."""
         layout = self.layout
         total = flat_tensor(summed.numbers)
-        weight = float(total[layout.weight_at])
+        weight = float(total[layout.weight_at]) if layout.weighed else self._weight
         if not weight > 0:
-            raise Error(f"step {self.done}: the weights of all pieces sum up to {weight}")
+            copies = f". With {self._parts} parts that may be since copies of a piece differ" if self._parts > 1 else ""
+            raise Error(f"step {self.done}: the weights of all pieces sum up to {weight}{copies}")
         torch.mul(total[: layout.gradient_numbers], 1 / weight, out=self._mean)
         self.gradients.attach(self._mean, zero=False)
         if layout.buffers:
@@ -311,7 +356,7 @@ class Job:
         seed_all(self.permutation.seed, self.done, -1)
         self._prefetcher.begin(self.done + 1)
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
-        self._applied = found | {"weight": weight}
+        self._applied = found | ({"weight": weight} if layout.weighed else {})
         return dict(self._applied)
 
     def apply_nothing(self, lost: Lost) -> dict[str, float]:
@@ -324,6 +369,16 @@ class Job:
 
     # ---- the end ----
 
+    @property
+    def epsilon(self) -> float:
+        """With dp: what was spent so far, for the delta of its terms, by all processes that the ledger counted. All
+        workers may ask; it takes some tenths of a second. Raises StateError without dp."""
+        if self._terms is None:
+            raise StateError("the training has no differential privacy: join(..., dp=...) makes it so")
+        if not self._closed:
+            self._releases = int(self.status()["privacy"]["releases"])
+        return epsilon_of(self._terms, self._releases)
+
     def status(self) -> dict[str, Any]:
         """What the hub knows: steps that are done, and each worker's state (tarry.WorkerState)."""
         return self.client.status()
@@ -331,12 +386,15 @@ class Job:
     def close(self, *, wait: bool = True) -> None:
         """Leaves the training. The model's parameters stay as they are. Where the hub is in this process it waits until
         the others have left, too, unless `wait` is false: then the training ends for them."""
+        self._look_at_releases()
         self._guard.close()
         self._prefetcher.close()
         if self._dropping is not None:
             self._dropping.close()
         self.gradients.detach()
         self._sums.close()
+        if self.secret is not None:
+            self.secret.close()
         if self._engine is not None:
             self._engine.close()
         self.client.close()
@@ -345,6 +403,13 @@ class Job:
                 self._hub.await_leaving(_LEAVE_SECONDS)
             self._hub.close(finished=wait)
 
+    def _look_at_releases(self) -> None:
+        """So that `epsilon` is there after the end."""
+        if self._terms is not None and not self._closed:
+            with contextlib.suppress(Error):  # the hub may be gone
+                self._releases = int(self.status()["privacy"]["releases"])
+        self._closed = True
+
     def __enter__(self) -> Self:
         return self
 
@@ -352,42 +417,12 @@ class Job:
         self.close(wait=kind is None)
 
 
-def _check_forms(compress: str, share: float, down: str, *, sum: str, engine: str, parts: int) -> None:
-    """Raises ArgumentError."""
-    if down not in DOWNS:
-        raise ArgumentError(f"compress_down is {down!r}, and there are {', '.join(DOWNS)}")
-    if down != "none" and sum == "server":
-        raise ArgumentError(
-            f"compress_down={down!r} goes with sum='everywhere', and sum is {sum!r}: the hub gives the sum as it has it"
-        )
-    if compress not in COMPRESSES:
-        raise ArgumentError(f"compress is {compress!r}, and there are {', '.join(COMPRESSES)}")
-    if compress == "topk":
-        if not 1e-6 <= share <= 0.5:
-            raise ArgumentError(f"compress_share is {share}: 'topk' sends a share of the numbers, 0.000001 to 0.5")
-    elif share:
-        raise ArgumentError(f"compress_share is for compress='topk', and compress is {compress!r}")
-    if sum != "server" and compress not in ("none", *AMONG_WORKERS):
-        raise ArgumentError(
-            f"compress={compress!r} goes with sum='server', and sum is {sum!r}: what rounding lost would have to "
-            "follow pieces of sums that failed"
-        )
-    named = f"compress={compress!r}" if compress != "none" else f"compress_down={down!r}"
-    if compress == "none" and down == "none":
-        return
-    if engine != "direct":
-        raise ArgumentError(f"{named} goes with Tarry's own engine: {engine!r} sums float32")
-    if parts != 1:
-        why = "what rounding cost would be multiplied" if compress != "none" else "sums of several come back as float32"
-        raise ArgumentError(f"{named} goes with one part, and parts is {parts}: {why}")
-
-
 def join(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     *others: HasState,
     data: Any,
-    batch: int,
+    batch: int | None = None,
     piece: int,
     seed: int = 0,
     shuffle: bool = True,
@@ -406,8 +441,18 @@ def join(
     engine: str = "direct",
     compress: str = "none",
     compress_share: float = 0.0,
+    compress_rank: int = 0,
+    compress_first: int = 0,
+    compress_last: int = 0,
     compress_down: str = "none",
+    steps: int = 0,
     reproducible: bool = False,
+    dp: str = "",
+    secure: bool = False,
+    secure_colluders: int = 1,
+    secure_least: int = 0,
+    secure_bound: float = 0.0,
+    secure_bits: int = 32,
 ) -> Job:
     """Makes this process a worker of a training, of which `tarry run`, srun, mpirun or torchrun started several.
 
@@ -415,7 +460,7 @@ def join(
     optimizer   the same on all workers: each steps its own
     others      schedulers, scalers, averages: whatever has a state_dict and follows the steps; by name in `extras`
     data        a dataset by numbers, or a tensor or a tuple of tensors; the same samples on all workers
-    batch       samples of a step, over all workers
+    batch       samples of a step, over all workers; with dp there are as many as are drawn
     piece       samples that are computed at once; 8 pieces or more for each worker use most of a slow worker's time
     seed        of the order of samples, and of what is random in a piece
     loaders     processes that load the samples of this worker's next pieces; they are forked. 0: this one loads them
@@ -430,17 +475,32 @@ def join(
     engine      by which workers do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
                 processes of this machine. 'nccl' wants a GPU for each, and was not tried
     compress    the form in which gradients are sent: 'none' (float32), 'bf16', 'int8' and, where sum is 'server',
-                'int4', 'sign' or 'topk', the largest numbers alone; metrics, weights and buffers are float32 in each
+                'int4', 'sign', 'topk', the largest numbers alone, or 'powersgd', products with a thin matrix;
+                metrics, weights and buffers are float32 in each
     compress_share  of the numbers that 'topk' sends, up to 0.5
+    compress_rank   of 'powersgd': the columns of the thin matrices that are sent, 1 to 64
+    compress_first  so many steps at the beginning are dense with 'topk': all numbers are sent, as in 'int4'
+    compress_last   and so many of the last ones, for which `steps` is needed
     compress_down  where sum is 'everywhere', the form in which the sum comes back to all: 'none', 'bf16' or 'int8'
+    steps       of the whole training, those before a resume included. 0: not told; nothing but compress_last needs it
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
+    dp          `clip:C,noise:SIGMA,sample:Q[,delta:D][,budget:EPS]`, as `tarry train --dp` has it: differential
+                privacy, by sums at the server (docs/privacy.md). Pieces take piece.private(loss_of) in the place of
+                backward
+    secure      the hub learns each step's sum, which is over all samples, and nothing of any single worker's, by sums
+                at the server (docs/privacy.md); there is no batch, and a piece has the same samples in each step
+    secure_colluders  so many workers may tell the hub all that they know
+    secure_least  samples that none of these may be given, at least; 0: an eighth of all
+    secure_bound  numbers of a piece's gradient are held to it; 0: four times the samples of a piece
+    secure_bits   of a masked number: 32 or 64
 
-    Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
-    else.
+    Raises ArgumentError for what contradicts itself, FormatError for a `dp` that can't be read, and
+    tarry.hub.client.Refused where the others train something else.
     """
     if sum not in SUMS:
         raise ArgumentError(f"sum is {sum!r}, and there are {', '.join(SUMS)}")
-    _check_forms(compress, compress_share, compress_down, sum=sum, engine=engine, parts=parts)
+    check_forms(compress, compress_share, compress_rank, compress_down, sum=sum, engine=engine, parts=parts)
+    check_dense(compress_first, compress_last, steps, compress=compress)
     place = place_of()
     if engine != "direct":
         if sum != "everywhere":
@@ -456,9 +516,32 @@ def join(
     if loaders < 0 or (loaders and loader.draws_nothing):
         why = "tensors are there already" if loader.draws_nothing else "that is no count"
         raise ArgumentError(f"{loaders} processes that load samples: {why}")
-    permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
+    permutation: Permutation | Drawn
+    if secure:
+        secure_sums.check_options(
+            batch=batch is not None, drop_last=drop_last, dp=dp, metrics=metrics, buffers=buffers,
+            scaler=scaler is not None,
+        )  # fmt: skip
+        secure_sums.check_model(model)
+        permutation = Permutation(loader.samples, loader.samples, piece, seed=seed, shuffle=False, drop_last=False)
+    elif dp:
+        check_version()
+        check_options(
+            batch=batch is not None, shuffle=not shuffle, drop_last=drop_last, metrics=metrics, buffers=buffers,
+            scaler=scaler is not None,
+        )  # fmt: skip
+        check_model(model)
+        permutation = Drawn(loader.samples, piece, Terms.read(dp), seed=seed)
+    elif batch is None:
+        raise ArgumentError("batch: how many samples a step has, over all workers")
+    else:
+        permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
     metrics, buffers = ((one,) if isinstance(one, str) else one for one in (metrics, buffers))
-    layout = Layout(model, metrics, buffers)
+    secure_sums.check_unused(
+        secure_colluders=not secure and secure_colluders != 1, secure_least=not secure and secure_least,
+        secure_bound=not secure and secure_bound, secure_bits=not secure and secure_bits != 32,
+    )  # fmt: skip
+    layout = Layout(model, metrics, buffers, private=bool(dp) or secure)
     named = {str(place): one for place, one in enumerate(others)} | dict(extras or {})
     if scaler is not None:
         named["scaler"] = scaler
@@ -466,7 +549,7 @@ def join(
         dimension=layout.dimension,
         units=permutation.units,
         samples=loader.samples,
-        batch=batch,
+        batch=permutation.batch,
         piece=piece,
         seed=seed,
         replication=replication or 0,
@@ -475,14 +558,27 @@ def join(
         engine=engine,
         compress=compress,
         compress_share=compress_share,
+        compress_rank=compress_rank,
+        compress_matrices=" ".join(f"{rows}x{columns}" for rows, columns in layout.matrices() if compress_rank),
+        compress_first=compress_first,
+        compress_last=compress_last,
         compress_down=compress_down,
+        steps=steps,
         exact=layout.exact,
         reproducible=reproducible,
         model=layout.describe(),
         options=f"shuffle={shuffle} drop_last={drop_last} optimizer={type(optimizer).__name__} others={sorted(named)}",
         checkpoint=os.fspath(checkpoint),
         checkpoint_seconds=checkpoint_seconds,
+        dp=dp,
     )
+    if dp:
+        check_private(agreement)
+    if secure:
+        wanted = secure_sums.Wanted(secure_colluders, secure_least, secure_bound, secure_bits)
+        agreement = secure_sums.agreed(agreement, loader, wanted)
+        has_credentials = place.security.credentials is not None
+        check_secure(agreement, place.workers, place.hub, has_credentials=has_credentials)
     job = Job(model, optimizer, loader, permutation, layout, named, agreement, place, loaders)
     if scaler is not None:
 

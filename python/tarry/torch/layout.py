@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.modules.batchnorm import _NormBase  # pyright: ignore[reportPrivateUsage]
 
+from .._native import lib
 from ..errors import ArgumentError, StateError
 
 _ADVICE = "a model keeps its parameters from tarry.torch.join to the end; change it before, or join again"
@@ -17,8 +18,10 @@ class Layout:
     the weight.
     """
 
-    def __init__(self, model: torch.nn.Module, metrics: Sequence[str], buffers: Sequence[str]) -> None:
-        """Raises ArgumentError."""
+    def __init__(
+        self, model: torch.nn.Module, metrics: Sequence[str], buffers: Sequence[str], *, private: bool = False
+    ) -> None:
+        """private: gradients alone, since nothing else is clipped. Raises ArgumentError."""
         self._model = model
         self.parameters = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
         if not self.parameters:
@@ -27,7 +30,7 @@ class Layout:
             if not one.is_floating_point():
                 raise ArgumentError(f"the parameter {name} has numbers of {one.dtype}: only real ones are summed")
         self.buffers = _following_buffers(model, buffers)
-        self.metrics = ("loss", *metrics)
+        self.metrics = () if private else ("loss", *metrics)
         if len(set(self.metrics)) < len(self.metrics):
             raise ArgumentError(f"metrics have the same name: {', '.join(self.metrics)} ('loss' is there by itself)")
         self.gradient_numbers = sum(one.numel() for _, one in self.parameters)
@@ -35,7 +38,8 @@ class Layout:
         self.buffers_at = self.gradient_numbers
         self.metrics_at = self.buffers_at + self.buffer_numbers
         self.weight_at = self.metrics_at + len(self.metrics)
-        self.dimension = self.weight_at + 1
+        self.weighed = not private
+        self.dimension = self.weight_at + int(self.weighed)
         self.exact = self.dimension - self.gradient_numbers  # numbers of which nothing may be rounded
         self._shapes = [one.shape for _, one in self.parameters]
 
@@ -52,6 +56,20 @@ class Layout:
                 raise StateError(f"the parameter {name} is another tensor than it was: {_ADVICE}")
         if found:
             raise StateError(f"the parameter {next(iter(found))} is new or wants a gradient now: {_ADVICE}")
+
+    def matrices(self) -> list[tuple[int, int]]:
+        """What gradients are, one behind the other: rows, the first dimension, and columns, the others; vectors that
+        follow each other are one row."""
+        found: list[tuple[int, int]] = []
+        for shape in self._shapes:
+            rows, numbers = (shape[0] if len(shape) > 1 else 1), shape.numel()
+            if rows > 1:
+                found.append((rows, numbers // rows))
+            elif found and found[-1][0] == 1:
+                found[-1] = (1, found[-1][1] + numbers)
+            elif numbers:
+                found.append((1, numbers))
+        return found[: lib.TARRY_COMPRESS_MATRICES_MOST]
 
     def describe(self) -> str:
         """A line for each, so that a difference can be told."""

@@ -47,6 +47,16 @@ class Loader:
         """Whether loading can't be random."""
         return self._tensors is not None
 
+    def shares(self, data: Any) -> bool:
+        """Whether these are the same data, or tensors of theirs."""
+        own = {id(self._data), *(id(one) for one in self._tensors or ())}
+        found: list[Any] = [data]
+        if isinstance(data, tuple):
+            found += cast("tuple[Any, ...]", data)
+        elif isinstance(data, torch_data.TensorDataset):
+            found += data.tensors
+        return any(id(one) in own for one in found)
+
     def load(self, indices: Sequence[int]) -> Any:
         if self._tensors is not None:
             places = torch.tensor(indices, dtype=torch.int64)

@@ -31,6 +31,10 @@ class LocalSteps:
         """Raises ArgumentError."""
         if not 1 <= steps <= job.permutation.piece:
             raise ArgumentError(f"{steps} local steps with pieces of {job.permutation.piece} samples")
+        if job.secret is not None:
+            raise ArgumentError("secure does not go with local steps: sums are of gradients over all samples alone")
+        if job.clipping is not None:
+            raise ArgumentError("dp does not go with local steps: what a sample changes of them is not clipped")
         if "scaler" in job.members.others:
             raise ArgumentError(
                 "local steps don't go with a GradScaler: their optimizers would step on scaled gradients"

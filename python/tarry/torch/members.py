@@ -2,6 +2,7 @@
 """What a worker steps, as one state: model, optimizer, scheduler, and whatever else has a state_dict."""
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Generator, Mapping
 from typing import Any, Protocol
@@ -78,6 +79,15 @@ class Members:
                     parameter.copy_(copy)
             with self._saving:
                 self._before = {}
+
+    def digest(self) -> bytes:
+        """Of all that a gradient may depend on: the model, and what follows its steps, but not the optimizer."""
+        with self._saving:
+            values: dict[str, Any] = {
+                "model": self.model.state_dict(),
+                "others": {name: _without_functions(one.state_dict()) for name, one in self.others.items()},
+            }
+            return hashlib.sha256(state.encode(values, {})).digest()
 
     def save(self, told: dict[str, str]) -> bytes:
         with self._saving:

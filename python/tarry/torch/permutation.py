@@ -24,6 +24,10 @@ class Permutation:
         self.steps_per_epoch = samples // batch if drop_last else -(-samples // batch)
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
 
+    def seed_of(self, _unit: int) -> int | str:
+        """Of what is random in a piece."""
+        return self.seed
+
     def epoch_of(self, step: int) -> int:
         """Steps and epochs count from 0."""
         return step // self.steps_per_epoch

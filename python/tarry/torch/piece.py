@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A piece of a batch, which this worker computes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,6 +58,11 @@ class Piece:
         The step's gradient is the sum over all pieces, divided by the sum of all weights. May be called several times
         for a piece. Options are those of Tensor.backward.
         """
+        if self._job.clipping is not None:
+            raise StateError(
+                "with dp each example's gradient is clipped by itself: piece.private(loss_of), with a function of "
+                "a batch that gives its loss, is in the place of piece.backward(loss)"
+            )
         if weight is None:
             raise ArgumentError(
                 "backward needs weight: for how many samples (tokens, ..) the loss is a sum, as in "
@@ -71,6 +76,25 @@ class Piece:
         self._backward = True
         self._loss += float(loss.detach())
         self._weight += float(weight)
+
+    def private(self, loss_of: Callable[[Any], Any]) -> None:
+        """In place of `backward`, with differential privacy: adds the gradient of each sample, shortened to the clip.
+
+        loss_of is called with batches of one sample, in which torch.func.vmap has many, and gives the loss of it (or a
+        tuple that begins with that): it may not look at numbers, as `float(loss)` and `if x > 0` do. Not finite
+        gradients count as zero.
+        """
+        clipping = self._job.clipping
+        if clipping is None:
+            raise StateError("piece.private is for a training with dp: join(..., dp='clip:C,noise:SIGMA,sample:Q')")
+        if self._vector is None or self._backward:
+            raise StateError("piece.private comes once, and within `with piece:`")
+        found = clipping.sum_of(loss_of, self.batch, len(self.samples))
+        with torch.no_grad():
+            for (_, parameter), gradient in zip(self._job.layout.parameters, found, strict=True):
+                assert parameter.grad is not None
+                parameter.grad.copy_(gradient)
+        self._backward = True
 
     def put(self, gradients: Iterable[torch.Tensor], loss: float, weight: float) -> None:
         """In place of `backward`: a sum that was worked out otherwise, for each parameter that wants a gradient."""
@@ -103,11 +127,14 @@ class Piece:
         assert vector is not None
         try:
             if good:
+                good = False
                 self._job.complete_piece(
                     vector, self.step, self.unit, self._weight, {"loss": self._loss, **self._metrics}
                 )
+                good = True
         finally:
             self._job.close_piece(self._task, failed=not good)
         if kind is None and not self._backward:
-            raise StateError("the piece has no gradient: piece.backward(loss, weight=...) was not called")
+            wanted = "piece.backward(loss, weight=...)" if self._job.clipping is None else "piece.private(loss_of)"
+            raise StateError(f"the piece has no gradient: {wanted} was not called")
         return isinstance(error, Dropped)

@@ -19,7 +19,6 @@ _AHEAD = 2  # pieces for each process that are loaded or wait to be taken
 _LOOK_SECONDS = 1.0
 
 _loader: Loader | None = None  # in a process that loads
-_seed = 0
 
 
 class Prefetcher:
@@ -28,9 +27,16 @@ class Prefetcher:
     What is random in a dataset is seeded before each piece, so that a piece is the same whoever loads it.
     """
 
-    def __init__(self, loader: Loader, seed: int, indices: Callable[[int, int], Sequence[int]], processes: int) -> None:
-        """indices gives the samples of a step's unit. Made before this process has threads: it is forked."""
-        self._loader, self._seed, self._indices = loader, seed, indices
+    def __init__(
+        self,
+        loader: Loader,
+        seed_of: Callable[[int], int | str],
+        indices: Callable[[int, int], Sequence[int]],
+        processes: int,
+    ) -> None:
+        """seed_of gives the seed of a unit, indices the samples of a step's unit. Made before this process has threads:
+        it is forked."""
+        self._loader, self._seed_of, self._indices = loader, seed_of, indices
         self._ahead = _AHEAD * processes
         self._order: list[int] = []  # of units, which this worker is given as long as others are as fast as it is
         self._place: dict[int, int] = {}
@@ -40,7 +46,7 @@ class Prefetcher:
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
         if processes:
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                processes, torch.multiprocessing.get_context("fork"), _begin, (loader, seed)
+                processes, torch.multiprocessing.get_context("fork"), _begin, (loader,)
             )
             for one in [self._pool.submit(os.getpid) for _ in range(processes)]:
                 one.result()
@@ -70,7 +76,7 @@ class Prefetcher:
         self._next = max(self._next, self._place.get(unit, -1) + 1)
         self._go_on()
         if coming is None:
-            return _load(self._loader, self._seed, step, unit, self._indices(step, unit))
+            return _load(self._loader, self._seed_of(unit), step, unit, self._indices(step, unit))
         try:
             return coming.result()
         except concurrent.futures.BrokenExecutor:
@@ -83,14 +89,14 @@ class Prefetcher:
             self._next += 1
             indices = self._indices(self._step, unit)
             if unit not in self._coming and len(indices) > 0:
-                self._coming[unit] = self._pool.submit(_load_there, self._step, unit, indices)
+                self._coming[unit] = self._pool.submit(_load_there, self._seed_of(unit), self._step, unit, indices)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
 
-def _load(loader: Loader, seed: int, step: int, unit: int, indices: Sequence[int]) -> Any:
+def _load(loader: Loader, seed: int | str, step: int, unit: int, indices: Sequence[int]) -> Any:
     if loader.draws_nothing:
         return loader.load(indices)
     with kept_random():
@@ -101,9 +107,9 @@ def _load(loader: Loader, seed: int, step: int, unit: int, indices: Sequence[int
 # ---- in a process that loads ----
 
 
-def _begin(loader: Loader, seed: int) -> None:
-    global _loader, _seed
-    _loader, _seed = loader, seed
+def _begin(loader: Loader) -> None:
+    global _loader
+    _loader = loader
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker
     torch.set_num_threads(1)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
@@ -116,6 +122,6 @@ def _end_with(parent: int) -> None:
     os._exit(0)
 
 
-def _load_there(step: int, unit: int, indices: Sequence[int]) -> Any:
+def _load_there(seed: int | str, step: int, unit: int, indices: Sequence[int]) -> Any:
     assert _loader is not None
-    return _load(_loader, _seed, step, unit, indices)
+    return _load(_loader, seed, step, unit, indices)

@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
 import torch.distributed as distributed
 
 from ..engine import Group
+from .carried import Carried
 
 _LEFT = "left"  # a key: how many have left the group
 
@@ -29,7 +29,7 @@ _c10d: Any = distributed
 class Order(NamedTuple):
     """A sum over a group, for its thread."""
 
-    buffer: torch.Tensor  # becomes the sum
+    sum: Carried
     group: Group
     over: Callable[[BaseException | None], None]  # called with what went wrong; None: the sum is there
 
@@ -108,10 +108,7 @@ class LastingGroup:
             self._made = None
         if self._made is None:
             self._made = self._make(order.group)
-        work = self._made.allreduce([order.buffer])
-        work.wait()
-        if order.buffer.is_cuda:
-            torch.cuda.synchronize(order.buffer.device)
+        order.sum.carry_out(self._made)
 
     def _make(self, group: Group) -> Any:
         """All members do so for the same sum, and wait for each other here."""

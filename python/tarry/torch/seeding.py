@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 
-def seed_all(seed: int, step: int, unit: int) -> None:
+def seed_all(seed: int | str, step: int, unit: int) -> None:
     """Seeds PyTorch, Python's random and NumPy's legacy generator."""
     _seed_with(f"{seed} {step} {unit}")
 
 
-def seed_data(seed: int, step: int, unit: int) -> None:
+def seed_data(seed: int | str, step: int, unit: int) -> None:
     """The same for what is random in a dataset."""
     _seed_with(f"{seed} {step} {unit} data")
 

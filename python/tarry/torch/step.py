@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .piece import Piece
+from .private import Untold
+from .secure import UNTOLD
 from .sums import Lost, Summed
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ class Step:
     """Iterates over the pieces that this worker is given; afterwards `.grad` holds the mean of the whole batch.
 
     number   from 0
-    metrics  after the pieces: mean loss and metrics, weight, seconds, and pieces that this worker computed
+    metrics  after the pieces: mean loss and metrics, weight, seconds, and pieces that this worker computed; with dp
+             there are none, and with secure those of this worker's alone
     lost     whether others have gone on without this worker: what the loop's body does now is replaced by their state,
              and loss, metrics and weight are those of their last step
     """
@@ -50,9 +53,12 @@ class Step:
 
     def compute(self, loss_of: LossOf) -> None:
         """Computes all pieces that this worker is given: loss_of(batch) gives the loss, as a sum over samples, and of
-        how many, and maybe sums of metrics. Afterwards the gradients are there."""
+        how many, and maybe sums of metrics. Afterwards the gradients are there. With dp it is piece.private's."""
         for piece in self:
             with piece:
+                if self._job.clipping is not None:
+                    piece.private(loss_of)
+                    continue
                 loss, weight, *more = loss_of(piece.batch)
                 for metrics in more:
                     piece.add(**metrics)
@@ -73,13 +79,18 @@ class Step:
 
     def _end(self, found: Summed | Lost) -> None:
         """The loop's body goes on behind the pieces."""
+        self._job.compare(self.number)
         if isinstance(found, Lost):
             self.lost = True
             self.metrics = self._job.apply_nothing(found)
         else:
             self._sum = found
             self.metrics = self._job.apply(found)
-        self.metrics |= {"seconds": time.monotonic() - self._begun, "pieces": float(self._pieces)}
+        if self._job.clipping is not None:
+            self.metrics = Untold()
+            return
+        own = {"seconds": time.monotonic() - self._begun, "pieces": float(self._pieces)}
+        self.metrics = Untold(UNTOLD, own) if self._job.secret is not None else self.metrics | own
 
     def exhaust(self) -> None:
         """The loop's body left pieces: others compute them."""

@@ -44,6 +44,10 @@ class Sums(abc.ABC):
     def begin(self, steps: int) -> None:
         """Steps begin, up to so many in all: the state may have to be moved on before."""
 
+    def goes_on(self) -> bool:
+        """Whether there is another step, as far as a budget says."""
+        return True
+
     @abc.abstractmethod
     def take(self) -> Task | Summed | Lost:
         """What is next in this step: a piece to compute, or the step's end. Raises why the run is over, if it is."""

@@ -10,10 +10,16 @@ import sys
 import time
 from collections.abc import Callable, Generator
 
-# The scripts' own, imported once for a run's processes; who looks for these in the system sees interpreters.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import warm
+from nuisances import children, workers_of
+
+__all__ = ["children"]
+# The scripts' own, imported once for a run's processes.
 PRELOADED = ("--preload", "tarry.torch")
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 LIMIT_SECONDS = 300
+PATIENT = ("--silence", 20)  # longer than the machine holds a process up while it has much else to do
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -21,9 +27,13 @@ def environment(**more: str) -> dict[str, str]:
     return known | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
 
 
+def words(script: str, *arguments: object, workers: int, options: tuple[object, ...] = ()) -> list[str]:
+    """Of `tarry run`, which loses nobody whom the machine merely holds up."""
+    return [str(word) for word in ("-n", workers, *PATIENT, *options, SCRIPTS / f"{script}.py", *arguments)]
+
+
 def command(script: str, *arguments: object, workers: int, options: tuple[object, ...] = ()) -> list[str]:
-    words = [sys.executable, "-m", "tarry.run", "-n", workers, *options, SCRIPTS / f"{script}.py", *arguments]
-    return [str(word) for word in words]
+    return [sys.executable, "-m", "tarry.run", *words(script, *arguments, workers=workers, options=options)]
 
 
 def run(
@@ -33,13 +43,29 @@ def run(
     options: tuple[object, ...] = (),
     seconds: float = LIMIT_SECONDS,
 ) -> "subprocess.CompletedProcess[str]":
-    ended = subprocess.run(
-        command(script, *arguments, workers=workers, options=(*PRELOADED, *options)),
-        env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
-        check=False,
-    )  # fmt: skip
+    with warm.start(
+        words(script, *arguments, workers=workers, options=(*PRELOADED, *options)), environment()
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except BaseException:  # of pytest-timeout, too
+            print(_stacks(process), file=sys.stderr)
+            raise
+    ended = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
     assert "\nTraceback" not in "\n" + ended.stderr, ended.stderr  # of the launcher; workers' have numbers before them
     return ended
+
+
+def _stacks(process: "subprocess.Popen[str]") -> str:
+    """Ends a run that was waited for in vain; gives back what it has written, with where each of its processes was."""
+    for pid in (*workers(process).values(), process.pid):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGABRT)
+        time.sleep(1)
+    try:
+        return "".join(process.communicate(timeout=10))
+    finally:
+        process.kill()
 
 
 def succeed(script: str, *arguments: object, workers: int, options: tuple[object, ...] = ()) -> list[str]:
@@ -56,13 +82,19 @@ def running(
     workers: int,
     options: tuple[object, ...] = (),
     around: tuple[str, ...] = (),
+    preloaded: bool = True,
     **more: str,
 ) -> "Generator[subprocess.Popen[str]]":
     """A run in the background; it is ended if it still runs. `around`: the command that runs it."""
-    process = subprocess.Popen(
-        [*around, *command(script, *arguments, workers=workers, options=options)],
-        env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    options = (*PRELOADED, *options) if preloaded else options
+    if preloaded and not around:
+        process = warm.start(words(script, *arguments, workers=workers, options=options), environment(**more))
+    else:
+        process = subprocess.Popen(
+            [*around, *command(script, *arguments, workers=workers, options=options)],
+            env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
     try:
         yield process
     finally:
@@ -89,25 +121,9 @@ def lines_to(process: "subprocess.Popen[str]", text: str) -> list[str]:
     raise AssertionError(f"the run ended without {text!r}: {process.stderr.read() if process.stderr else ''}")
 
 
-def children(process: "subprocess.Popen[str]") -> list[int]:
-    """Processes that it started."""
-    return children_of(process.pid)
-
-
-def children_of(pid: int) -> list[int]:
-    path = pathlib.Path(f"/proc/{pid}/task")
-    found: list[int] = []
-    for task in path.iterdir():
-        found += [int(word) for word in (task / "children").read_text().split()]
-    return sorted(found)
-
-
-def variable_of(pid: int, name: str) -> str | None:
-    """A variable of the process's environment."""
-    with contextlib.suppress(OSError):
-        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return next((word.partition(b"=")[2].decode() for word in words if word.startswith(f"{name}=".encode())), None)
-    return None
+def workers(process: "subprocess.Popen[str]") -> dict[int, int]:
+    """The processes of the run's workers by their numbers."""
+    return workers_of(process.pid)
 
 
 def await_true(what: str, holds: Callable[[], bool], seconds: float = 60.0) -> None:

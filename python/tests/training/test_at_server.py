@@ -21,7 +21,8 @@ DIMENSION, UNITS = 10, 4
 def an_agreement(checkpoint: str = "", sum: str = "server") -> Agreement:
     return Agreement(
         dimension=DIMENSION, units=UNITS, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1, sum=sum,
-        engine="direct", compress="none", compress_share=0.0, compress_down="none", exact=0, reproducible=True,
+        engine="direct", compress="none", compress_share=0.0, compress_first=0, compress_last=0,
+        compress_down="none", steps=0, exact=0, reproducible=True,
         model="weight (10,)", options="", checkpoint=checkpoint, checkpoint_seconds=0.0,
     )  # fmt: skip
 

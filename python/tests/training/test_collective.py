@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import tarry  # noqa: E402
 import tarry.torch as tt  # noqa: E402
+from tarry._native import ffi, lib  # noqa: E402
 from tarry.engine import DONE, FAILED, RUNNING, EngineSum, Group, Member, Progress  # noqa: E402
 from tarry.torch.collective import Collective  # noqa: E402
 
@@ -23,6 +24,7 @@ class Wanted:
     """As much of an EngineSum as an engine looks at."""
 
     missing = D
+    forms = None
 
     def __init__(self, number: int) -> None:
         self.own = np.random.default_rng(number).standard_normal(D, dtype=np.float32)
@@ -34,6 +36,15 @@ class Wanted:
     def store(self, numbers: Any) -> None:
         assert self.sum is None
         self.sum = numbers.copy()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended_threads() -> Generator[None]:
+    """A group that hangs has a thread until it fails by itself; an interpreter that ends before that may be aborted."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("tarry-"):
+            thread.join(30)
 
 
 @pytest.fixture
@@ -69,6 +80,96 @@ def test_all_members_have_the_same_bits_of_each_sum(engines: list[Collective]) -
     for epoch in range(1, 6):
         form(engines, epoch)
         add_up(engines)
+
+
+FORMS = {"float32": lib.TARRY_COMPRESS_NONE, "bf16": lib.TARRY_COMPRESS_BF16, "int8": lib.TARRY_COMPRESS_INT8}
+LONG = 100_000
+STEPS = {"float32": 0.0, "bf16": 1 / 256, "int8": 1 / 127}  # how far rounding takes a number, of the largest
+
+
+class Case:
+    """A sum in forms as the library asks for it, by members of a group."""
+
+    def __init__(
+        self, members: int, up: str, down: str, *, dimension: int = LONG, whole: int = 0, exact: int = 5
+    ) -> None:
+        random = np.random.default_rng(dimension + members)
+        self.up, self.down, self.exact = up, down, exact
+        self.weights = random.standard_normal((1, members), dtype=np.float32)
+        self.parts = random.standard_normal((members, dimension), dtype=np.float32)
+        self.parts[members - 1] *= members < 3  # one that has nothing
+        self.sums = [np.full(dimension, 7, dtype=np.float32) for _ in range(members)]
+        self.whole = whole
+        self.asked = [self._of(place, members, dimension) for place in range(members)]
+
+    def _of(self, place: int, members: int, dimension: int) -> EngineSum:
+        asked = ffi.new("tarry_engine_sum *", {"dimension": dimension, "parts": 1, "whole": self.whole})
+        asked.name.step = 3
+        if self.parts[place].any():
+            asked.part = ffi.from_buffer("float[]", self.parts[place])
+        asked.weights = ffi.from_buffer("float[]", self.weights)
+        asked.sum = ffi.from_buffer("float[]", self.sums[place], require_writable=True)
+        asked.compress, asked.compress_down = FORMS[self.up], FORMS[self.down]
+        asked.compress_seed, asked.compress_exact = 11, self.exact
+        return EngineSum(asked, members)
+
+    def check(self) -> None:
+        """The same bits at all; rounded once on each way, and what is exact not at all."""
+        expected: Any = (self.weights[0].astype(float)[:, None] * self.parts).sum(axis=0)
+        assert all(np.array_equal(one, self.sums[0]) for one in self.sums)
+        off = np.abs(self.sums[0] - expected)[self.whole :]
+        most = STEPS[self.up] * (np.abs(self.weights[0]) * np.abs(self.parts).max(axis=1)).sum()
+        most += STEPS[self.down] * (np.abs(expected).max() + most)
+        assert (self.sums[0][: self.whole] == 7).all()
+        assert off.max(initial=0) <= most + 1e-5
+        assert off[len(off) - self.exact :].max(initial=0) < 1e-5
+        if len(off) > 100:
+            assert (off > 1e-5).mean() > 0.5
+
+
+def sum_in_forms(engines: list[Collective], epoch: int, case: Case) -> int:
+    """Gives back the bytes that all have sent."""
+    form(engines, epoch)
+    for one, wanted in zip(engines, case.asked, strict=True):
+        one.start(wanted)
+    carried: list[Any] = [one._attempt.sum for one in engines]  # pyright: ignore
+    assert [one.wait(None) for one in engines] == [Progress(DONE)] * len(engines)
+    case.check()
+    return sum(one.sent for one in carried)
+
+
+def test_numbers_travel_in_forms(engines: list[Collective]) -> None:
+    assert all(one.forms for one in engines)
+    for epoch, (up, down, stands) in enumerate(
+        [("bf16", "float32", 0), ("float32", "int8", 0), ("int8", "bf16", 4096)], 1
+    ):
+        sum_in_forms(engines, epoch, Case(3, up, down, whole=stands))
+    sent = sum_in_forms(engines, 9, Case(3, "int8", "int8"))
+    whole = 2 * 2 * LONG * 4
+    assert 0 < sent < whole / 3.9
+    for epoch, dimension in enumerate((1, 16, 40), 10):
+        sum_in_forms(engines, epoch, Case(3, "int8", "int8", dimension=dimension))
+    sum_in_forms(engines[:2], 20, Case(2, "int8", "int8"))
+
+
+def test_an_attempt_that_is_made_again_rounds_as_before(engines: list[Collective]) -> None:
+    first, again = Case(3, "int8", "int8"), Case(3, "int8", "int8")
+    sum_in_forms(engines, 1, first)
+    sum_in_forms(engines, 2, again)
+    assert np.array_equal(first.sums[0], again.sums[0])
+
+
+def test_sums_in_forms_of_two_groups_are_never_mixed(engines: list[Collective]) -> None:
+    sum_in_forms(engines, 1, Case(3, "int8", "int8"))
+    form(engines, 2, 0, 1)
+    form(engines, 3, 2)
+    case = Case(3, "int8", "int8")
+    for one, wanted in zip(engines, case.asked, strict=True):
+        one.start(wanted)
+    found = [one.wait(None) for one in engines]
+    assert [(one.state, one.why) for one in found] == [(FAILED, "gloo: others sum in another group")] * 3
+    assert all((one == 7).all() for one in case.sums)
+    sum_in_forms(engines, 4, Case(3, "int8", "int8"))
 
 
 def test_sums_of_two_groups_are_never_mixed(engines: list[Collective]) -> None:

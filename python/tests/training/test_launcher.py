@@ -80,7 +80,8 @@ def test_processes_that_can_not_be_started_are_told(tmp_path: pathlib.Path) -> N
     )  # fmt: skip
     assert ended.returncode == 1
     assert "tarry run: a process can't be started: Too many open files\n" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    # Of the launcher: an interpreter that is ended while it begins may say so, behind its number.
+    assert "\nTraceback" not in "\n" + ended.stderr
 
 
 # ---- workers that end in ways of their own ----

@@ -102,25 +102,33 @@ def test_machines_may_come_before_the_hub(keys: pathlib.Path) -> None:
     same(lines, 10, workers=WORKERS)
 
 
-def test_a_machine_that_dies_costs_no_step_and_another_one_takes_its_place(keys: pathlib.Path) -> None:
-    with machines(keys, "small", 150, "--seconds", 0.01, "--check", "--report", 10) as made:
+def test_a_machine_that_dies_costs_no_step_and_another_one_takes_its_place(
+    keys: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    has_come = tmp_path / "has-come"
+    with machines(keys, "small", 150, "--check", "--seconds", 0.01, "--report", 1, "--slowly-until", has_come) as made:
         dies = made.more("--first", HERE)
-        runs.await_line(dies, "step 2 20")
+        runs.await_line(dies, "step 2 2")
         dies.kill()
-        runs.await_line(made.first, "step 0 50")
+        survivors = runs.lines_to(made.first, "step 0 6 ")
         comes = made.more("--first", HERE)
+        runs.await_line(comes, "begins")
+        has_come.touch()
         lines, errors = finish(comes, made.first)
     same(lines, 150, workers=WORKERS)
     assert worst(lines) < 1e-6
-    assert not any(line.endswith("True") for line in lines if line.startswith("step 0"))
+    assert not any(line.endswith("True\n") for line in survivors)
     assert re.search(r"the tarry run of workers 2 to 3 at \S+ is gone; another one may take its place", errors[1])
 
 
-def test_a_worker_that_dies_elsewhere_is_started_again(keys: pathlib.Path) -> None:
-    with machines(keys, "small", 100, "--seconds", 0.01, "--check", "--report", 10) as made:
+def test_a_worker_that_dies_elsewhere_is_started_again(keys: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    has_come = tmp_path / "has-come"
+    with machines(keys, "small", 100, "--check", "--seconds", 0.01, "--report", 1, "--slowly-until", has_come) as made:
         other = made.more("--restarts", 1)
-        runs.await_line(other, "step 2 20")
-        os.kill(runs.children(other)[-1], signal.SIGKILL)
+        runs.await_line(other, "step 2 2")
+        os.kill(max(runs.workers(other).items())[1], signal.SIGKILL)
+        runs.await_line(other, "begins")
+        has_come.touch()
         lines, errors = finish(other, made.first)
     same(lines, 100, workers=WORKERS)
     assert worst(lines) < 1e-6
@@ -131,7 +139,7 @@ def test_the_end_of_the_first_machine_ends_all(keys: pathlib.Path) -> None:
     with machines(keys, "small", 100_000, "--seconds", 0.01, "--report", 1) as made:
         other = made.more()
         runs.await_line(other, "step 2 3")
-        children = runs.children(other)
+        children = list(runs.workers(other).values())
         made.first.kill()
         _, errors = other.communicate(timeout=60)
     assert other.returncode == 1
@@ -239,7 +247,7 @@ def check_processes(commands: list[list[str]], environments: list[dict[str, str]
     assert all(process.returncode == 0 for process in processes), outputs
     lines = [line for output, _ in outputs for line in output.splitlines()]
     same(lines, 20, workers=WORKERS)
-    assert worst(lines) < 1e-6
+    assert worst(lines) < 1e-6, outputs
 
 
 SMALL = [str(runs.SCRIPTS / "small.py"), "20", "--check"]
@@ -331,7 +339,9 @@ def _ignore(_number: int, _handler: object) -> None: ...
 NETWORK = pathlib.Path(__file__).parents[3] / "tests" / "network"
 
 
-def test_machines_with_networks_of_their_own(keys: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_with_networks_of_their_own(
+    keys: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One whose cable is pulled comes back, and no step is lost to the others."""
     monkeypatch.setattr(sys, "path", [str(NETWORK), *sys.path])
     monkeypatch.setattr(signal, "signal", _ignore)  # the process is pytest's
@@ -341,19 +351,24 @@ def test_machines_with_networks_of_their_own(keys: pathlib.Path, monkeypatch: py
             nodes = stack.enter_context(namespaces.Namespaces(2))
         except (namespaces.Unavailable, OSError) as why:
             pytest.skip(f"no network namespaces here: {why}")
-        script = ("small", 120, "--seconds", 0.01, "--check", "--report", 10)
+        has_come = tmp_path / "has-come"
+        script = ("small", 120, "--check", "--seconds", 0.01, "--report", 1, "--slowly-until", has_come)
         made = stack.enter_context(Machines(keys, script))
-        made.begin(":7070", "--advertise", nodes.address(0), around=tuple(nodes.command(0, [])))
+        soon = ("--silence", 2)
+        made.begin(":7070", "--advertise", nodes.address(0), *soon, around=tuple(nodes.command(0, [])))
         assert made.address == f"{nodes.address(0)}:7070"
-        other = made.more(around=tuple(nodes.command(1, [])))
-        runs.await_line(other, "step 2 20")
+        other = made.more(*soon, around=tuple(nodes.command(1, [])))
+        runs.await_line(other, "step 2 2")
         nodes.down(1)
         assert made.first.stderr is not None
         for line in made.first.stderr:
             if "worker 3 is lost" in line or "worker 2 is lost" in line:
                 break
+        survivors = runs.lines_to(made.first, "step 0 6 ")
         nodes.up(1)
-        lines, _ = finish(other, made.first)
+        has_come.touch()
+        lines, errors = finish(other, made.first)
     same(lines, 120, workers=WORKERS)
     assert worst(lines) < 1e-6
-    assert not any(line.endswith("True") for line in lines if line.startswith("step 0"))
+    assert "have the last step" not in errors[1]  # each reached the others
+    assert not any(line.endswith("True\n") for line in survivors)

@@ -35,7 +35,7 @@ def samples_of(step: int, unit: int) -> list[int]:
 
 
 def test_what_is_expected_is_loaded_elsewhere_and_the_rest_here() -> None:
-    made = Prefetcher(Loader(Squares(), None), 1, samples_of, 1)
+    made = Prefetcher(Loader(Squares(), None), lambda _unit: 1, samples_of, 1)
     made.expect([3, 1, 5, 4])
     for step in range(3):
         for unit, elsewhere in ((3, True), (9, False), (1, True), (4, True), (3, False)):
@@ -46,7 +46,7 @@ def test_what_is_expected_is_loaded_elsewhere_and_the_rest_here() -> None:
 
 
 def test_a_process_that_dies_is_told() -> None:
-    made = Prefetcher(Loader(Squares(), None), 1, lambda _step, _unit: [999], 1)
+    made = Prefetcher(Loader(Squares(), None), lambda _unit: 1, lambda _step, _unit: [999], 1)
     made.expect([0])
     with pytest.raises(Error, match="a process that loads samples has died"):
         made.load(0, 0)
@@ -78,7 +78,7 @@ def is_there(pid: int) -> bool:
 def test_who_loads_ends_with_its_worker() -> None:
     with runs.running("loading", 100_000, 2, workers=1) as process:
         pid = int(runs.await_line(process, "begins").split()[-1])
-        loaders = runs.children_of(pid)
+        loaders = runs.children(pid)
         assert len(loaders) >= 2
         os.kill(pid, signal.SIGKILL)
         runs.await_true("a process is left", lambda: not any(is_there(one) for one in loaders))

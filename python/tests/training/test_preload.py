@@ -98,6 +98,17 @@ def test_it_ends_as_it_does_otherwise(script: pathlib.Path, text: str) -> None:
     assert sorted(plain[2].splitlines()) == sorted(preloaded[2].splitlines())
 
 
+def test_what_optimizers_import_is_imported_before(script: pathlib.Path) -> None:
+    script.write_text(
+        "import sys, torch\n"
+        "before = set(sys.modules)\n"
+        "torch.optim.AdamW([torch.zeros(1, requires_grad=True)])\n"
+        "print(torch.backends.cuda.is_built() or sorted(set(sys.modules) - before))\n"
+    )
+    status, lines, errors = run("--preload", "torch", script)
+    assert (status, errors) == (0, "") and lines in (["[0] []", "[1] []"], ["[0] True", "[1] True"])
+
+
 def test_what_can_not_be_imported_is_told(script: pathlib.Path) -> None:
     script.write_text("print('there')\n")
     assert run("--preload", "json,nowhere", script) == (

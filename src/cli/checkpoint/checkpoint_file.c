@@ -11,9 +11,9 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "cli/checkpoint/whole_file.h"
 #include "cli/output/file_lock.h"
 #include "cli/output/link_target.h"
+#include "file/whole_file.h"
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */

@@ -19,6 +19,8 @@ typedef struct history_round {
     objective_score test;
     tarry_plan_changes changes; /* to the plan before the round */
     verified_round verified;
+    double local_steps; /* the mean over the samples, where they are limited in time; else 0, and
+                           for a round of an earlier process */
 } history_round;
 
 /* What a worker did in the earlier processes of a resumed run. */

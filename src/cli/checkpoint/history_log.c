@@ -12,7 +12,7 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "cli/checkpoint/history_code.h"
-#include "cli/checkpoint/whole_file.h"
+#include "file/whole_file.h"
 
 enum { VERSION = 2, NAME_BYTES = 8, PIECE = 64 /* rounds that are written at a time */ };
 

@@ -11,7 +11,7 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
-#include "cli/checkpoint/whole_file.h"
+#include "file/whole_file.h"
 
 enum { VERSION = 1, NAME_BYTES = 8, CHECK_BYTES = 8 };
 

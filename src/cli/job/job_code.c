@@ -8,12 +8,16 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 #include "cli/text/report_json.h"
 
-enum { VERSION = 2, NUMBER_SIZE = 24 };
+enum { VERSION = 2, NUMBER_SIZE = 24, HASH_SIZE = 32 };
+
+_Static_assert((int)JOB_DIGEST_SIZE == HASH_SIZE && (int)KEYSTREAM_KEY_BYTES == HASH_SIZE,
+               "digests and keys are read alike");
 
 static const uint64_t most_rows = UINT64_C(1) << 48;
+static const double most_clip = 1e12; /* of --dp */
 
 static const char *const models[] = {
     [MODEL_LEAST_SQUARES] = "least-squares",
@@ -37,6 +41,14 @@ static json_t *whole(uint64_t number)
     return json_string(text);
 }
 
+static json_t *hexadecimal(const uint8_t bytes[HASH_SIZE])
+{
+    char text[2 * HASH_SIZE + 1];
+    for (size_t i = 0; i < HASH_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return json_string(text);
+}
+
 static json_t *widths(const objective_settings *model)
 {
     json_t *list = json_array();
@@ -51,18 +63,28 @@ static json_t *optimizer_object(const optimizer_settings *settings)
                      "decay", settings->decay);
 }
 
-/* What workers step with, alone or on everyone's sum, where they do; NULL is passed on. */
+/* What only some jobs have: what workers step with, alone or on everyone's sum, and that sums are
+ * private; NULL is passed on. */
 static json_t *add_steps(json_t *job, const job_spec *spec)
 {
     int failed = 0;
     if (job == NULL)
         return job;
+    if (spec->secure)
+        failed = json_object_set_new(job, "secure", json_true());
+    if (spec->clip > 0)
+        failed |= json_object_set_new(job, "clip", json_real(spec->clip)) |
+                  json_object_set_new(job, "sample", json_real(spec->sample));
+    if (spec->tells_draws)
+        failed |= json_object_set_new(job, "draws", hexadecimal(spec->draws));
     if (spec->everywhere)
-        failed = json_object_set_new(job, "optimizer", optimizer_object(&spec->optimizer));
+        failed |= json_object_set_new(job, "optimizer", optimizer_object(&spec->optimizer));
     if (spec->local.steps > 0)
         failed |=
             json_object_set_new(job, "local_steps", json_integer((json_int_t)spec->local.steps)) |
             json_object_set_new(job, "inner", optimizer_object(&spec->local.inner));
+    if (spec->local.seconds > 0)
+        failed |= json_object_set_new(job, "local_seconds", json_real(spec->local.seconds));
     if (failed == 0)
         return job;
     json_decref(job);
@@ -71,18 +93,15 @@ static json_t *add_steps(json_t *job, const job_spec *spec)
 
 int job_encode(const job_spec *spec, char **text)
 {
-    char data[2 * JOB_DIGEST_SIZE + 1];
-    for (size_t i = 0; i < JOB_DIGEST_SIZE; i++)
-        snprintf(data + 2 * i, 3, "%02x", spec->data[i]);
     const objective_settings *model = &spec->model;
     json_t *job = json_pack(
-        "{s:i, s:s, s:I, s:I, s:b, s:o, s:b, s:f, s:o, s:I, s:o, s:o, s:f, s:o, s:s}", "version",
+        "{s:i, s:s, s:I, s:I, s:b, s:o, s:b, s:f, s:o, s:I, s:o, s:o, s:f, s:o, s:o}", "version",
         VERSION, "model", models[model->model], "features", (json_int_t)model->features, "classes",
         (json_int_t)model->classes, "sparse", spec->sparse, "hidden", widths(model), "intercept",
         model->intercept, "l2", model->l2, "rows", whole(spec->batch.rows), "chunks",
         (json_int_t)spec->batch.chunks, "batch", whole(spec->batch.batch), "seed",
         whole(spec->batch.seed), "holdout", spec->holdout, "made_samples",
-        whole(spec->made_samples), "data", data);
+        whole(spec->made_samples), "data", hexadecimal(spec->data));
     job = add_steps(job, spec);
     char *dumped = job != NULL ? json_dumps(job, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(job);
@@ -182,12 +201,18 @@ static void read_optimizer(reader *from, const char *name, optimizer_settings *o
 
 static void read_steps(reader *from, job_spec *spec)
 {
+    spec->secure = look_up(from, "secure") != NULL && read_flag(from, "secure");
     spec->everywhere = look_up(from, "optimizer") != NULL;
     if (spec->everywhere)
         read_optimizer(from, "optimizer", &spec->optimizer);
     if (look_up(from, "local_steps") != NULL) {
         spec->local.steps = read_count(from, "local_steps", 1);
         read_optimizer(from, "inner", &spec->local.inner);
+    }
+    if (look_up(from, "local_seconds") != NULL) {
+        spec->local.seconds = read_real(from, "local_seconds", 1e9);
+        if (spec->local.steps == 0 || spec->local.seconds == 0 || spec->everywhere || spec->secure)
+            reject(from, "local_seconds");
     }
 }
 
@@ -216,17 +241,37 @@ static unsigned digit_of(char digit)
     return digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a') + 10 : 16;
 }
 
-static void read_digest(reader *from, uint8_t data[JOB_DIGEST_SIZE])
+static void read_hexadecimal(reader *from, const char *name, uint8_t bytes[HASH_SIZE])
 {
-    const char *text = read_text(from, "data");
-    if (strlen(text) != 2 * JOB_DIGEST_SIZE)
-        return reject(from, "data");
-    for (size_t i = 0; i < JOB_DIGEST_SIZE; i++) {
+    const char *text = read_text(from, name);
+    if (strlen(text) != 2 * HASH_SIZE)
+        return reject(from, name);
+    for (size_t i = 0; i < HASH_SIZE; i++) {
         unsigned high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
         if (high > 15 || low > 15)
-            return reject(from, "data");
-        data[i] = (uint8_t)(high << 4 | low);
+            return reject(from, name);
+        bytes[i] = (uint8_t)(high << 4 | low);
     }
+}
+
+/* What a sample adds is bounded in a sum over chunks alone. */
+static void read_privacy(reader *from, job_spec *spec)
+{
+    spec->tells_draws = look_up(from, "draws") != NULL;
+    if (look_up(from, "clip") == NULL) {
+        if (spec->tells_draws)
+            reject(from, "draws");
+        return;
+    }
+    spec->clip = read_real(from, "clip", most_clip);
+    spec->sample = read_real(from, "sample", 1);
+    if (spec->clip == 0 || spec->batch.batch != 0 || spec->local.steps != 0 || spec->everywhere ||
+        spec->secure)
+        reject(from, "clip");
+    if (spec->sample == 0)
+        reject(from, "sample");
+    if (spec->tells_draws)
+        read_hexadecimal(from, "draws", spec->draws);
 }
 
 static void read_all(reader *from, job_spec *spec)
@@ -246,8 +291,9 @@ static void read_all(reader *from, job_spec *spec)
     spec->batch.seed = read_whole(from, "seed", 0, UINT64_MAX);
     spec->holdout = read_real(from, "holdout", 0.99);
     spec->made_samples = read_whole(from, "made_samples", 0, most_rows);
-    read_digest(from, spec->data);
+    read_hexadecimal(from, "data", spec->data);
     read_steps(from, spec);
+    read_privacy(from, spec);
 }
 
 int job_decode(const void *text, size_t size, job_spec *out, tarry_diagnostic *diagnostic)

@@ -5,6 +5,7 @@
 
 #include "learn/batch.h"
 #include "learn/local_steps.h"
+#include "privacy/keystream.h"
 
 enum { JOB_DIGEST_SIZE = 32 };
 
@@ -15,7 +16,13 @@ typedef struct job_spec {
     double holdout;           /* share of the samples held out before; 0: none */
     uint64_t made_samples;    /* before that, where they were made up from the seed; 0: they are
                                  read from a file */
-    uint8_t data[JOB_DIGEST_SIZE]; /* of the samples that are trained on */
+    bool secure;              /* sums are secure: the server may have no samples */
+    double clip, sample;      /* with differential privacy: how long a sample's gradient is at most,
+                                 and with which probability it is in a round; clip 0: without */
+    bool tells_draws;         /* whether `draws`, the key of those, is told with the job */
+    uint8_t draws[KEYSTREAM_KEY_BYTES];
+    uint8_t data[JOB_DIGEST_SIZE]; /* of the samples that are trained on; zeros with `secure`: the
+                                      server has none */
     local_settings local;          /* what chunks stand for */
     bool everywhere;               /* everyone gets the sum, and steps on it with: */
     optimizer_settings optimizer;

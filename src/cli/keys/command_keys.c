@@ -11,6 +11,7 @@ int command_keys(int argc, char **argv)
         {"add", keys_add, "make one more member, or another credential of one"},
         {"revoke", keys_revoke, "shut a member out"},
         {"renew", keys_renew, "make certificates for sums among workers anew"},
+        {"roster", keys_roster, "sign the list of workers that may take part in secure sums"},
         {"list", keys_list, "every certificate: whose, until when, revoked or not"},
     };
     const subcommand_set set = {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keys/keys.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/diagnostic.h"
@@ -193,6 +195,21 @@ release:
     return status;
 }
 
+/* Who is on a roster stays on it until there is another one. */
+static void tell_revoked(const char *directory, const char *name, credential_identity identity)
+{
+    tarry_diagnostic why;
+    roster_file *roster = NULL;
+    printf("Revoked %s. Copy %s/revoked.pem over the revoked.pem of %s.\n", name, directory,
+           identity.role == CREDENTIAL_SERVER ? "every member" : "the server's machine");
+    if (identity.role == CREDENTIAL_WORKER &&
+        authority_read_roster(directory, &roster, &why) == TARRY_OK && roster != NULL &&
+        roster_file_find(roster, identity.worker) != NULL)
+        printf("It is on the roster of secure sums: tarry keys roster %s makes another one.\n",
+               directory);
+    roster_file_free(roster);
+}
+
 int keys_revoke(int argc, char **argv)
 {
     const char *directory = NULL, *name = NULL;
@@ -215,8 +232,7 @@ int keys_revoke(int argc, char **argv)
     if (authority_revoke(directory, identity, now(), &why) != TARRY_OK)
         status = complain_of("revoke", &why);
     else
-        printf("Revoked %s. Copy %s/revoked.pem over the revoked.pem of %s.\n", name, directory,
-               identity.role == CREDENTIAL_SERVER ? "every member" : "the server's machine");
+        tell_revoked(directory, name, identity);
 release:
     config_free(file);
     return status;
@@ -263,7 +279,47 @@ release:
     return status;
 }
 
-static void print_member(const authority_member *member, int64_t moment)
+int keys_roster(int argc, char **argv)
+{
+    const char *directory = NULL;
+    const option_operand operands[] = {{"DIR", &directory}};
+    const option_command command = {
+        "keys roster",
+        "Signs the list of all workers of the cluster in DIR that have an id of their own: those "
+        "that may take part in secure sums (--secure).",
+        NULL,
+        0,
+    };
+    config_file *file;
+    tarry_diagnostic why;
+    authority_rostered made;
+    int status = options_parse_operands(&command, operands, 1, argc, argv, &file);
+    if (status != OPTIONS_PROCEED)
+        goto release;
+    status = EXIT_DONE;
+    if (authority_roster(directory, now(), &made, &why) != TARRY_OK) {
+        status = complain_of("roster", &why);
+        goto release;
+    }
+    printf("%s number %" PRIu64 ", of %zu worker%s.\n"
+           "Copy %s/" ROSTER_FILE_NAME " into the folder of the server and of each of its workers, "
+           "where these are elsewhere.\n",
+           made.same ? "The roster is that of before:" : "Signed a roster:", made.number,
+           made.workers, made.workers == 1 ? "" : "s", directory);
+release:
+    config_free(file);
+    return status;
+}
+
+static bool is_on_roster(const authority_member *member, const roster_file *roster)
+{
+    const uint8_t *listed = roster != NULL && member->identity.role == CREDENTIAL_WORKER
+                                ? roster_file_find(roster, member->identity.worker)
+                                : NULL;
+    return listed != NULL && memcmp(listed, member->fingerprint, sizeof(member->fingerprint)) == 0;
+}
+
+static void print_member(const authority_member *member, const roster_file *roster, int64_t moment)
 {
     char name[CREDENTIAL_NAME_SIZE], day[16] = "?";
     time_t expiry = (time_t)member->expiry;
@@ -271,11 +327,12 @@ static void print_member(const authority_member *member, int64_t moment)
     identity_name(member->identity, name);
     if (gmtime_r(&expiry, &date) != NULL)
         strftime(day, sizeof(day), "%Y-%m-%d", &date);
-    printf("%-14s  %-32s  %-10s  %s\n", name, member->serial, day,
+    printf("%-14s  %-32s  %-10s  %s%s\n", name, member->serial, day,
            member->revoked            ? "revoked"
            : member->expiry <= moment ? "expired"
            : member->one_sided        ? "good, not for sums among workers"
-                                      : "good");
+                                      : "good",
+           is_on_roster(member, roster) ? ", on the roster" : "");
 }
 
 int keys_list(int argc, char **argv)
@@ -285,27 +342,33 @@ int keys_list(int argc, char **argv)
     const option_command command = {
         "keys list",
         "Lists the certificates of the cluster in DIR: name, serial number, the day they expire, "
-        "and whether they are revoked.",
+        "and whether they are revoked, or on the roster of secure sums.",
         NULL,
         0,
     };
     config_file *file;
     tarry_diagnostic why;
     authority_member *members;
+    roster_file *roster = NULL;
     size_t count;
     int status = options_parse_operands(&command, operands, 1, argc, argv, &file);
     if (status != OPTIONS_PROCEED)
         goto release;
     status = EXIT_DONE;
-    if (authority_list(directory, NULL, &members, &count, &why) != TARRY_OK) {
+    if (authority_read_roster(directory, &roster, &why) != TARRY_OK ||
+        authority_list(directory, NULL, &members, &count, &why) != TARRY_OK) {
         status = complain_of("list", &why);
         goto release;
     }
     printf("%-14s  %-32s  %-10s  %s\n", "name", "serial", "expires", "state");
     for (size_t i = 0; i < count; i++)
-        print_member(&members[i], now());
+        print_member(&members[i], roster, now());
+    if (roster != NULL)
+        printf("roster: number %" PRIu64 ", of %zu worker%s\n", roster->number, roster->count,
+               roster->count == 1 ? "" : "s");
     memory_release(NULL, members);
 release:
+    roster_file_free(roster);
     config_free(file);
     return status;
 }

@@ -7,6 +7,7 @@ int keys_init(int argc, char **argv);
 int keys_add(int argc, char **argv);
 int keys_revoke(int argc, char **argv);
 int keys_renew(int argc, char **argv);
+int keys_roster(int argc, char **argv);
 int keys_list(int argc, char **argv);
 
 #endif

@@ -33,12 +33,6 @@ static int check(const mpi_job *job, const option_command *command, const train_
         return complain(EXIT_USAGE, "--sum: with --engine mpi the sum is made everywhere");
     if (run->adapt_rule.every != 0)
         return complain(EXIT_USAGE, "--adapt: has no meaning with --engine mpi, whose plans stay");
-    if (settings->server.compress != TARRY_COMPRESS_NONE)
-        return complain(EXIT_USAGE, "--compress: has no meaning with --engine mpi, by which ranks "
-                                    "sum float32");
-    if (settings->server.compress_down != TARRY_COMPRESS_NONE)
-        return complain(EXIT_USAGE, "--compress-down: has no meaning with --engine mpi, by which "
-                                    "ranks sum float32");
     if (sets(run, TARRY_SETTING_WORKERS) && settings->plan.workers != (uint32_t)job->ranks)
         return complain(EXIT_USAGE, "--workers: %u, but there are %d ranks of MPI",
                         settings->plan.workers, job->ranks);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 
 #define DEFAULT_SHARE 0.01
 #define MOST_ROUNDS 1000000

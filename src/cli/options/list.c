@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/list.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/diagnostic.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 
 #define ITEM_SIZE 48
 
-/* The item up to `end` or the text's end, and what follows it (NULL after the last one). */
-static int next_item(const char **text, char end, char item[ITEM_SIZE],
-                     tarry_diagnostic *diagnostic)
+bool list_next(const char **text, char end, char *item, size_t size)
 {
     const char *stop = strchr(*text, end);
     size_t length = stop != NULL ? (size_t)(stop - *text) : strlen(*text);
-    if (length >= ITEM_SIZE)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a list of numbers", *text);
+    if (length >= size)
+        return false;
     memcpy(item, *text, length);
     item[length] = '\0';
     *text = stop != NULL ? stop + 1 : NULL;
+    return true;
+}
+
+static int next_item(const char **text, char end, char item[ITEM_SIZE],
+                     tarry_diagnostic *diagnostic)
+{
+    if (!list_next(text, end, item, ITEM_SIZE))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a list of numbers", *text);
     return TARRY_OK;
 }
 

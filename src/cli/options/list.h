@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of numbers in a flag, for sweeps. Errors: FORMAT, NO_MEMORY; the list is then untouched. */
+/* Lists in a flag: of words, and of numbers for sweeps. Errors: FORMAT, NO_MEMORY; the list is then
+ * untouched. */
 #ifndef CLI_LIST_H
 #define CLI_LIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +21,10 @@ typedef struct real_list {
     size_t count;
     double values[LIST_MOST];
 } real_list;
+
+/* Puts the item up to `end` or the text's end into `item`, of `size` bytes; *text is then what
+ * follows it, NULL after the last one. False: it is too long, and all is as before. */
+bool list_next(const char **text, char end, char *item, size_t size);
 
 /* Whole numbers least..most, separated by commas: "1,2,4". */
 int list_whole(const char *text, uint32_t least, uint32_t most, whole_list *list,

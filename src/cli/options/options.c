@@ -11,7 +11,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 #include "cli/options/suggest.h"
 #include "cli/text/complain.h"
 #include "cli/text/program.h"

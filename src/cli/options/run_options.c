@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/parse.h"
 #include "cli/options/compress_form.h"
-#include "cli/options/parse.h"
 #include "cli/options/sample_rule.h"
 #include "cli/options/stop_rule.h"
 #include "cli/text/complain.h"
@@ -168,7 +168,8 @@ static int read_stop(const char *text, void *values, tarry_diagnostic *diagnosti
 
 static int read_compress(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
-    return compress_form_read(text, server_of(values), diagnostic);
+    run_options *options = values;
+    return compress_form_read(text, server_of(values), &options->compress_last, diagnostic);
 }
 
 static int read_sample(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -328,10 +329,11 @@ static const option_entry rule_entries[] = {
      .help =
          "The form in which workers send their coded parts, with one part: float32 (none, "
          "default), bf16 (half as long), int8 (a byte a number, rounded by chance), and, with "
-         "what rounding lost in the next round's part: int4 (half a byte), sign (a bit) or topk:F "
-         "(the largest numbers alone, a share F of all). With --sum everywhere none, bf16 or int8, "
-         "on "
-         "their way to the worker that sums them",
+         "what rounding lost in the next round's part: int4 (half a byte), sign (a bit), "
+         "topk:F[:FIRST[:LAST]] (the largest numbers alone, a share F of all; the first and the "
+         "last so many rounds are int4) or powersgd:R (of each matrix its product with a thin one "
+         "of R columns). With --sum everywhere none, bf16 or int8, as they go to "
+         "the worker that sums them",
      .kind = OPTION_TEXT,
      .read = read_compress,
      FIELD(compress)},
@@ -489,6 +491,11 @@ void run_options_note(void *values, const char *name)
     options->settings.keep_auto = options->keep == KEEP_AUTO;
     if (!options->settings.keep_auto)
         options->settings.server.keep = (tarry_keep)options->keep;
+}
+
+void run_options_end(run_options *options, uint64_t rounds)
+{
+    compress_form_end(rounds, options->compress_last, &options->settings.server);
 }
 
 bool run_options_given(const run_options *options, tarry_setting setting)

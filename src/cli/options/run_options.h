@@ -26,6 +26,7 @@ typedef struct run_options {
     /* As given; taken apart into the settings. */
     const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt, *compress;
     const char *sample;
+    uint64_t compress_last; /* rounds at the end that are dense (tarry/server.h) */
 } run_options;
 
 /* The tables of the options, for commands that have some of them. */
@@ -57,6 +58,9 @@ int run_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diag
  * complaint that names the two options that don't go together.
  */
 int run_options_settle(run_options *options);
+
+/* What is counted from the end of a run of so many rounds. */
+void run_options_end(run_options *options, uint64_t rounds);
 
 bool run_options_given(const run_options *options, tarry_setting setting);
 

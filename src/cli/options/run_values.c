@@ -27,6 +27,8 @@ tarry_server_settings run_options_server(const run_options *options, const tarry
 {
     tarry_settings settings = options->settings;
     settings.server.compress_seed = settings.server.sample_seed = settings.plan.seed;
+    if (settings.server.compress == TARRY_COMPRESS_POWERSGD)
+        settings.server.stripe_length = 0; /* chosen by the runtime */
     uint64_t copies = 0;
     for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++)
         copies += tarry_plan_load(plan, worker);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 
 int sample_rule_read(const char *text, tarry_server_settings *server, tarry_diagnostic *diagnostic)
 {

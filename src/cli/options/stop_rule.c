@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 
 #define MOST_SECONDS 1e9
 #define MOST_WORKERS 1000000

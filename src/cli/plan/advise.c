@@ -5,13 +5,11 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "base/quantile.h"
 #include "cli/options/run_options.h"
-#include "cli/simulate/simulate_trials.h"
+#include "cli/plan/advise_figures.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 
-#define TIE 1.02      /* times that differ by less are equal */
 #define PROMISING 1.2 /* what took longer in the first look, than the fastest, stays behind */
 #define MOST_UNSEEN 5 /* promising choices of each higher number of parts */
 #define LOOK_ROUNDS 3 /* of each trial of the first look */
@@ -28,7 +26,6 @@ typedef struct search {
     simulate_variants variants; /* all that memory allows */
     simulate_variant *chosen;   /* of the stage at hand, room for all */
     advice_choice *choices;     /* by variant */
-    double *signal_seconds;     /* by variant: of the first look, from start to signal */
     bool *wanted;               /* by variant: in the stage at hand */
 } search;
 
@@ -82,34 +79,6 @@ static int list_choices(search *it, advice *out)
                     limit, needed);
 }
 
-typedef double round_value(const simulate_outcome *outcome);
-
-static double whole_seconds(const simulate_outcome *outcome)
-{
-    return outcome->seconds;
-}
-
-static double until_signal(const simulate_outcome *outcome)
-{
-    return (double)(outcome->result.signal_ns - outcome->result.start_ns) * 1e-9;
-}
-
-/* The median over trials and rounds first..last; NaN where a trial could not end. */
-static double median_of(const simulate_trials *trials, size_t index, uint32_t first, uint32_t last,
-                        round_value *value, double *values)
-{
-    size_t count = 0;
-    for (size_t trial = 0; trial < trials->options->trials; trial++)
-        for (uint32_t round = first; round <= last; round++) {
-            const simulate_outcome *outcome =
-                &simulate_trials_outcomes(trials, trial, index)[round];
-            if (isnan(outcome->seconds))
-                return NAN;
-            values[count++] = value(outcome);
-        }
-    return quantile_of(values, count, 0.5);
-}
-
 /* Means over the second half of the rounds, of the trials that could end. */
 static void add_up(const simulate_trials *trials, size_t index, advice_choice *choice)
 {
@@ -145,10 +114,11 @@ static int take_figures(search *it, const simulate_trials *trials)
             continue;
         advice_choice *choice = &it->choices[i];
         choice->trials = trials->options->trials;
-        choice->first_seconds = median_of(trials, index, 0, 0, whole_seconds, values);
-        choice->seconds = median_of(trials, index, rounds / 2, rounds - 1, whole_seconds, values);
-        it->signal_seconds[i] =
-            median_of(trials, index, rounds / 2, rounds - 1, until_signal, values);
+        choice->first_seconds = advise_median(trials, index, 0, 0, advise_whole_seconds, values);
+        choice->seconds =
+            advise_median(trials, index, rounds / 2, rounds - 1, advise_whole_seconds, values);
+        choice->signal_seconds =
+            advise_median(trials, index, rounds / 2, rounds - 1, advise_until_signal, values);
         add_up(trials, index++, choice);
     }
     memory_release(NULL, values);
@@ -238,7 +208,7 @@ static double hope_of(const search *it, size_t index)
 {
     size_t look = look_of(it, index);
     double ratio = (double)it->choices[index].parts / it->choices[look].parts;
-    double signal = it->signal_seconds[look];
+    double signal = it->choices[look].signal_seconds;
     return ratio * signal + (it->choices[look].seconds - signal) / ratio;
 }
 
@@ -296,6 +266,36 @@ static int run_stages(search *it, advice *out)
     return any ? run_stage(it, options->world.trials, options->world.rounds, out) : OPTIONS_PROCEED;
 }
 
+double advice_round_time(const advice_choice *choice)
+{
+    return choice->seconds;
+}
+
+double advice_signal_time(const advice_choice *choice)
+{
+    return choice->signal_seconds;
+}
+
+const advice_choice *advice_best(const advice *found, uint32_t parts, advice_time *time,
+                                 uint64_t trials)
+{
+    const advice_choice *least = NULL, *best = NULL;
+    for (size_t i = 0; i < found->count; i++) {
+        const advice_choice *choice = &found->choices[i];
+        bool counts = (parts == 0 || choice->parts == parts) && !isnan(choice->seconds);
+        if (counts && (least == NULL || time(choice) < time(least)))
+            least = choice;
+    }
+    best = least;
+    for (size_t i = 0; least != NULL && i < found->count; i++) {
+        const advice_choice *choice = &found->choices[i];
+        if ((parts == 0 || choice->parts == parts) && choice->trials == trials &&
+            time(choice) <= time(least) * ADVICE_TIE && compare_costs(choice, best) < 0)
+            best = choice;
+    }
+    return best;
+}
+
 /* Hands over what was simulated, in order, and chooses. */
 static int judge(search *it, advice *out)
 {
@@ -312,11 +312,8 @@ static int judge(search *it, advice *out)
                         "--advise: no choice could end all of its rounds: too many workers are "
                         "lost; try a higher --replication");
     mark_pareto(out);
-    out->recommended = 0;
-    for (size_t i = 1; i < out->count && out->choices[i].seconds <= best->seconds * TIE; i++)
-        if (out->choices[i].trials == it->options->world.trials &&
-            compare_costs(&out->choices[i], &out->choices[out->recommended]) < 0)
-            out->recommended = i;
+    out->recommended =
+        (size_t)(advice_best(out, 0, advice_round_time, it->options->world.trials) - out->choices);
     return OPTIONS_PROCEED;
 }
 
@@ -341,10 +338,8 @@ static int search_create(search *it)
     size_t count = it->variants.count;
     it->chosen = memory_allocate(NULL, count, sizeof(*it->chosen));
     it->choices = memory_allocate(NULL, count, sizeof(*it->choices));
-    it->signal_seconds = memory_allocate(NULL, count, sizeof(*it->signal_seconds));
     it->wanted = memory_allocate(NULL, count, sizeof(*it->wanted));
-    if (it->chosen == NULL || it->choices == NULL || it->signal_seconds == NULL ||
-        it->wanted == NULL)
+    if (it->chosen == NULL || it->choices == NULL || it->wanted == NULL)
         return complain(EXIT_FAILED, "plan: out of memory");
     return OPTIONS_PROCEED;
 }
@@ -361,7 +356,6 @@ int advise(const advise_options *options, advice *out)
     if (status == OPTIONS_PROCEED)
         status = judge(&it, &found);
     memory_release(NULL, it.wanted);
-    memory_release(NULL, it.signal_seconds);
     memory_release(NULL, it.choices);
     memory_release(NULL, it.chosen);
     simulate_variants_free(&it.variants);

@@ -20,6 +20,7 @@ typedef struct advice_choice {
     uint64_t trials;       /* fewer where the choice fell behind in a first look */
     double first_seconds;  /* of the first round, median; NaN if no trial could end */
     double seconds;        /* of the rounds of the second half, median */
+    double signal_seconds; /* of the same, from start to signal */
     uint64_t memory_bytes; /* of the worker with the most chunks: gradients that it keeps, and
                               a coded part */
     uint64_t upload_bytes; /* per worker and round: a coded part */
@@ -46,5 +47,17 @@ typedef struct advice {
  */
 int advise(const advise_options *options, advice *out);
 void advice_free(advice *found);
+
+#define ADVICE_TIE 1.02 /* times that differ by less are equal */
+
+/* What is judged by. */
+typedef double advice_time(const advice_choice *choice);
+/* Of the choices with so many parts (0: any) what takes the least time, of those within 2% of it
+ * the one with the least memory, then replication, pieces and parts; what was simulated in all
+ * `trials` goes first. NULL: there is none that never failed. */
+const advice_choice *advice_best(const advice *found, uint32_t parts, advice_time *time,
+                                 uint64_t trials);
+double advice_round_time(const advice_choice *choice);
+double advice_signal_time(const advice_choice *choice);
 
 #endif

@@ -137,6 +137,7 @@ void advise_options_init(advise_options *options)
         .pieces = "1,2,4,8,16,32",
         .keep = ADVISE_KEEP_BOTH,
     };
+    candidate_options_init(&options->candidates);
     simulate_options *world = &options->world;
     simulate_options_init(world);
     world->command = "plan";
@@ -162,8 +163,9 @@ void advise_options_groups(advise_options *options, option_group groups[ADVISE_G
     groups[2].title = "Gradients, links and memory";
     groups[3] = OPTION_GROUP(NULL, memory_entries, options);
     groups[4] = OPTION_GROUP("Choices", choice_entries, options);
-    groups[5] = world[2];
-    groups[6] = OPTION_GROUP(NULL, output_entries, options);
+    groups[5] = candidate_options_group(&options->candidates);
+    groups[6] = world[2];
+    groups[7] = OPTION_GROUP(NULL, output_entries, options);
 }
 
 static double either(double given, double reported, double otherwise)
@@ -248,6 +250,9 @@ static int merge(advise_options *options, past_report *report)
 
 int advise_options_settle(advise_options *options)
 {
+    int given = candidate_options_check(&options->candidates);
+    if (given != OPTIONS_PROCEED)
+        return given;
     if (options->from == NULL && options->world.straggler == NULL)
         return complain(EXIT_USAGE, "--advise: needs --straggler or --from");
     past_report report;

@@ -5,6 +5,7 @@
 
 #include <tarry/event.h>
 
+#include "cli/plan/candidate_options.h"
 #include "cli/simulate/simulate_options.h"
 
 /* Behind the values of tarry_keep: choices of either. */
@@ -19,6 +20,7 @@ typedef struct advise_options {
     uint64_t memory;                          /* most bytes per worker; 0: no limit */
     int keep;                                 /* a tarry_keep, or ADVISE_KEEP_BOTH */
     const char *replication, *pieces, *parts; /* as given; taken apart into the lists */
+    candidate_options candidates;
     bool json;
     bool all;
 
@@ -27,7 +29,7 @@ typedef struct advise_options {
     double *worker_seconds; /* the world's; NULL: not known */
 } advise_options;
 
-#define ADVISE_GROUPS (4 + SIMULATE_WORLD_GROUPS)
+#define ADVISE_GROUPS (5 + SIMULATE_WORLD_GROUPS)
 
 void advise_options_init(advise_options *options);
 /* The groups of the command's table, with `options` as the place of the values. */

@@ -14,7 +14,7 @@
 
 #define MOST_ROWS 12 /* without --all, besides Pareto choices */
 
-static void options_text(const advise_options *options, const advice_choice *choice, char *text,
+void advice_options_text(const advise_options *options, const advice_choice *choice, char *text,
                          size_t size)
 {
     snprintf(text, size,
@@ -46,7 +46,7 @@ static void print_row(const advice_choice *choice, bool recommended)
         printf(" %7s %6" PRIu64 " %6zu\n", "-", choice->trials, choice->failed);
 }
 
-static void print_head(const advise_options *options, const advice *found)
+void advice_print_head(const advise_options *options, const advice *found)
 {
     char time[NUMBER_TEXT_SIZE];
     seconds_text(found->run_seconds, time);
@@ -59,13 +59,13 @@ static void print_head(const advise_options *options, const advice *found)
         printf("%zu choices need more memory than --memory allows\n", found->too_large);
     if (found->unpromising > 0)
         printf("%zu choices promise less than others and were left out\n", found->unpromising);
-    printf("\n    r   P  l keep         round     first   memory   upload  control  copies trials "
-           "failed\n");
 }
 
 void advice_print_table(const advise_options *options, const advice *found)
 {
-    print_head(options, found);
+    advice_print_head(options, found);
+    printf("\n    r   P  l keep         round     first   memory   upload  control  copies trials "
+           "failed\n");
     size_t hidden = 0;
     for (size_t i = 0; i < found->count; i++) {
         const advice_choice *choice = &found->choices[i];
@@ -82,7 +82,7 @@ void advice_print_table(const advise_options *options, const advice *found)
     seconds_text(best->seconds, learned);
     bytes_text((double)best->memory_bytes, memory);
     bytes_text((double)best->upload_bytes, upload);
-    options_text(options, best, text, sizeof(text));
+    advice_options_text(options, best, text, sizeof(text));
     printf("\n* no other choice is as good in time, memory and replication\n"
            "> recommended: replication %u, %u piece%s, %u part%s, keep %s: rounds of %s, %s per "
            "worker, %s "
@@ -105,11 +105,12 @@ static json_t *choice_json(const advice_choice *choice)
         choice->pareto);
 }
 
-int advice_print_json(const advise_options *options, const advice *found, json_t *config)
+int advice_print_json(const advise_options *options, const advice *found, json_t *config,
+                      json_t *pilot)
 {
     char text[160];
     const advice_choice *best = &found->choices[found->recommended];
-    options_text(options, best, text, sizeof(text));
+    advice_options_text(options, best, text, sizeof(text));
     json_t *recommended = choice_json(best), *list = json_array();
     if (recommended != NULL &&
         json_object_set_new(recommended, "options", json_string(text)) != 0) {
@@ -123,5 +124,11 @@ int advice_print_json(const advise_options *options, const advice *found, json_t
                                "config", config, "recommended", recommended, "choices", list,
                                "too_large", (json_int_t)found->too_large, "unpromising",
                                (json_int_t)found->unpromising, "run_seconds", found->run_seconds);
+    if (report == NULL)
+        json_decref(pilot);
+    else if (pilot != NULL && json_object_set_new(report, "pilot", pilot) != 0) {
+        json_decref(report);
+        return TARRY_ERROR_NO_MEMORY;
+    }
     return json_write(report, stdout);
 }

@@ -10,17 +10,27 @@
 #include "cli/options/run_report.h"
 #include "cli/plan/command_plan_advise.h"
 #include "cli/plan/plan_endurance.h"
+#include "cli/plan/plan_exposure.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
+#include "compress/compress_lowrank.h"
 
 typedef struct plan_command_options {
     run_options run;
     tarry_server_settings server; /* with what --keep comes to */
     uint64_t dimension;           /* d */
+    tarry_matrix square;          /* --compress powersgd: what stands for its matrices */
+    uint32_t colluders;           /* T; 0: they are not asked for */
     bool json;
     bool show;
 } plan_command_options;
+
+/* What is worked out of a plan beside its own figures. */
+typedef struct plan_figures {
+    plan_endurance endurance;
+    plan_exposure exposure;
+} plan_figures;
 
 static const option_entry print_entries[] = {
     {.name = "dimension",
@@ -30,6 +40,13 @@ static const option_entry print_entries[] = {
      .offset = offsetof(plan_command_options, dimension),
      .least = 1,
      .most = 100000000000},
+    {.name = "secure-colluders",
+     .argument = "T",
+     .help = "Print how much of the data no T workers ever hold, whoever they are",
+     .kind = OPTION_U32,
+     .offset = offsetof(plan_command_options, colluders),
+     .least = 1,
+     .most = UINT32_MAX},
     {.name = "json",
      .help = "Print the figures as JSON",
      .kind = OPTION_FLAG,
@@ -103,7 +120,7 @@ static void print_racks(const char *start, const tarry_plan_settings *settings,
 }
 
 static void print_text(const plan_command_options *options, const tarry_plan *plan,
-                       const plan_endurance *endurance)
+                       const plan_figures *figures)
 {
     /* With --show the figures are comments of a design's file. */
     const char *start = options->show ? "# " : "";
@@ -138,7 +155,9 @@ static void print_text(const plan_command_options *options, const tarry_plan *pl
         printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
                conditioning.worst, conditioning.median, number,
                conditioning.complete ? "subsets" : "sampled subsets", parts);
-    plan_endurance_print(endurance, start);
+    plan_endurance_print(&figures->endurance, start);
+    if (options->colluders > 0)
+        plan_exposure_print(&figures->exposure, start);
     tarry_memory memory = tarry_memory_of(plan, &options->server, options->dimension);
     uint64_t upload = upload_bytes(plan, options->dimension);
     print_bytes(start, "memory per worker", memory.least, memory.most, "", memory.total);
@@ -184,19 +203,21 @@ static json_t *q_json(const tarry_plan *plan)
 }
 
 static int print_json(const plan_command_options *options, const tarry_plan *plan,
-                      const plan_endurance *endurance)
+                      const plan_figures *figures)
 {
     uint64_t upload = upload_bytes(plan, options->dimension);
     json_t *report = json_pack("{s:s, s:s, s:I}", "command", "plan", "version", tarry_version(),
                                "dimension", (json_int_t)options->dimension);
-    json_t *figures = run_plan_json(&options->run, plan);
+    json_t *plain = run_plan_json(&options->run, plan);
     json_t *memory = run_memory_json(plan, &options->server, options->dimension);
     json_t *costs =
         json_pack("{s:I, s:I, s:o}", "upload_bytes", (json_int_t)upload, "upload_bytes_total",
                   (json_int_t)(upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
-    json_t *deaths = plan_endurance_json(endurance);
-    int failed = json_object_update(report, figures) | json_object_update(report, memory) |
+    json_t *deaths = plan_endurance_json(&figures->endurance);
+    int failed = json_object_update(report, plain) | json_object_update(report, memory) |
                  json_object_update(report, costs) | json_object_update(report, deaths);
+    if (options->colluders > 0)
+        failed |= json_object_set_new(report, "secure", plan_exposure_json(&figures->exposure));
     if (options->show)
         failed |= json_object_set_new(report, "assignment", assignment_json(plan));
     failed |= json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
@@ -204,7 +225,7 @@ static int print_json(const plan_command_options *options, const tarry_plan *pla
     json_decref(deaths);
     json_decref(costs);
     json_decref(memory);
-    json_decref(figures);
+    json_decref(plain);
     json_decref(report);
     return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "plan: the report cannot be made");
 }
@@ -244,16 +265,22 @@ int command_plan(int argc, char **argv)
         status = run_options_plan(run, &plan);
     if (status == OPTIONS_PROCEED)
         options.server = run_options_server(run, plan, options.dimension);
-    plan_endurance endurance;
+    if (options.server.compress == TARRY_COMPRESS_POWERSGD) { /* only the length is known */
+        options.square = lowrank_square(options.dimension);
+        options.server.compress_matrices = &options.square;
+        options.server.compress_matrix_count = 1;
+    }
+    plan_figures figures;
     if (status == OPTIONS_PROCEED &&
-        plan_endurance_measure(plan, run->settings.plan.seed, &endurance) != TARRY_OK)
+        (plan_endurance_measure(plan, run->settings.plan.seed, &figures.endurance) != TARRY_OK ||
+         plan_exposure_measure(plan, options.colluders, &figures.exposure) != TARRY_OK))
         status = complain(EXIT_FAILED, "plan: out of memory");
     if (status == OPTIONS_PROCEED) {
         status = EXIT_DONE;
         if (options.json)
-            status = print_json(&options, plan, &endurance);
+            status = print_json(&options, plan, &figures);
         else
-            print_text(&options, plan, &endurance);
+            print_text(&options, plan, &figures);
     }
     tarry_plan_free(plan);
     config_free(file);

@@ -22,7 +22,7 @@
 #include "base/memory.h"
 #include "runtime/clock.h"
 
-enum { MILLISECOND_NS = 1000000, NUMBER_SIZE = 12, ARGUMENTS_MOST = 48, LOOK_MILLISECONDS = 50 };
+enum { MILLISECOND_NS = 1000000, LAST_SIZE = 512, ARGUMENTS_MOST = 48, LOOK_MILLISECONDS = 50 };
 
 #define LEAST_LIFE_NS UINT64_C(1000000000) /* from one start to the next */
 #define LAST_WAIT_NS UINT64_C(2000000000)  /* for those that were told to end */
@@ -37,6 +37,7 @@ typedef struct child {
 struct children {
     uint32_t count;
     char *const *arguments;
+    int input;
     bool quiet;
     child *one;
     struct pollfd *polled; /* count + 1: the last one is `wake` */
@@ -61,9 +62,9 @@ static _Noreturn void become(const children *all, char *const *arguments)
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    int nothing = open("/dev/null", O_RDONLY);
-    if (nothing >= 0)
-        dup2(nothing, STDIN_FILENO);
+    int input = all->input >= 0 ? all->input : open("/dev/null", O_RDONLY);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
     execv("/proc/self/exe", arguments);
     _exit(127);
 }
@@ -71,14 +72,14 @@ static _Noreturn void become(const children *all, char *const *arguments)
 static bool start(children *all, uint32_t index)
 {
     child *one = &all->one[index];
-    char number[NUMBER_SIZE];
-    char *arguments[ARGUMENTS_MOST + 2];
+    char last[LAST_SIZE];
+    char *arguments[ARGUMENTS_MOST + 1];
     size_t count = 0;
     for (; all->arguments[count] != NULL; count++)
         arguments[count] = all->arguments[count];
-    snprintf(number, sizeof(number), "%" PRIu32, index);
-    arguments[count] = number;
-    arguments[count + 1] = NULL;
+    snprintf(last, sizeof(last), "%s%" PRIu32, arguments[count - 1], index);
+    arguments[count - 1] = last;
+    arguments[count] = NULL;
     one->waits = false;
     one->started_ns = clock_now_ns();
     pid_t process = fork();
@@ -207,7 +208,7 @@ static void release(children *all)
     memory_release(NULL, all);
 }
 
-int children_start(uint32_t count, char *const *arguments, bool quiet, children **out,
+int children_start(uint32_t count, char *const *arguments, int input, bool quiet, children **out,
                    tarry_diagnostic *diagnostic)
 {
     children *all = memory_allocate(NULL, 1, sizeof(*all));
@@ -215,6 +216,7 @@ int children_start(uint32_t count, char *const *arguments, bool quiet, children 
         return diagnose_no_memory(diagnostic, "worker processes");
     all->count = count;
     all->arguments = arguments;
+    all->input = input;
     all->quiet = quiet;
     all->parent = getpid();
     all->left = count;

@@ -16,11 +16,13 @@ typedef struct children children;
 
 /*
  * Starts `count` processes of this program, each with the arguments, which end with NULL, and the
- * number of its own, from 0, behind them; the arguments are borrowed and must outlive the children.
+ * number of its own, from 0, right behind the last one ("--worker=" becomes "--worker=3"); the
+ * arguments are borrowed and must outlive the children. `input` is a descriptor that becomes their
+ * standard input, borrowed as well; -1: they have none.
  * They don't see Ctrl-C in the terminal: they end when they are told to. Unless quiet, stderr hears
  * of each that is killed. Errors: NO_MEMORY, SYSTEM, with a diagnostic.
  */
-int children_start(uint32_t count, char *const *arguments, bool quiet, children **out,
+int children_start(uint32_t count, char *const *arguments, int input, bool quiet, children **out,
                    tarry_diagnostic *diagnostic);
 
 /* How many run, or are to be started again. Any thread. */

@@ -12,6 +12,7 @@
 
 #include <tarry/compute.h>
 #include <tarry/runtime.h>
+#include <tarry/secure.h>
 #include <tarry/straggler.h>
 #include <tarry/sum_log.h>
 
@@ -59,7 +60,8 @@ void runner_free(runner *self, bool finished);
 /* What to run; all of it is borrowed, and what is not said otherwise must outlive the runner. */
 typedef struct runner_request {
     const tarry_plan *plan;
-    size_t dimension;                    /* numbers in the parameters, and in a gradient */
+    size_t dimension;                    /* numbers in the parameters, and in a gradient, */
+    size_t riding;                       /* behind which so many ride */
     const tarry_server_settings *server; /* for the call; its dimension and stripe length are the
                                             runtime's to choose */
     tarry_compute *compute;
@@ -68,7 +70,10 @@ typedef struct runner_request {
     /* The same for workers that compute elsewhere; its digest of the data is not filled in. For the
      * call. */
     const job_spec *job;
-    const dataset *data; /* that is trained on */
+    const dataset *data;       /* that is trained on; NULL: the workers alone have them */
+    tarry_secure_rules secure; /* of secure sums; bits 0: they are not */
+    const uint8_t *draws;      /* the key of draws, with differential privacy, for workers that
+                                  are trusted with it; for the call. NULL: without */
     /* With TARRY_SUM_EVERYWHERE, for the call; else NULL. */
     const job_replicas_settings *replicas;
     /* The same: where the sums are noted, and what it says of those before. */

@@ -31,7 +31,8 @@ int runner_local_create(void *user, const runner_request *request, runner **out,
     tarry_local_settings settings;
     tarry_local_settings_init(&settings);
     runner_server_settings(request, &settings.server);
-    settings.parameters = settings.dimension = request->dimension;
+    settings.parameters = request->dimension;
+    settings.dimension = request->dimension + request->riding;
     settings.compute = request->compute;
     settings.user = request->user;
     settings.straggler = request->straggler;

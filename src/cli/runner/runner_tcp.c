@@ -403,11 +403,16 @@ void runner_free(runner *self, bool finished)
     release(self);
 }
 
-/* Encodes the job with the digest of the data, by which workers are known to have the same. */
-static int make_job(const runner_request *request, char **text, uint8_t digest[TARRY_DIGEST_SIZE])
+/* Encodes the job with the digest of the data, by which workers are known to have the same, and
+ * with the key by which they are to draw samples. */
+static int make_job(const runner_tcp_settings *settings, const runner_request *request, char **text,
+                    uint8_t digest[TARRY_DIGEST_SIZE])
 {
     job_spec spec = *request->job;
-    int error = dataset_digest(request->data, spec.data);
+    spec.tells_draws = settings->tells_draws && request->draws != NULL;
+    if (spec.tells_draws)
+        memcpy(spec.draws, request->draws, sizeof(spec.draws));
+    int error = request->data != NULL ? dataset_digest(request->data, spec.data) : TARRY_OK;
     if (error == TARRY_OK)
         error = job_encode(&spec, text);
     if (error == TARRY_OK)
@@ -423,7 +428,8 @@ static int create_server(runner_network *own, const runner_request *request,
     tarry_tcp_server_settings settings;
     tarry_tcp_server_settings_init(&settings);
     runner_server_settings(request, &settings.server);
-    settings.parameters = settings.dimension = request->dimension;
+    settings.parameters = request->dimension;
+    settings.dimension = request->dimension + request->riding;
     settings.listen = wanted->listen;
     settings.listen_count = wanted->listen_count;
     settings.security = wanted->security;
@@ -434,6 +440,7 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
     settings.view = request->view;
+    settings.secure = request->secure;
     settings.log = request->sums;
     settings.observe = observe;
     settings.observe_user = own;
@@ -442,7 +449,7 @@ static int create_server(runner_network *own, const runner_request *request,
     if (request->job_id != NULL)
         memcpy(settings.job_id, request->job_id, TARRY_JOB_ID_SIZE);
     tarry_diagnostic why = {{0}};
-    int error = make_job(request, &job, settings.data);
+    int error = make_job(wanted, request, &job, settings.data);
     if (error == TARRY_OK && wanted->ship)
         error = shipped_data_create(request->data, &request->job->batch, &own->shipped, &why);
     if (error != TARRY_OK) {

@@ -26,6 +26,7 @@ typedef struct runner_tcp_settings {
     bool share;           /* memory with workers on this machine */
     bool announce;        /* say where it listens */
     bool ship;            /* the samples, to workers that have none */
+    bool tells_draws;     /* the key of draws, with differential privacy, along with the job */
     uint64_t wait_ns;     /* for all workers, before the first round */
     uint64_t patience_ns; /* from the first of several rounds on that too few workers were left for
                              until the run ends; 0: it ends at once */

@@ -28,6 +28,11 @@ static const option_choice plants[] = {
     {"gather-twice", PLANT_GATHER_TWICE},
     {"gather-stale", PLANT_GATHER_STALE},
     {"adrift-lost", PLANT_ADRIFT_LOST},
+    {"keep-kappa", PLANT_KEEP_KAPPA},
+    {"mask-again", PLANT_MASK_AGAIN},
+    {"stale-group", PLANT_STALE_GROUP},
+    {"name-another", PLANT_NAME_ANOTHER},
+    {"bend-holders", PLANT_BEND_HOLDERS},
     {NULL, 0},
 };
 #endif
@@ -57,9 +62,13 @@ static const option_entry entries[] = {
      .kind = OPTION_U32,
      .most = MAX_RELAYS,
      FIELD(campaign.relays)},
+    {.name = "secure",
+     .help = "Worlds with secure sums alone (else a share of them)",
+     .kind = OPTION_FLAG,
+     FIELD(campaign.secure)},
     {.name = "runs",
      .argument = "N",
-     .help = "Small worlds of two to four rounds (default 10000)",
+     .help = "Small worlds, of two to four rounds each (default 10000)",
      .kind = OPTION_U32,
      .least = 1,
      .most = UINT32_MAX,
@@ -133,6 +142,11 @@ static void print_figures(const fault_campaign *it)
                " times with what they had, and %" PRIu64 " times they did not; %" PRIu64
                " stripes were added up on the way\n",
                it->deaths, it->kept, it->drifted, it->gathered);
+    if (it->secure_sums > 0)
+        printf("%" PRIu64 " sums were secure, %" PRIu64
+               " of them of repeated attempts; workers had "
+               "second lives, with keys of their own, %" PRIu64 " times\n",
+               it->secure_sums, it->secure_repeated, it->second_lives);
     if (it->sum == TARRY_SUM_EVERYWHERE)
         printf("%" PRIu64 " sums committed, %" PRIu64 " returns to a checkpoint; workers fetched "
                "%" PRIu64 " sums, and loaded the state %" PRIu64 " times; %" PRIu64
@@ -153,6 +167,7 @@ static int explain(const fault_campaign *campaign)
         .run = campaign->broken_run,
         .sum = campaign->sum,
         .relays = campaign->relays,
+        .secure = campaign->secure,
         .planted = campaign->planted,
     };
     shrinking shrunk = {0};
@@ -176,11 +191,11 @@ static int explain(const fault_campaign *campaign)
         complain(EXIT_FAILED, "simulate: %s", tarry_error_text(error));
     else
         complain(EXIT_FAILED,
-                 "simulate: %s: %s (repeat: --faults%s%s --seed %" PRIu64 " --first %" PRIu32
+                 "simulate: %s: %s (repeat: --faults%s%s%s --seed %" PRIu64 " --first %" PRIu32
                  " --runs 1)",
                  world->broken, world->why,
                  campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "", relays,
-                 campaign->seed, campaign->broken_run);
+                 campaign->secure ? " --secure" : "", campaign->seed, campaign->broken_run);
     cluster_free(world);
     return EXIT_FAILED;
 }
@@ -216,6 +231,7 @@ static int print_traces(const fault_campaign *campaign)
             .run = campaign->first + i,
             .sum = campaign->sum,
             .relays = campaign->relays,
+            .secure = campaign->secure,
             .planted = campaign->planted,
             .trace = print_line,
         };
@@ -246,6 +262,9 @@ int command_simulate_faults(int argc, char **argv)
     if (status == OPTIONS_PROCEED && campaign->first > UINT32_MAX - campaign->runs)
         status =
             complain(EXIT_USAGE, "--first: there are no %" PRIu32 " runs after it", campaign->runs);
+    if (status == OPTIONS_PROCEED && campaign->secure &&
+        (campaign->sum == TARRY_SUM_EVERYWHERE || campaign->relays > 0))
+        status = complain(EXIT_USAGE, "--secure: sums are made at the server, without relays");
     if (status == OPTIONS_PROCEED)
         status = options.trace ? print_traces(campaign) : run_campaign(campaign);
     config_free(file);

@@ -45,6 +45,9 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->kept += more->kept;
     all->drifted += more->drifted;
     all->gathered += more->gathered;
+    all->secure_sums += more->secure_sums;
+    all->secure_repeated += more->secure_repeated;
+    all->second_lives += more->second_lives;
     for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
         all->planned[phase] += more->planned[phase];
     all->longest = more->longest > all->longest ? more->longest : all->longest;
@@ -60,6 +63,7 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
             .run = it->all->first + (uint32_t)run,
             .sum = it->all->sum,
             .relays = it->all->relays,
+            .secure = it->all->secure,
             .planted = it->all->planted,
         };
         int error = cluster_run(world, &job);
@@ -88,6 +92,9 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .kept = world->relayed.returned,
                        .drifted = world->relayed.drifted,
                        .gathered = world->relayed.summed,
+                       .secure_sums = world->secure.sums,
+                       .secure_repeated = world->secure.repeated,
+                       .second_lives = world->secure.second_lives,
                        .planned = {world->planned[MODEL_IDLE], world->planned[MODEL_COMPUTING],
                                    world->planned[MODEL_CODING]},
                        .longest = world->longest,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/parse.h"
 #include "base/random.h"
-#include "cli/options/parse.h"
 #include "cli/simulate/simulate_schemes.h"
 
 enum { FIRST_SIZE = 32 };

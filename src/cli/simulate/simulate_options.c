@@ -329,6 +329,7 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     scheme_frame frame = {
         .workers = options->workers,
         .chunks = options->chunks,
+        .rounds = options->rounds,
         .seed = options->seed,
         .last_deadline = deadlines->count > 0 ? deadlines->values[deadlines->count - 1] : NAN,
     };

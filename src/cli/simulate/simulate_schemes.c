@@ -8,7 +8,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "cli/options/parse.h"
+#include "base/parse.h"
 #include "cli/options/stop_rule.h"
 
 #define IGNORED_SHARE 0.05

@@ -251,6 +251,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     if (error != TARRY_OK)
         return error;
     settle_keep(frame, variant);
+    run_options_end(&variant->run, frame->rounds);
     const size_t stripe_length = frame->sim.server.stripe_length;
     const uint64_t silence_ns = frame->sim.server.silence_ns;
     variant->sim.server = run->server;

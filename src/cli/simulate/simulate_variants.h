@@ -24,7 +24,7 @@ typedef struct simulate_variants {
 
 /* What all variants have in common. */
 typedef struct scheme_frame {
-    uint32_t workers, chunks;
+    uint32_t workers, chunks, rounds;
     uint64_t seed;
     double last_deadline;   /* of the sweep; NaN if there is none */
     tarry_sim_settings sim; /* the links, the costs and the gradients */

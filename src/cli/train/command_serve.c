@@ -12,6 +12,20 @@ static int check(const train_options *training, serve_options *serving)
 {
     if (strcmp(training->straggler, "none") != 0)
         return complain(EXIT_USAGE, "--straggler: is for the workers here: give it to tarry work");
+    const secure_options *secure = &training->secure;
+    if (secure->secure && serving->ship_data)
+        return complain(EXIT_USAGE, "--secure: cannot be combined with --ship-data: the server has "
+                                    "no samples");
+    if (secure->secure && serving->network.insecure)
+        return complain(EXIT_USAGE, "--secure: cannot be combined with --insecure: workers know "
+                                    "each other by their credentials");
+    if (secure->secure && training->source.path != NULL)
+        return complain(EXIT_USAGE,
+                        "--secure: cannot be combined with --data: the server is to have no "
+                        "samples; --secure-data says what the workers have");
+    if (training->dp != NULL && serving->network.insecure)
+        return complain(EXIT_USAGE, "--dp: cannot be combined with --insecure: workers are told "
+                                    "over the network which samples are drawn");
     if (serving->relay_grace > training->run.silence)
         return complain(EXIT_USAGE, "--relay-grace: is longer than --silence");
     return serve_options_check(serving);
@@ -29,9 +43,10 @@ static int serve(const option_command *command, train_options *training,
         .listen = serving->where.address,
         .listen_count = serving->where.count,
         .security = network_security(&serving->network),
-        .share = !serving->network.no_share,
+        .share = !serving->network.no_share && !training->secure.secure,
         .announce = true,
         .ship = serving->ship_data,
+        .tells_draws = true,
         .wait_ns = network_ns(serving->wait),
         .patience_ns = network_ns(serving->patience),
         .relay_grace_ns = network_ns(serving->relay_grace),
@@ -51,14 +66,16 @@ int command_serve(int argc, char **argv)
     serve_options serving;
     train_options_init(&training);
     serve_options_init(&serving);
-    option_group groups[SERVE_GROUPS + TRAIN_GROUPS];
+    option_group groups[SERVE_GROUPS + TRAIN_GROUPS + 2];
     serve_options_groups(&serving, groups);
     train_options_groups(&training, groups + SERVE_GROUPS);
+    groups[SERVE_GROUPS + TRAIN_GROUPS] = train_options_dp_group(&training);
+    groups[SERVE_GROUPS + TRAIN_GROUPS + 1] = secure_options_group(&training.secure, true);
     const option_command command = {
         "serve",
         "Trains a model as tarry train does, over workers that connect from other machines (tarry "
         "work).",
-        groups, SERVE_GROUPS + TRAIN_GROUPS};
+        groups, SERVE_GROUPS + TRAIN_GROUPS + 2};
     config_file *file;
     int status = options_parse(&command, argc, argv, &file);
     if (status == OPTIONS_PROCEED)

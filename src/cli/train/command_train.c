@@ -51,23 +51,25 @@ int command_train(int argc, char **argv)
     train_options options;
     train_where where = {false, TRAIN_DIRECT};
     train_options_init(&options);
-    option_group groups[TRAIN_GROUPS + 2];
+    option_group groups[TRAIN_GROUPS + 3];
     train_options_groups(&options, groups);
     groups[TRAIN_GROUPS] = train_where_group(&where);
     groups[TRAIN_GROUPS + 1] = train_options_dp_group(&options);
+    groups[TRAIN_GROUPS + 2] = secure_options_group(&options.secure, false);
     const option_command command = {
         "train",
         "Trains a model by gradient sums over workers that may be slow or dead; without --data on "
         "a synthetic data set.",
-        groups, TRAIN_GROUPS + 2};
+        groups, TRAIN_GROUPS + 3};
     config_file *file;
     int status = options_parse(&command, argc, argv, &file);
-    if (status == OPTIONS_PROCEED && options.dp != NULL &&
-        (where.processes || where.engine != TRAIN_DIRECT))
+    if (status == OPTIONS_PROCEED && options.dp != NULL && where.engine != TRAIN_DIRECT)
         status = complain(EXIT_USAGE,
-                          "--dp: cannot be combined with --%s: other processes would have to be "
-                          "told which samples are drawn",
-                          where.processes ? "processes" : "engine");
+                          "--dp: cannot be combined with --engine: other ranks would have to be "
+                          "told which samples are drawn");
+    if (status == OPTIONS_PROCEED && options.secure.secure && !where.processes)
+        status = complain(EXIT_USAGE, "--secure: needs --processes: threads of one process have no "
+                                      "secrets from each other");
     if (status == OPTIONS_PROCEED && where.engine != TRAIN_DIRECT)
         status = become_rank(argc, argv);
     else if (status == OPTIONS_PROCEED)

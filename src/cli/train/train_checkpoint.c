@@ -12,10 +12,10 @@
 #include "cli/checkpoint/checkpoint_file.h"
 #include "cli/checkpoint/history_code.h"
 #include "cli/checkpoint/history_log.h"
-#include "cli/checkpoint/ledger_file.h"
 #include "cli/checkpoint/sums_file.h"
 #include "cli/text/complain.h"
 #include "plan/plan_code.h"
+#include "release/ledger_file.h"
 
 struct train_checkpoint {
     const train_options *options;

@@ -7,9 +7,9 @@
 #include <jansson.h>
 
 #include "cli/checkpoint/history.h"
-#include "cli/checkpoint/ledger_file.h"
 #include "cli/runner/runner.h"
 #include "cli/train/train_options.h"
+#include "release/ledger_file.h"
 
 typedef struct train_checkpoint train_checkpoint;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/train_data.h"
 
+#include "base/diagnostic.h"
+#include "base/memory.h"
 #include "cli/text/complain.h"
 
 static int make_synthetic(const train_options *options, dataset **train, tarry_diagnostic *why)
@@ -25,14 +27,40 @@ static int read_file(const train_options *options, const char *path, const char 
     return dataset_read(&source, NULL, out, why);
 }
 
+bool train_data_is_elsewhere(const dataset *data)
+{
+    return data->label == NULL;
+}
+
+static int describe(const secure_data *data, dataset **out, tarry_diagnostic *why)
+{
+    dataset *made = memory_allocate(NULL, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(why, "samples");
+    made->allocator = memory_allocator(NULL);
+    made->rows = data->rows;
+    made->features = data->features;
+    made->classes = data->classes;
+    made->sparse = data->sparse;
+    *out = made;
+    return TARRY_OK;
+}
+
+/* Read, made up, or only described. */
+static int get_samples(const train_options *options, dataset **samples, tarry_diagnostic *why)
+{
+    if (options->secure.data_text != NULL)
+        return describe(&options->secure.data, samples, why);
+    if (options->source.path == NULL)
+        return make_synthetic(options, samples, why);
+    return read_file(options, options->source.path, options->source.labels_path, samples, why);
+}
+
 int train_data_load(train_options *options, dataset **train, dataset **test)
 {
     dataset *samples = NULL, *held_out = NULL;
     tarry_diagnostic why;
-    const char *path = options->source.path;
-    int error = path == NULL
-                    ? make_synthetic(options, &samples, &why)
-                    : read_file(options, path, options->source.labels_path, &samples, &why);
+    int error = get_samples(options, &samples, &why);
     if (error == TARRY_OK && options->test != NULL) {
         error = read_file(options, options->test, options->test_labels, &held_out, &why);
         if (error == TARRY_OK)

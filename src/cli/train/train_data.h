@@ -11,4 +11,7 @@
  */
 int train_data_load(train_options *options, dataset **train, dataset **test);
 
+/* Whether the workers alone have the samples, of which only the sizes are known here. */
+bool train_data_is_elsewhere(const dataset *data);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/train_job.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +13,15 @@
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 #include "cli/train/runner_processes.h"
+#include "cli/train/train_data.h"
 #include "cli/train/train_job_state.h"
 #include "compress/view.h"
+#include "privacy/secure/ring.h"
 #include "protocol/form.h"
+#include "secure/held.h"
+
+/* Plans that follow what was learned cut chunks, and may have so many times as many. */
+enum { FOLLOWING_CHUNKS = 16 };
 
 static void stop_round(void *user)
 {
@@ -49,6 +56,25 @@ static batch_settings batch_of(const train_job *job)
     };
 }
 
+/* --compress powersgd goes by the model's. */
+static int find_matrices(train_job *job, tarry_diagnostic *why)
+{
+    tarry_server_settings *server = &job->server;
+    if (server->compress != TARRY_COMPRESS_POWERSGD)
+        return TARRY_OK;
+    server->compress_matrix_count = objective_matrices(job->model, job->matrices);
+    server->compress_matrices = job->matrices;
+    tarry_server_settings whole = *server;
+    whole.stripe_length = form_stripe_length(&whole);
+    const compress_lowrank low = lowrank_of(&whole);
+    return lowrank_factor_numbers(&low) > 0
+               ? TARRY_OK
+               : diagnose(why, TARRY_ERROR_ARGUMENT,
+                          "--compress powersgd:%u: the model has no matrix that is worth it: %u of "
+                          "its rows and %u of its columns are more numbers than it has",
+                          server->compress_rank, server->compress_rank, server->compress_rank);
+}
+
 static int create_model(train_job *job, tarry_diagnostic *why)
 {
     const train_options *options = job->inputs.options;
@@ -58,7 +84,8 @@ static int create_model(train_job *job, tarry_diagnostic *why)
         return error;
     job->dimension = objective_dimension(job->model);
     job->server = run_options_server(&options->run, job->inputs.plan, job->dimension);
-    return TARRY_OK;
+    job->server.compress_exact = (uint32_t)local_riding(&options->local);
+    return find_matrices(job, why);
 }
 
 /* What the workers take at least, where they are on this machine. */
@@ -121,7 +148,7 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
 static int create_vectors(train_job *job)
 {
     job->parameters = vector_allocate(NULL, job->dimension);
-    job->sum = vector_allocate(NULL, job->dimension);
+    job->sum = vector_allocate(NULL, job->dimension + local_riding(&job->inputs.options->local));
     job->gradient = vector_allocate(NULL, job->dimension);
     if (job->parameters == NULL || job->sum == NULL || job->gradient == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -146,16 +173,76 @@ static int create_gradients(train_job *job)
     job->samples = local_samples(&options->local, &batch);
     if (options->local.steps > 0)
         error = chunk_gradient_step_locally(job->gradients, &options->local);
+    if (error == TARRY_OK && options->local.seconds > 0)
+        error = chunk_gradient_limit(job->gradients, tarry_plan_workers(job->inputs.plan),
+                                     clock_of_user, NULL);
     if (error == TARRY_OK && job->privacy != NULL) {
-        const dp_option *privacy = &options->privacy;
+        const tarry_dp_terms *privacy = &options->privacy;
         job->samples = privacy->sample * (double)batch.rows;
-        error =
-            chunk_gradient_sample(job->gradients, train_privacy_draws(job->privacy), privacy->clip);
+        error = chunk_gradient_sample(job->gradients, dp_draws(job->privacy), privacy->clip);
     }
     if (error == TARRY_OK && options->verify)
         error = verification_create(job->model, job->gradients, &options->local, batch.chunks,
                                     &job->verify);
     return error;
+}
+
+/* What every worker will look at, too. */
+static int check_left(const train_job *job, tarry_diagnostic *why)
+{
+    const secure_options *secure = &job->inputs.options->secure;
+    const batch_settings batch = batch_of(job);
+    const held_cut cut = {.samples = batch.rows, .origins = batch.chunks};
+    held *samples = NULL;
+    int error = held_create(&samples);
+    if (error == TARRY_OK)
+        error = held_add(samples, job->inputs.plan, &cut, why);
+    const uint64_t least = secure_options_least(secure, batch.rows);
+    uint64_t left = least;
+    if (error == TARRY_OK)
+        error = held_left(samples, batch.rows, secure->colluders, &left);
+    held_free(samples);
+    if (error != TARRY_OK || left >= least)
+        return error;
+    return diagnose(why, TARRY_ERROR_ARGUMENT,
+                    "--secure: %" PRIu32 " colluders may hold all but %" PRIu64
+                    " of %zu samples, and %" PRIu64
+                    " are to be left (--secure-least): fewer copies, or more workers, leave more",
+                    secure->colluders, left, batch.rows, least);
+}
+
+/* Of secure sums: a grid on which the plan's chunks, and those of plans that follow it, can't
+ * wrap. */
+static int choose_rules(train_job *job, tarry_diagnostic *why)
+{
+    const train_options *options = job->inputs.options;
+    const secure_options *secure = &options->secure;
+    const uint64_t rows = job->inputs.train->rows, chunks = tarry_plan_chunks(job->inputs.plan);
+    const uint64_t most = options->run.settings.adapts ? FOLLOWING_CHUNKS * chunks : chunks;
+    ring grid;
+    if (job->server.secure == 0)
+        return TARRY_OK;
+    if (!ring_choose(job->server.secure, secure_options_bound(secure, rows, chunks), most, &grid))
+        return diagnose(why, TARRY_ERROR_ARGUMENT,
+                        "--secure-bits: %" PRIu32 " are too few for %" PRIu64
+                        " chunks of numbers up to %g (--secure-bound)",
+                        job->server.secure, most, secure_options_bound(secure, rows, chunks));
+    int error = check_left(job, why);
+    if (error != TARRY_OK)
+        return error;
+    job->rules = (tarry_secure_rules){
+        .bits = grid.bits,
+        .fraction = grid.fraction,
+        .bound = grid.bound,
+        .colluders = secure->colluders,
+        .least = secure_options_least(secure, rows),
+    };
+    return TARRY_OK;
+}
+
+bool train_job_is_scored(const train_job *job)
+{
+    return job->privacy == NULL && !train_data_is_elsewhere(job->inputs.train);
 }
 
 static void say(void *user, const char *line)
@@ -197,6 +284,9 @@ static void fill_request(train_job *job, const tarry_sum_log *sums, job_request 
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->source.path == NULL ? options->samples : 0,
         .local = options->local,
+        .secure = job->server.secure != 0,
+        .clip = job->privacy != NULL ? options->privacy.clip : 0,
+        .sample = job->privacy != NULL ? options->privacy.sample : 0,
         .everywhere = sums_everywhere(job),
         .optimizer = options->step,
     };
@@ -212,6 +302,7 @@ static void fill_request(train_job *job, const tarry_sum_log *sums, job_request 
     made->request = (runner_request){
         .plan = inputs->plan,
         .dimension = job->dimension,
+        .riding = local_riding(&options->local),
         .replicas = sums_everywhere(job) ? &made->replicas : NULL,
         .sums = *sums,
         .server = &job->server,
@@ -219,7 +310,9 @@ static void fill_request(train_job *job, const tarry_sum_log *sums, job_request 
         .user = job->gradients,
         .straggler = inputs->straggler,
         .job = &made->spec,
-        .data = inputs->train,
+        .data = train_data_is_elsewhere(inputs->train) ? NULL : inputs->train,
+        .secure = job->rules,
+        .draws = job->privacy != NULL ? dp_draws(job->privacy)->key : NULL,
         .say = say,
         .say_user = job,
         .attend = train_job_attend,
@@ -236,6 +329,8 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
     if (train_checkpoint_resumes(inputs->keeper)) {
         job->evolved = train_checkpoint_take_plan(inputs->keeper);
         train_checkpoint_request(inputs->keeper, &made.request);
+        if (job->privacy != NULL)
+            made.request.job_id = NULL; /* another key of draws: workers are to begin anew */
         made.request.view = train_checkpoint_view(inputs->keeper, job->sum); /* unused so far */
     }
     made.request.plan = train_job_plan(job);
@@ -250,10 +345,10 @@ static int create_scores(train_job *job)
     /* Where everyone gets the sum, a worker that is behind may compute with parameters of an
      * earlier step; nobody adds that up, but its losses are not those of the round. */
     bool told = runner_of(job)->network == NULL && job->inputs.options->batch == 0 &&
-                !sums_everywhere(job) && job->privacy == NULL;
+                !sums_everywhere(job) && train_job_is_scored(job);
     const train_scores_settings settings = {
         .model = job->model,
-        .train = job->privacy == NULL ? job->inputs.train : NULL,
+        .train = train_job_is_scored(job) ? job->inputs.train : NULL,
         .test = job->inputs.test,
         .gradients = told ? job->gradients : NULL,
         .plan = train_job_plan(job),
@@ -291,6 +386,8 @@ static int create_parts(train_job *job, tarry_diagnostic *why)
         error = create_vectors(job);
     if (error == TARRY_OK)
         error = optimizer_create(&options->step, job->dimension, NULL, &job->optimizer);
+    if (error == TARRY_OK)
+        error = choose_rules(job, why);
     return error == TARRY_OK ? create_gradients(job) : error;
 }
 
@@ -303,7 +400,7 @@ static void release(train_job *job)
     optimizer_free(job->optimizer);
     memory_release(NULL, job->costs);
     verification_free(job->verify);
-    train_privacy_free(job->privacy);
+    tarry_dp_free(job->privacy);
     vector_release(NULL, job->gradient);
     vector_release(NULL, job->sum);
     vector_release(NULL, job->parameters);
@@ -315,15 +412,14 @@ static void release(train_job *job)
 static int create_privacy(train_job *job)
 {
     const train_options *options = job->inputs.options;
-    const dp_option *privacy = &options->privacy;
+    const tarry_dp_terms *privacy = &options->privacy;
     const ledger_terms terms = {privacy->clip, privacy->noise, privacy->sample};
     ledger_file *ledger = NULL;
     if (options->dp == NULL)
         return OPTIONS_PROCEED;
     int status = train_checkpoint_ledger(job->inputs.keeper, &terms, &ledger);
     if (status == OPTIONS_PROCEED)
-        status = train_privacy_create(privacy, job->inputs.train->rows, options->rounds, ledger,
-                                      &job->privacy);
+        status = train_privacy_create(privacy, job->inputs.train->rows, ledger, &job->privacy);
     return status;
 }
 
@@ -361,6 +457,14 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
     return status;
 }
 
+/* Whether no run goes on after this one. */
+static bool is_over(const train_job *job)
+{
+    const history *past = job->past;
+    return past->count == job->inputs.options->rounds || past->privacy.spent ||
+           job->inputs.keeper == NULL;
+}
+
 void train_job_free(train_job *job)
 {
     if (job == NULL)
@@ -368,8 +472,7 @@ void train_job_free(train_job *job)
     /* The signals' thread uses the runtime, the runtime's threads the gradients. Workers are told
      * that the run is over, which a first signal does not cut short. */
     interrupt_settle(job->signals);
-    runner_free(runner_of(job),
-                job->past->count == job->inputs.options->rounds || job->inputs.keeper == NULL);
+    runner_free(runner_of(job), is_over(job));
     interrupt_end(job->signals);
     release(job);
 }

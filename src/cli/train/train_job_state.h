@@ -13,12 +13,15 @@
 #include "cli/train/train_job.h"
 #include "cli/train/train_privacy.h"
 #include "cli/train/train_scores.h"
+#include "learn/objective.h"
 
 struct train_job {
     train_inputs inputs;
     size_t dimension;
+    tarry_secure_rules rules;     /* of secure sums; bits 0: they are not */
     tarry_server_settings server; /* as the options, with what they leave open settled */
-    double samples;               /* that a round sums */
+    tarry_matrix matrices[OBJECTIVE_MATRICES]; /* --compress powersgd: the server's */
+    double samples;                            /* that a round sums */
     objective *model;
     train_scores *scores;
     optimizer *optimizer;
@@ -28,7 +31,7 @@ struct train_job {
     float *parameters, *sum, *gradient;
     uint64_t steps, committed; /* of `parameters`, and of the workers */
     verification *verify;      /* NULL without --verify */
-    train_privacy *privacy;    /* NULL without --dp */
+    tarry_dp *privacy;         /* NULL without --dp */
     double *costs;             /* of the round's chunks; NULL: not given */
     interrupt *signals;
     _Atomic(runner *) runs;
@@ -50,6 +53,10 @@ static inline bool sums_everywhere(const train_job *job)
 {
     return job->server.sum == TARRY_SUM_EVERYWHERE;
 }
+
+/* Whether the loss of the training data is worked out: not with --dp, which would tell it, and not
+ * where the workers alone have the samples. */
+bool train_job_is_scored(const train_job *job);
 
 /* As train_checkpoint_mark and train_checkpoint_write; without checkpoints they do nothing. */
 int train_job_mark_checkpoint(train_job *job);

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/parse.h"
 #include "cli/options/data_options.h"
-#include "cli/options/parse.h"
+#include "cli/options/list.h"
 #include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
+#include "cli/train/limit_option.h"
 
 #define MOST_ROUNDS 100000000
 #define MOST_WIDTH 1000000
@@ -18,27 +20,21 @@ static int read_hidden(const char *text, void *values, tarry_diagnostic *diagnos
     train_options *options = values;
     uint32_t widths[OBJECTIVE_MAX_HIDDEN];
     uint32_t layers = 0;
-    for (const char *start = text;; layers++) {
+    for (const char *left = text; left != NULL; layers++) {
         char width[16];
-        size_t length = strcspn(start, ",");
         if (layers == OBJECTIVE_MAX_HIDDEN)
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d layers",
                             OBJECTIVE_MAX_HIDDEN);
-        if (length >= sizeof(width))
+        if (!list_next(&left, ',', width, sizeof(width)))
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a list of widths", text);
-        memcpy(width, start, length);
-        width[length] = '\0';
         uint64_t number;
         int error = parse_whole(width, 1, MOST_WIDTH, &number, diagnostic);
         if (error != TARRY_OK)
             return error;
         widths[layers] = (uint32_t)number;
-        if (start[length] == '\0')
-            break;
-        start += length + 1;
     }
     memcpy(options->hidden_widths, widths, sizeof(widths));
-    options->hidden_layers = layers + 1;
+    options->hidden_layers = layers;
     return TARRY_OK;
 }
 
@@ -237,7 +233,8 @@ static const option_entry model_entries[] = {
 static int read_dp(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     train_options *options = values;
-    int error = dp_option_read(text, &options->privacy, diagnostic);
+    tarry_dp_terms_init(&options->privacy);
+    int error = tarry_dp_terms_read(text, &options->privacy, diagnostic);
     if (error == TARRY_OK)
         options->run.settings.noised = true;
     return error;
@@ -246,7 +243,7 @@ static int read_dp(const char *text, void *values, tarry_diagnostic *diagnostic)
 static const option_entry dp_entries[] = {
     {.name = "dp",
      .argument = "clip:C,noise:SIGMA,sample:Q",
-     .help = "Train with differential privacy, by exact sums over workers that are threads: each "
+     .help = "Train with differential privacy, by exact sums over workers that are trusted: each "
              "sample's gradient is at most C long and in a round with probability Q, and sums get "
              "noise of SIGMA times C. Behind it delta:D (default 1e-5) and budget:EPS, an epsilon "
              "at which the training ends; seed:N for tests, of which nothing is private",
@@ -327,12 +324,14 @@ void train_options_init(train_options *options)
         .model = MODEL_LOGISTIC,
         .l2 = 1e-4,
         .rate = NAN,
+        .local_seconds = NAN,
         .rounds = 100,
         .straggler = "none",
         .checkpoint_every = 10,
         .evaluate = 1,
     };
     run_options_init(&options->run);
+    secure_options_init(&options->secure);
 }
 
 static void note_model(void *values, const char *name)
@@ -365,10 +364,34 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
     more[1] = run_options_group(RUN_LIMITS, NULL, &options->run);
     more[2] = OPTION_GROUP("Checkpoints", checkpoint_entries, options);
     more[3] = OPTION_GROUP("Output", output_entries, options);
+    more[4] = limit_option_group(options);
+}
+
+/* Samples that the workers have, and nobody else. */
+static int check_elsewhere(train_options *options)
+{
+    const char *given = options->source.path != NULL          ? "data"
+                        : options->source.labels_path != NULL ? "labels"
+                        : options->samples != 0               ? "samples"
+                        : options->features != 0              ? "features"
+                        : options->classes != 0               ? "classes"
+                                                              : NULL;
+    if (given != NULL)
+        return complain(EXIT_USAGE, "--secure-data: cannot be combined with --%s", given);
+    if (options->test_labels != NULL && options->test == NULL)
+        return complain(EXIT_USAGE, "--test-labels: has no meaning without --test");
+    const bool classes = objective_labels(options->model) == LABEL_CLASS;
+    if (classes != (options->secure.data.classes > 0))
+        return complain(EXIT_USAGE, "--secure-data: --model %s needs %s",
+                        train_model_name(options->model), classes ? "classes:C" : "no classes");
+    options->holdout = isnan(options->holdout) ? 0 : options->holdout;
+    return OPTIONS_PROCEED;
 }
 
 static int check_data(train_options *options)
 {
+    if (options->secure.data_text != NULL)
+        return check_elsewhere(options);
     if (options->source.path == NULL) {
         const char *needs_data = options->source.labels_path != NULL ? "labels"
                                  : options->test != NULL             ? "test"
@@ -445,6 +468,7 @@ static int settle_steps(train_options *options)
     if (options->outer == NULL)
         options->step = (optimizer_settings){OPTIMIZER_NESTEROV, outer_rate, OPTIMIZER_USUAL_DECAY};
     options->local.inner = said;
+    options->local.seconds = isnan(options->local_seconds) ? 0 : options->local_seconds;
     return OPTIONS_PROCEED;
 }
 
@@ -463,6 +487,7 @@ bool train_options_fit(train_options *options, uint64_t samples)
 static int check_rounds(train_options *options)
 {
     int status = run_options_settle(&options->run);
+    run_options_end(&options->run, options->rounds);
     if (status != OPTIONS_PROCEED || options->batch == 0 ||
         train_options_fit(options, options->batch))
         return status;
@@ -491,6 +516,27 @@ static int check_dp(const train_options *options)
     return OPTIONS_PROCEED;
 }
 
+/* What would tell of workers beside the sum, or has it over other samples than all. */
+static int check_secure(train_options *options)
+{
+    const secure_options *secure = &options->secure;
+    const bool elsewhere = secure->data_text != NULL;
+    const struct {
+        bool given;
+        const char *flag, *why;
+    } others[] = {
+        {options->batch != 0, "batch", "sums over batches can be solved for single samples"},
+        {options->local.steps != 0, "local-steps", "sums are of gradients"},
+        {elsewhere && options->verify, "verify", "the server has no samples"},
+        {elsewhere && options->holdout > 0, "holdout", "the server has no samples: give it --test"},
+    };
+    for (size_t i = 0; secure->secure && i < sizeof(others) / sizeof(others[0]); i++)
+        if (others[i].given)
+            return complain(EXIT_USAGE, "--secure: cannot be combined with --%s: %s",
+                            others[i].flag, others[i].why);
+    return secure_options_check(secure);
+}
+
 static int check_outputs(const train_options *options)
 {
     const char *const names[] = {"checkpoint", "report", "plot", "save"};
@@ -512,6 +558,9 @@ static int check_outputs(const train_options *options)
 
 int train_options_check(train_options *options)
 {
+    options->run.settings.server.secure =
+        options->secure.secure ? (uint32_t)options->secure.bits : 0;
+    limit_option_prepare(options);
     int status = settle_model(options);
     if (status == OPTIONS_PROCEED)
         status = check_data(options);
@@ -520,7 +569,11 @@ int train_options_check(train_options *options)
     if (status == OPTIONS_PROCEED)
         status = settle_steps(options);
     if (status == OPTIONS_PROCEED)
+        status = limit_option_check(options);
+    if (status == OPTIONS_PROCEED)
         status = check_dp(options);
+    if (status == OPTIONS_PROCEED)
+        status = check_secure(options);
     if (status == OPTIONS_PROCEED)
         status = check_outputs(options);
     return status;

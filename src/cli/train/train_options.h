@@ -3,8 +3,10 @@
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
+#include <tarry/dp.h>
+
 #include "cli/options/run_options.h"
-#include "cli/train/dp_option.h"
+#include "cli/options/secure_options.h"
 #include "learn/dataset.h"
 #include "learn/local_steps.h"
 
@@ -32,11 +34,13 @@ typedef struct train_options {
     const char *local_steps; /* taken apart into the next; NULL: none */
     local_settings local;    /* rate NaN: not said there; the inner one as a whole once checked */
     const char *outer;       /* NULL: not said */
+    double local_seconds;    /* NaN: as long as steps take */
     optimizer_settings step; /* of the parameters, between rounds; checked */
 
     uint64_t rounds;
     const char *dp; /* taken apart into the next; NULL: sums are used as they are */
-    dp_option privacy;
+    tarry_dp_terms privacy;
+    secure_options secure;
     const char *straggler;
     bool verify;
     uint64_t evaluate; /* the loss is worked out every so many rounds */
@@ -51,7 +55,7 @@ typedef struct train_options {
     bool quiet;
 } train_options;
 
-#define TRAIN_GROUPS (7 + RUN_GROUPS)
+#define TRAIN_GROUPS (8 + RUN_GROUPS)
 
 void train_options_init(train_options *options);
 /* The groups of a command's table, with `options` as the place of the values; a command that trains

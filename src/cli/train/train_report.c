@@ -18,7 +18,7 @@ static json_t *seconds_json(const history *past, double seconds)
     return number_json(past->privacy.counted ? NAN : seconds);
 }
 
-static json_t *privacy_json(const dp_option *option, const history_privacy *privacy)
+static json_t *privacy_json(const tarry_dp_terms *option, const history_privacy *privacy)
 {
     if (!privacy->counted)
         return json_null();
@@ -39,7 +39,7 @@ static json_t *round_json(const history *past, size_t i)
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", seconds_json(past, round->seconds),
         "signal_seconds", seconds_json(past, signal), "loss", number_json(train.loss), "test_loss",
         number_json(test.loss), "test_accuracy", number_json(test.accuracy), "exact", result->exact,
@@ -59,7 +59,8 @@ static json_t *round_json(const history *past, size_t i)
         (json_int_t)(result->copies_needed / result->parts), "chunks_sampled",
         (json_int_t)result->chunks_sampled, "sampling_error", number_json(result->sampling_error),
         "conditioning", positive_json(result->conditioning), "error_bound",
-        positive_json(result->error_bound), "sum", sum_json(result));
+        positive_json(result->error_bound), "local_steps", positive_json(round->local_steps), "sum",
+        sum_json(result));
 }
 
 static json_t *rounds_json(const history *past)

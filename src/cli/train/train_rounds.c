@@ -107,8 +107,9 @@ static void explain_round_error(const train_job *job, history *past, int error,
 
 bool train_job_is_sound(const train_job *job)
 {
-    bool sound = job->privacy != NULL || isfinite(job->past->train_end.loss) != 0;
-    for (size_t i = 0; job->privacy != NULL && i < job->dimension; i++)
+    const bool scored = train_job_is_scored(job);
+    bool sound = !scored || isfinite(job->past->train_end.loss) != 0;
+    for (size_t i = 0; !scored && i < job->dimension; i++)
         sound &= isfinite(job->parameters[i]) != 0;
     return sound;
 }
@@ -120,7 +121,7 @@ static int check_loss(const train_job *job, tarry_diagnostic *why)
         return TARRY_OK;
     return diagnose(why, TARRY_ERROR_NUMERICAL,
                     "%s not finite after round %zu: try a smaller --rate than %g",
-                    job->privacy != NULL ? "parameters are" : "the loss is", job->past->count,
+                    train_job_is_scored(job) ? "the loss is" : "parameters are", job->past->count,
                     job->inputs.options->rate);
 }
 
@@ -145,6 +146,9 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
         return job->verify != NULL ? catch_up(job, why) : TARRY_OK;
     local_mean(&job->inputs.options->local, job->model, job->parameters, job->sum, job->samples,
                job->gradient);
+    if (job->inputs.options->local.seconds > 0)
+        round->local_steps =
+            local_mean_steps(&job->inputs.options->local, job->dimension, job->sum, job->samples);
     optimizer_step(job->optimizer, job->gradient, job->parameters);
     return TARRY_OK;
 }
@@ -160,7 +164,7 @@ static void report_progress(train_job *job, const history *past)
     const tarry_round_result *result = &past->rounds[past->count - 1].result;
     char detail[128], loss[48] = "";
     if (job->privacy != NULL)
-        snprintf(loss, sizeof(loss), "epsilon %.4g  ", train_privacy_bound(job->privacy));
+        snprintf(loss, sizeof(loss), "epsilon <= %.4g  ", tarry_dp_bound(job->privacy));
     else if (!isnan(past->train_end.loss)) /* of a resumed run it may not be known yet */
         snprintf(loss, sizeof(loss), "loss %.5g  ", past->train_end.loss);
     snprintf(detail, sizeof(detail), "%s%.2f copies/chunk  %u/%u heard", loss,
@@ -286,7 +290,7 @@ static bool is_spent(train_job *job)
     tarry_diagnostic why;
     if (job->privacy == NULL)
         return false;
-    if (train_privacy_spent(job->privacy, &past->privacy.spent, &why) != TARRY_OK) {
+    if (tarry_dp_spent(job->privacy, &past->privacy.spent, &why) != TARRY_OK) {
         end_early(past, "%s", why.text);
         return true;
     }
@@ -409,7 +413,8 @@ int train_job_run(train_job *job)
         status = leave_checkpoint(job);
     account(job);
     gather(job);
-    if (past->error[0] != '\0')
-        status = complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);
-    return status;
+    if (past->error[0] == '\0')
+        return status;
+    return job->inputs.silent ? EXIT_FAILED
+                              : complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);
 }

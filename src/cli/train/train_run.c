@@ -10,6 +10,7 @@
 #include "cli/output/npy.h"
 #include "cli/output/output.h"
 #include "cli/output/write_signals.h"
+#include "cli/runner/runner_local.h"
 #include "cli/text/complain.h"
 #include "cli/train/train_data.h"
 #include "cli/train/train_job.h"
@@ -128,6 +129,24 @@ static int run_job(const train_inputs *inputs, const option_command *command,
     return status;
 }
 
+/* A run of which nothing is written. */
+static int run_heard(const train_inputs *inputs, train_hear *hear, void *user)
+{
+    train_job *job = NULL;
+    history *past = NULL;
+    if (history_create(inputs->options->run.settings.plan.workers, tarry_plan_chunks(inputs->plan),
+                       &past) != TARRY_OK)
+        return complain(EXIT_FAILED, "%s: out of memory", inputs->command);
+    int status = train_job_create(inputs, past, &job);
+    if (status == OPTIONS_PROCEED) {
+        train_job_run(job);
+        status = hear(user, past);
+    }
+    train_job_free(job);
+    history_free(past);
+    return status;
+}
+
 static int make_straggler(const train_options *options, tarry_straggler **straggler)
 {
     tarry_diagnostic why;
@@ -184,86 +203,118 @@ static int plan_again(const train_options *options, tarry_plan **plan)
     return run_options_plan(&options->run, plan);
 }
 
+/* What the inputs are made of. */
+typedef struct materials {
+    tarry_plan *plan;
+    tarry_straggler *straggler;
+    chunk_cost *costs;
+    dataset *train, *test;
+} materials;
+
+/* How sums are made, by the options, which are checked here. */
+static int make_rules(train_options *options, materials *made)
+{
+    int status = train_options_check(options);
+    if (status == OPTIONS_PROCEED)
+        status = make_straggler(options, &made->straggler);
+    if (status == OPTIONS_PROCEED)
+        status = read_costs(options, &made->costs);
+    if (status == OPTIONS_PROCEED)
+        status = run_options_plan(&options->run, &made->plan);
+    return status;
+}
+
+static int load_samples(train_options *options, materials *made)
+{
+    int status = train_data_load(options, &made->train, &made->test);
+    return status == OPTIONS_PROCEED ? plan_again(options, &made->plan) : status;
+}
+
+/* All that needs no outputs. */
+static int make_materials(train_options *options, materials *made)
+{
+    int status = make_rules(options, made);
+    return status == OPTIONS_PROCEED ? load_samples(options, made) : status;
+}
+
+static void materials_free(materials *made)
+{
+    dataset_free(made->train);
+    dataset_free(made->test);
+    tarry_plan_free(made->plan);
+    tarry_straggler_free(made->straggler);
+    chunk_cost_free(made->costs);
+}
+
+static train_inputs inputs_of(const option_command *command, const train_options *options,
+                              const materials *made)
+{
+    return (train_inputs){
+        .command = command->name,
+        .options = options,
+        .plan = made->plan,
+        .straggler = made->straggler,
+        .costs = made->costs,
+        .train = made->train,
+        .test = made->test,
+    };
+}
+
 int train_run(const option_command *command, train_options *options, runner_create *create,
               void *create_user)
 {
-    tarry_plan *plan = NULL;
-    tarry_straggler *straggler = NULL;
-    chunk_cost *costs = NULL;
-    dataset *train = NULL, *test = NULL;
+    materials made = {0};
     train_checkpoint *keeper = NULL;
     train_outputs outputs = {NULL, NULL, NULL};
     /* To the end of the process: events and the last lines come when the job is over. */
     write_signals_ignore(NULL);
-    int status = train_options_check(options);
-    if (status == OPTIONS_PROCEED)
-        status = make_straggler(options, &straggler);
-    if (status == OPTIONS_PROCEED)
-        status = read_costs(options, &costs);
-    if (status == OPTIONS_PROCEED)
-        status = run_options_plan(&options->run, &plan);
+    int status = make_rules(options, &made);
     if (status == OPTIONS_PROCEED)
         status = open_outputs(options, &outputs);
     if (status == OPTIONS_PROCEED)
-        status = train_data_load(options, &train, &test);
+        status = load_samples(options, &made);
     if (status == OPTIONS_PROCEED)
-        status = plan_again(options, &plan);
-    if (status == OPTIONS_PROCEED)
-        status = open_checkpoint(command, options, plan, train, test, &keeper);
+        status = open_checkpoint(command, options, made.plan, made.train, made.test, &keeper);
     if (status == OPTIONS_PROCEED) {
-        const train_inputs inputs = {
-            .command = command->name,
-            .options = options,
-            .plan = plan,
-            .straggler = straggler,
-            .costs = costs,
-            .train = train,
-            .test = test,
-            .create = create,
-            .create_user = create_user,
-            .keeper = keeper,
-        };
+        train_inputs inputs = inputs_of(command, options, &made);
+        inputs.create = create;
+        inputs.create_user = create_user;
+        inputs.keeper = keeper;
         status = run_job(&inputs, command, &outputs);
     }
     discard_outputs(&outputs);
     train_checkpoint_close(keeper);
-    dataset_free(train);
-    dataset_free(test);
-    tarry_plan_free(plan);
-    tarry_straggler_free(straggler);
-    chunk_cost_free(costs);
+    materials_free(&made);
+    return status;
+}
+
+int train_run_heard(const option_command *command, train_options *options, train_hear *hear,
+                    void *user)
+{
+    materials made = {0};
+    int status = make_materials(options, &made);
+    if (status == OPTIONS_PROCEED) {
+        train_inputs inputs = inputs_of(command, options, &made);
+        inputs.create = runner_local_create;
+        inputs.silent = true;
+        status = run_heard(&inputs, hear, user);
+    }
+    materials_free(&made);
     return status;
 }
 
 int train_run_follow(const option_command *command, train_options *options, train_follow *follow,
                      void *user)
 {
-    tarry_plan *plan = NULL;
-    tarry_straggler *straggler = NULL;
-    dataset *train = NULL, *test = NULL;
+    materials made = {0};
     write_signals_ignore(NULL);
-    int status = train_options_check(options);
-    if (status == OPTIONS_PROCEED)
-        status = make_straggler(options, &straggler);
-    if (status == OPTIONS_PROCEED)
-        status = run_options_plan(&options->run, &plan);
-    if (status == OPTIONS_PROCEED)
-        status = train_data_load(options, &train, &test);
-    if (status == OPTIONS_PROCEED)
-        status = plan_again(options, &plan);
+    int status = make_materials(options, &made);
     if (status == OPTIONS_PROCEED) {
-        const train_inputs inputs = {
-            .command = command->name,
-            .options = options,
-            .plan = plan,
-            .straggler = straggler,
-            .train = train,
-        };
+        train_inputs inputs = inputs_of(command, options, &made);
+        inputs.costs = NULL;
+        inputs.test = NULL;
         status = train_job_follow(&inputs, follow, user);
     }
-    dataset_free(train);
-    dataset_free(test);
-    tarry_plan_free(plan);
-    tarry_straggler_free(straggler);
+    materials_free(&made);
     return status;
 }

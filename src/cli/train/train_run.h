@@ -13,6 +13,12 @@
  */
 int train_run(const option_command *command, train_options *options, runner_create *create,
               void *create_user);
+/* What is made of a training that is over, or that something ended early: an exit status. */
+typedef int train_hear(void *user, const history *past);
+/* The same over threads and without checkpoints, where `hear` takes the place of whatever would be
+ * written, and of the complaint of what ended the rounds early. */
+int train_run_heard(const option_command *command, train_options *options, train_hear *hear,
+                    void *user);
 /* The same for a process that only works for such a run, as train_job_follow says: nothing but
  * complaints is written. */
 int train_run_follow(const option_command *command, train_options *options, train_follow *follow,

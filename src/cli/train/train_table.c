@@ -106,6 +106,8 @@ static void print_scores(const history *past)
 {
     if (past->privacy.counted)
         print_privacy(&past->privacy);
+    else if (isnan(past->train_end.loss) && isnan(history_train(past, 0).loss))
+        ; /* nobody here has the samples */
     else if (isfinite(past->train_end.loss))
         print_row("loss", "%.6g -> %.6g", history_train(past, 0).loss, past->train_end.loss);
     else

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tarry work: one worker of a tarry serve. */
 #include <stdatomic.h>
+#include <string.h>
 
+#include "base/diagnostic.h"
 #include "cli/command.h"
+#include "cli/job/draws_key.h"
 #include "cli/output/event_log.h"
 #include "cli/output/interrupt.h"
 #include "cli/output/write_signals.h"
@@ -16,6 +19,7 @@ typedef struct work_run {
     const work_options *options;
     event_log *log;
     work_job *job;
+    work_secure *secure; /* NULL: sums are not secure */
     work_line line;
     tarry_tcp_work done; /* at its end */
     _Atomic(tarry_tcp_worker *) worker;
@@ -74,6 +78,13 @@ static int create(work_run *run, tarry_tcp_worker **worker, tarry_diagnostic *wh
     settings.patience_ns = network_ns(options->patience);
     settings.observe = observe;
     settings.observe_user = run;
+    if (run->secure != NULL)
+        settings.secure = (tarry_secure_member){
+            .required = true,
+            .agree = work_secure_agree,
+            .lock = work_secure_lock,
+            .user = run->secure,
+        };
     return tarry_tcp_worker_create(&settings, NULL, worker, why);
 }
 
@@ -112,24 +123,40 @@ static int work(const work_options *options)
 {
     work_run run = {.options = options};
     tarry_diagnostic why = {""};
+    uint8_t key[KEYSTREAM_KEY_BYTES];
     const char *path = options->network.log;
     /* To the end of the process: its last event comes when the run is over. */
     write_signals_ignore(NULL);
     if (path != NULL && event_log_open(path, &run.log, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--log: %s", why.text);
-    int error = work_job_create(options, &run.job);
+    int error = TARRY_OK;
+    if (options->secure.secure)
+        error = work_secure_create(&options->secure, options->network.credentials, options->quiet,
+                                   &run.secure, &why);
+    if (error == TARRY_OK)
+        error = work_job_create(options, &run.job);
+    if (error == TARRY_OK && options->dp_key != NULL) {
+        tarry_diagnostic reason;
+        error = draws_key_read(options->dp_key, key, &reason);
+        if (error != TARRY_OK)
+            diagnose(&why, error, "--dp-key: %s", reason.text);
+        work_job_draws(run.job, key);
+    }
     if (error == TARRY_OK) {
+        work_job_secure(run.job, run.secure);
         work_line_begin(&run.line, options->quiet);
         error = run_worker(&run, &why);
         work_line_end(&run.line, error == TARRY_OK ? &run.done : NULL);
     }
     int status = EXIT_DONE;
-    if (error == TARRY_ERROR_STATE && work_job_mismatch(run.job)[0] != '\0')
+    if (error == TARRY_ERROR_STATE && run.job != NULL && work_job_mismatch(run.job)[0] != '\0')
         status = complain(EXIT_FAILED, "work: refused: %s", work_job_mismatch(run.job));
     else if (error != TARRY_OK)
         status = complain(EXIT_FAILED, "work: %s",
                           why.text[0] != '\0' ? why.text : tarry_error_text(error));
     work_job_free(run.job);
+    work_secure_free(run.secure);
+    explicit_bzero(key, sizeof(key));
     if (!event_log_close(run.log))
         status = complain(EXIT_FAILED, "--log: %s could not be written to its end", path);
     return status;

@@ -11,10 +11,14 @@
 #include "cli/job/job_code.h"
 #include "cli/job/job_replicas.h"
 #include "cli/job/numerics.h"
+#include "cli/output/clock.h"
 #include "learn/dataset_code.h"
 
 struct work_job {
     const work_options *options;
+    work_secure *secure;  /* NULL: sums are not secure */
+    const uint8_t *draws; /* the key, that this process was started with; NULL: with none */
+    sampler sampler;      /* of the job, by that key or the one that comes with the job */
     tarry_tcp_worker *worker;
     job_spec spec;
     objective *model;
@@ -46,7 +50,7 @@ static void drop(work_job *own)
     dataset_free(own->data);
     objective_free(own->model);
     tarry_straggler_free(own->straggler);
-    *own = (work_job){.options = own->options};
+    *own = (work_job){.options = own->options, .secure = own->secure, .draws = own->draws};
 }
 
 void work_job_free(work_job *own)
@@ -55,6 +59,16 @@ void work_job_free(work_job *own)
         return;
     drop(own);
     memory_release(NULL, own);
+}
+
+void work_job_secure(work_job *own, work_secure *secure)
+{
+    own->secure = secure;
+}
+
+void work_job_draws(work_job *own, const uint8_t *key)
+{
+    own->draws = key;
 }
 
 const char *work_job_mismatch(const work_job *own)
@@ -96,6 +110,13 @@ static void widen(dataset *data, const objective_settings *model)
         data->classes = model->classes;
 }
 
+/* A server of secure sums may have no samples, and then nothing to compare them with. */
+static bool is_told(const uint8_t digest[JOB_DIGEST_SIZE])
+{
+    static const uint8_t none[JOB_DIGEST_SIZE];
+    return memcmp(digest, none, sizeof(none)) != 0;
+}
+
 static void compare(work_job *own, const uint8_t *digest)
 {
     const job_spec *spec = &own->spec;
@@ -106,7 +127,8 @@ static void compare(work_job *own, const uint8_t *digest)
         snprintf(own->mismatch, sizeof(own->mismatch),
                  "%s: %zu samples of %" PRIu32 " features, where the server has %zu of %" PRIu32,
                  name, data->rows, data->features, spec->batch.rows, spec->model.features);
-    else if (memcmp(digest, spec->data, JOB_DIGEST_SIZE) != 0)
+    else if ((!spec->secure || is_told(spec->data)) &&
+             memcmp(digest, spec->data, JOB_DIGEST_SIZE) != 0)
         snprintf(own->mismatch, sizeof(own->mismatch), "%s: other samples than the server's", name);
 }
 
@@ -155,7 +177,30 @@ static int fetch(void *user, uint32_t origin, const dataset **data)
 
 /* ---- the job ---- */
 
-static int make_gradients(work_job *own, bool ships)
+/* A worker with a key sends no gradient of samples that were not drawn and clipped. */
+static int check_privacy(const work_job *own, tarry_diagnostic *diagnostic)
+{
+    const bool noised = own->spec.clip > 0, has_key = own->draws != NULL;
+    const char *fault = NULL;
+    if (has_key && !noised)
+        fault = "--dp-key: the server's job says nothing of differential privacy";
+    else if (has_key && own->spec.tells_draws)
+        fault = "--dp-key: the server tells its workers the key of its draws";
+    else if (noised && !has_key && !own->spec.tells_draws)
+        fault = "the server trains with differential privacy, and this worker has no key of its "
+                "draws (--dp-key)";
+    return fault == NULL ? TARRY_OK : diagnose(diagnostic, TARRY_ERROR_STATE, "%s", fault);
+}
+
+static int sample_by_key(work_job *own)
+{
+    const uint8_t *key = own->spec.tells_draws ? own->spec.draws : own->draws;
+    own->sampler.rate = own->spec.sample;
+    memcpy(own->sampler.key, key, sizeof(own->sampler.key));
+    return chunk_gradient_sample(own->gradients, &own->sampler, own->spec.clip);
+}
+
+static int make_gradients(work_job *own, const tarry_tcp_job *job, bool ships)
 {
     const job_spec *spec = &own->spec;
     int error = TARRY_OK;
@@ -170,6 +215,10 @@ static int make_gradients(work_job *own, bool ships)
     }
     if (error == TARRY_OK && own->gradients != NULL && spec->local.steps > 0)
         error = chunk_gradient_step_locally(own->gradients, &spec->local);
+    if (error == TARRY_OK && own->gradients != NULL && spec->clip > 0)
+        error = sample_by_key(own);
+    if (error == TARRY_OK && own->gradients != NULL && spec->local.seconds > 0)
+        error = chunk_gradient_limit(own->gradients, job->workers, clock_of_user, NULL);
     return error;
 }
 
@@ -189,7 +238,8 @@ static int make_model(work_job *own, const tarry_tcp_job *job, tarry_diagnostic 
         error = objective_create(&own->spec.model, NULL, &own->model, diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (objective_dimension(own->model) != job->dimension || job->parameters != job->dimension ||
+    if (objective_dimension(own->model) != job->parameters ||
+        job->parameters + local_riding(&own->spec.local) != job->dimension ||
         own->spec.batch.chunks != tarry_plan_origins(job->plan))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "the server's job does not go with its plan and parameters");
@@ -240,14 +290,21 @@ int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *jo
     bool ships = job->ships && own->options->source.path == NULL;
     int error = make_model(own, job, diagnostic);
     if (error == TARRY_OK)
+        error = check_privacy(own, diagnostic);
+    if (error == TARRY_OK && own->secure != NULL)
+        error = work_secure_job(own->secure, &own->spec);
+    if (error == TARRY_OK)
         error = make_straggler(own, job, diagnostic);
     if (error == TARRY_OK)
         error = make_replica(own, job, diagnostic);
     if (error == TARRY_OK && !ships)
         error = load(own, data, diagnostic);
+    /* The server, which may have no samples, does not notice; and nothing is agreed on. */
+    if (error == TARRY_OK && own->secure != NULL && own->mismatch[0] != '\0')
+        error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s", own->mismatch);
     if (error != TARRY_OK)
         return error;
-    error = make_gradients(own, ships);
+    error = make_gradients(own, job, ships);
     if (error == TARRY_OK)
         error = say_numerics(own);
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "chunks");

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/parse.h"
 #include "cli/options/data_options.h"
-#include "cli/options/parse.h"
 #include "cli/text/complain.h"
 #include "plan/rack/rack.h"
 #include "runtime/tcp/net/address.h"
@@ -95,6 +95,12 @@ static const option_entry server_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_advertise,
      FIELD(advertise)},
+    {.name = "dp-key",
+     .argument = "FILE",
+     .help = "Take part in trainings with differential privacy alone: the key of 32 bytes by which "
+             "samples are drawn, which tarry train --processes hands to its workers",
+     .kind = OPTION_TEXT,
+     FIELD(dp_key)},
     {.name = "patience",
      .argument = "SECONDS",
      .help = "How long to try to reach the server, at first and whenever the connection is lost "
@@ -143,6 +149,7 @@ void work_options_init(work_options *options)
         .source.label_column = -1,
         .straggler = "none",
     };
+    secure_options_init(&options->secure);
 }
 
 void work_options_groups(work_options *options, option_group groups[WORK_GROUPS])
@@ -152,6 +159,7 @@ void work_options_groups(work_options *options, option_group groups[WORK_GROUPS]
     groups[2] = data_options_group(&options->source);
     groups[2].words = data_words;
     groups[3] = OPTION_GROUP("Stragglers", straggler_entries, options);
+    groups[4] = secure_options_insist_group(&options->secure);
 }
 
 enum { MANY_WORKERS = 65536 };
@@ -178,7 +186,14 @@ int work_options_check(const work_options *options)
 {
     if (options->source.labels_path != NULL && options->source.path == NULL)
         return complain(EXIT_USAGE, "--labels: has no meaning without --data");
-    int status = check_straggler(options);
+    if (options->secure.secure && options->network.credentials == NULL)
+        return complain(EXIT_USAGE,
+                        "--secure: needs --credentials: workers know each other by them");
+    if (options->secure.secure && options->dp_key != NULL)
+        return complain(EXIT_USAGE, "--dp-key: cannot be combined with --secure");
+    int status = secure_options_check(&options->secure);
+    if (status == OPTIONS_PROCEED)
+        status = check_straggler(options);
     if (status == OPTIONS_PROCEED)
         status = network_options_check_connect(&options->network, "work", options->connect);
     if (status == OPTIONS_PROCEED && options->listen != NULL && options->network.insecure)

@@ -4,6 +4,7 @@
 #define CLI_WORK_OPTIONS_H
 
 #include "cli/options/network_options.h"
+#include "cli/options/secure_options.h"
 #include "learn/dataset.h"
 
 typedef struct work_options {
@@ -18,10 +19,13 @@ typedef struct work_options {
     uint64_t straggler_seed;
     bool straggler_seeded; /* else the seed is the server's */
     const char *straggler_seed_text;
+    secure_options secure;
+    const char *dp_key; /* a file with the key of draws; NULL: jobs with differential privacy are
+                           refused */
     bool quiet;
 } work_options;
 
-enum { WORK_GROUPS = 4 };
+enum { WORK_GROUPS = 5 };
 
 void work_options_init(work_options *options);
 void work_options_groups(work_options *options, option_group groups[WORK_GROUPS]);

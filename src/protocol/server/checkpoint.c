@@ -2,7 +2,7 @@
 /*
  * A checkpoint's bytes, little-endian:
  *   identity: name 8, version 4, workers 4, the plan's digest 32, and the settings
- *     stop 4, credit 4, fill 4, reproducible 2, keep 2, workers_needed 4, deadline_ns 8,
+ *     stop 4, credit 4, fill 4, reproducible 1, secure 1, keep 2, workers_needed 4, deadline_ns 8,
  *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8,
  *     importance 4, sample_chunks 4, sample_by 4, sample_seed 8 (0 where none are sampled)
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
@@ -50,10 +50,14 @@ static size_t norms_size(const tarry_server *server)
     return server->norms.last != NULL ? (size_t)server->plan->chunks * NORM_BYTES : 0;
 }
 
+static size_t vote_offset(const tarry_server *server)
+{
+    return norms_offset() + norms_size(server) + (size_t)server->plan->workers * MEMBER_BYTES;
+}
+
 static size_t body_size(const tarry_server *server)
 {
-    return norms_offset() + norms_size(server) + (size_t)server->plan->workers * MEMBER_BYTES +
-           (server->vote != NULL ? (size_t)VOTE_BYTES : 0);
+    return vote_offset(server) + (server->vote != NULL ? (size_t)VOTE_BYTES : 0);
 }
 
 size_t tarry_server_checkpoint_size(const tarry_server *server)
@@ -72,7 +76,8 @@ static uint8_t *put_identity(const tarry_server *server, uint8_t *at)
     at = bytes_put(at + TARRY_DIGEST_SIZE, settings->stop, 4);
     at = bytes_put(at, settings->credit, 4);
     at = bytes_put(at, settings->fill, 4);
-    at = bytes_put(at, settings->reproducible, 2);
+    at = bytes_put(at, settings->reproducible, 1);
+    at = bytes_put(at, settings->secure, 1);
     at = bytes_put(at, settings->keep, 2);
     at = bytes_put(at, settings->workers_needed, 4);
     at = bytes_put(at, settings->deadline_ns, 8);
@@ -138,11 +143,10 @@ static uint8_t *put_vote(uint8_t *at, const vote *it)
     return at;
 }
 
-/* In the next term. `it` may be NULL: it is only checked. */
-static bool get_vote(const uint8_t *at, vote *it)
+/* False: no server has stood so. */
+static bool get_vote(const uint8_t *at, tarry_sum_id log[2], uint32_t *term)
 {
-    uint32_t term = (uint32_t)bytes_get(at, 4);
-    tarry_sum_id log[2];
+    *term = (uint32_t)bytes_get(at, 4);
     for (size_t i = 0; i < 2; i++)
         log[i] = (tarry_sum_id){
             .step = bytes_get(at + 4 + i * SUM_BYTES, 8),
@@ -150,11 +154,7 @@ static bool get_vote(const uint8_t *at, vote *it)
             .attempt = (uint32_t)bytes_get(at + 16 + i * SUM_BYTES, 4),
             .digest = bytes_get(at + 20 + i * SUM_BYTES, 8),
         };
-    if (term == 0 || term == UINT32_MAX || log[0].term > term)
-        return false;
-    if (it != NULL)
-        vote_restart(it, log, term + 1);
-    return true;
+    return *term > 0 && *term < UINT32_MAX && log[0].term <= *term;
 }
 
 static uint32_t after_reserve(uint32_t epoch)
@@ -185,6 +185,11 @@ void tarry_server_stored(tarry_server *server, const uint8_t *bytes)
     for (uint32_t worker = 0; worker < server->plan->workers; worker++, at += MEMBER_BYTES)
         server->members[worker].epoch_end = after_reserve((uint32_t)bytes_get(at, 4));
     server->restored = false;
+}
+
+uint32_t tarry_server_epoch(const tarry_server *server, uint32_t worker)
+{
+    return server->members[worker].epoch;
 }
 
 uint32_t tarry_server_arrivals_left(const tarry_server *server)
@@ -276,13 +281,14 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
     uint8_t seal[SEAL_BYTES];
     if (digest_of_bytes(bytes, body_size(server), seal) != 0)
         return diagnose_no_memory(diagnostic, "checkpoint");
-    const uint8_t *votes = bytes + body_size(server) - VOTE_BYTES;
+    tarry_sum_id log[2];
+    uint32_t term;
     if (memcmp(seal, bytes + body_size(server), SEAL_BYTES) != 0 ||
         !get_state(NULL, bytes + IDENTITY_BYTES, workers, norms) ||
-        (server->vote != NULL && !get_vote(votes, NULL)))
+        (server->vote != NULL && !get_vote(bytes + vote_offset(server), log, &term)))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "checkpoint: it is damaged");
     if (server->vote != NULL)
-        get_vote(votes, server->vote);
+        vote_restart(server->vote, log, term + 1); /* in the next term */
     get_state(server, bytes + IDENTITY_BYTES, workers, norms);
     server_stood_begin_life(server, NULL);
     server->restored = true;

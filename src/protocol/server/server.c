@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "protocol/form.h"
+#include "protocol/server/server_secure.h"
 
 void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t size)
 {
@@ -51,6 +52,18 @@ static int check_together(const tarry_plan *plan, const tarry_server_settings *s
                     conflict.reason);
 }
 
+/* What is wrong with the matrices; NULL: nothing. */
+static const char *fault_of_matrices(const tarry_server_settings *settings)
+{
+    if (settings->compress != TARRY_COMPRESS_POWERSGD)
+        return settings->compress_rank == 0 && settings->compress_matrix_count == 0
+                   ? NULL
+                   : "matrices of a rank are of one form alone";
+    const compress_lowrank low = lowrank_of(settings);
+    const size_t exact = settings->compress_exact;
+    return lowrank_fault(&low, settings->dimension > exact ? settings->dimension - exact : 0);
+}
+
 static int check_settings(const tarry_plan *plan, const tarry_server_settings *settings,
                           tarry_diagnostic *diagnostic)
 {
@@ -80,6 +93,9 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
              (settings->compress_share == 0 ||
               settings->compress_share > TARRY_COMPRESS_SHARE_MOST))
         fault = "the share of numbers to be sent must be between a millionth and a half";
+    else if (settings->compress != TARRY_COMPRESS_TOPK &&
+             dense_rounds_any(dense_rounds_of(settings)))
+        fault = "some rounds can be dense only where others send a share of the numbers";
     else if ((unsigned)settings->compress_down > TARRY_COMPRESS_INT8)
         fault = "unknown form of what comes down";
     else if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
@@ -92,6 +108,10 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "there are not so many chunks to sample";
     else if ((unsigned)settings->sample_by > TARRY_SAMPLE_NORM)
         fault = "unknown chances of chunks";
+    else if (settings->secure != 0 && settings->secure != 32 && settings->secure != 64)
+        fault = "integers of secure sums have 32 bits or 64";
+    else
+        fault = fault_of_matrices(settings);
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -123,6 +143,8 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t worker = 0; worker < workers; worker++) {
         codec_shape shape = codec_shape_of(server->plan, worker, server->stripes);
+        if (server_is_secure(server))
+            codec_shape_secure(&shape, server->plan);
         server->shapes[worker] = shape;
         size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
         server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + 3 * slots;
@@ -182,6 +204,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         error = server_stood_allocate(server, allocator);
     if (error == TARRY_OK)
         error = server_norms_allocate(server, allocator);
+    if (error == TARRY_OK)
+        error = server_secure_allocate(server, allocator);
     if (error != TARRY_OK)
         return error;
     error = server_vote_create(server, allocator);
@@ -209,6 +233,7 @@ int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *set
     made->allocator = memory_allocator(allocator);
     made->plan = plan;
     made->settings = *settings;
+    made->settings.reproducible = settings->reproducible && settings->secure == 0;
     made->cut = server_layout(made, plan_least_parts(plan));
     made->stripes = made->cut.stripes;
     made->ready_ns = made->look_ns = TARRY_NEVER;
@@ -259,6 +284,8 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->hopeless);
     memory_release(&allocator, server->ill);
     memory_release(&allocator, server->possible);
+    memory_release(&allocator, server->holders);
+    memory_release(&allocator, server->lives);
     memory_release(&allocator, server->early.resting);
     memory_release(&allocator, server->news);
     memory_release(&allocator, server->recall_term);
@@ -286,9 +313,12 @@ static bool count_part(tarry_server *server, const tarry_message *part)
     layout cut = server_layout(server, part->parts);
     if (part->stripe >= cut.stripes)
         return false;
-    const compress_form form =
-        form_of_kind(part->form, server->settings.compress_share, server->settings.compress_exact);
-    server->result.upload_bytes += form_stripe_bytes(form, &cut, part->stripe);
+    if (server_is_secure(server)) {
+        server->result.upload_bytes += server_secure_bytes(server, &cut, part->stripe);
+        return part->form == TARRY_COMPRESS_NONE;
+    }
+    server->result.upload_bytes += form_stripe_bytes(
+        form_of_part(&server->settings, part->round, part->form), &cut, part->stripe);
     return true;
 }
 

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "protocol/server/server_secure.h"
+
 /* Whether those who are left can't bring the round to its end. */
 static bool is_hopeless(const tarry_server *server)
 {
@@ -91,6 +93,8 @@ void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *s
     effect->message.term = server->members[worker].term;
     effect->message.stale = fresh ? NULL : stale;
     effect->message.limit = server_signal_limit(server);
+    effect->message.holders = server->holders;
+    effect->message.lives = server->lives;
     server_vote_tell(server, worker, &effect->message);
 }
 
@@ -161,6 +165,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->late_ns = TARRY_NEVER;
     server->first_stripe_ns = TARRY_NEVER;
     server_vote_mix(server);
+    server_secure_begin(server);
     send_signals(server, now);
     if (server->vote != NULL) {
         server_await_parts(server, now);

@@ -9,6 +9,7 @@
  *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_early.c     workers that send their coded parts before all are done
  *   server_norms.c     norms of gradients, and the chunks that are sampled
+ *   server_secure.c    whose copies a secure sum has
  *   server_limit.c     the conditioning limit of one signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
@@ -208,8 +209,10 @@ struct tarry_server {
     /* With feedback, else NULL; per worker and stripe: the epoch in which the part was sent that
      * has come in in the attempt, or stands in the stripe if that is complete; 0: none. */
     uint32_t *given;
-    uint32_t *stood; /* the same of the round before; zeros where there was none with this plan */
-    uint32_t *life;  /* per worker: its first epoch in this life of the server, or one before */
+    uint32_t *stood;   /* the same of the round before; zeros where there was none with this plan */
+    uint32_t *life;    /* per worker: its first epoch in this life of the server, or one before */
+    uint32_t *holders; /* of secure sums, else NULL: per chunk, as this attempt's signals say */
+    uint32_t *lives;   /* the same: per worker */
     uint64_t *complete; /* a bit per stripe: its estimate stands */
     uint32_t complete_count;
 

@@ -7,30 +7,11 @@
 #include "base/bitset.h"
 #include "base/bytes.h"
 #include "coding/coverage.h"
+#include "protocol/wire/codec_flags.h"
+#include "protocol/wire/codec_report.h"
 #include "protocol/wire/codec_round.h"
+#include "protocol/wire/codec_secure.h"
 #include "protocol/wire/codec_vote.h"
-
-enum {
-    FLAG_FAILED = 1 << 0,
-    FLAG_LIMIT = 1 << 0,   /* of a SIGNAL, which can't fail */
-    FLAG_FETCHED = 1 << 0, /* of HELD and FAILED */
-    FLAG_DIGESTS = 1 << 0, /* of LOAD and COMMIT */
-    FLAG_STOOD = 1 << 0,   /* of ROUND and FINISH */
-    FLAG_FIRST = 1 << 1,
-    FLAG_BARRED = 1 << 2,
-    FLAG_CREDITED = 1 << 3,
-    FLAG_GROUP = 1 << 3,   /* of a SIGNAL, which tells no fate */
-    FLAG_WEIGHTS = 1 << 3, /* of a ROUND, the same */
-    FLAG_NORM = 1 << 3,    /* of a REPORT, the same */
-    FLAG_TIMED = 1 << 3,   /* of HELD that is not fetched */
-    FLAG_STALE = 1 << 4,
-    FLAG_DROPPED = 1 << 5,
-    FLAG_EARLY = 1 << 5,  /* of a SIGNAL, the same */
-    FLAG_RANKED = 1 << 5, /* of a ROUND, the same */
-    FLAG_TERM = 1 << 6,
-    FLAG_RECALLED = 1 << 7,
-    FLAGS_OF_SETS = FLAG_FIRST | FLAG_BARRED | FLAG_STALE | FLAG_RECALLED,
-};
 
 /* The sets of one bit per position, in the order in which a frame has them. */
 static const struct {
@@ -48,12 +29,13 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED | FLAG_WEIGHTS | FLAG_RANKED,
-    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_EARLY | FLAG_TERM,
+    [TARRY_MESSAGE_SIGNAL] =
+        FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_EARLY | FLAG_TERM | FLAG_HOLDERS,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
     [TARRY_MESSAGE_FINISH] = FLAG_STOOD,
-    [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_NORM | FLAG_TERM,
+    [TARRY_MESSAGE_REPORT] = CODEC_REPORT_FLAGS,
     [TARRY_MESSAGE_LOAD] = FLAG_DIGESTS,
     [TARRY_MESSAGE_COMMIT] = FLAG_DIGESTS,
     [TARRY_MESSAGE_HELD] = FLAG_FETCHED | FLAG_TIMED,
@@ -71,6 +53,12 @@ static const uint64_t *slot_set_of(const tarry_message *message, size_t index)
     return *(const uint64_t *const *)((const char *)message + slot_sets[index].offset);
 }
 
+/* Of the flags those of sets of one bit per position. */
+static unsigned sets_of(tarry_message_type type, unsigned flags)
+{
+    return flags & FLAGS_OF_SETS & (type == TARRY_MESSAGE_SIGNAL ? ~(unsigned)FLAG_HOLDERS : ~0U);
+}
+
 static size_t bytes_of(size_t bits)
 {
     return (bits + 7) / 8;
@@ -84,6 +72,11 @@ codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t str
         .slots = tarry_plan_load(plan, worker),
         .workers = plan->workers,
     };
+}
+
+void codec_shape_secure(codec_shape *shape, const tarry_plan *plan)
+{
+    shape->chunks = plan->chunks;
 }
 
 static bool has_parts(tarry_message_type type)
@@ -125,6 +118,7 @@ static unsigned flags_of(const tarry_message *message)
         flags |= message->limit != 0 ? FLAG_LIMIT : 0;
         flags |= message->group != NULL ? FLAG_GROUP : 0;
         flags |= message->group != NULL && message->early ? FLAG_EARLY : 0;
+        flags |= message->holders != NULL ? FLAG_HOLDERS : 0;
     } else if (codec_votes(message->type)) {
         bool wants = wants_digests(message->type);
         flags |= wants && message->digests ? FLAG_DIGESTS : 0;
@@ -144,8 +138,9 @@ static unsigned flags_of(const tarry_message *message)
         flags |= message->ranked != NULL ? FLAG_RANKED : 0;
     }
     flags |= message->term != 0 ? FLAG_TERM : 0;
-    for (size_t i = 0; (allowed & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
-        flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
+    unsigned sets = sets_of(message->type, allowed);
+    for (size_t i = 0; sets != 0 && i < SLOT_SETS; i++)
+        flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag & sets : 0;
     return flags & allowed;
 }
 
@@ -161,7 +156,8 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
     if (type == TARRY_MESSAGE_SIGNAL)
         size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes) +
                 (flags & FLAG_LIMIT ? CODEC_LIMIT_BYTES : 0) +
-                (flags & FLAG_GROUP ? CODEC_GROUP_BYTES + bytes_of(shape->workers) : 0);
+                (flags & FLAG_GROUP ? CODEC_GROUP_BYTES + bytes_of(shape->workers) : 0) +
+                (flags & FLAG_HOLDERS ? codec_secure_size(shape) : 0);
     else if (codec_votes(type))
         size += codec_vote_size(type, (flags & FLAG_TIMED) != 0);
     else if (tells_stood(type) && (flags & FLAG_STOOD))
@@ -170,8 +166,9 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
         size += CODEC_NORM_BYTES;
     if (type == TARRY_MESSAGE_ROUND)
         size += round_numbers(flags) * shape->slots * CODEC_SLOT_BYTES;
-    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
-        size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
+    unsigned of_sets = sets_of(type, flags);
+    for (size_t i = 0; of_sets != 0 && i < SLOT_SETS; i++)
+        size += of_sets & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
 }
 
@@ -210,8 +207,9 @@ static size_t stood_words(const codec_shape *shape)
 
 size_t codec_words(const codec_shape *shape)
 {
+    size_t group = bitset_words(shape->workers), secure = codec_secure_words(shape);
     size_t sets = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
-                  bitset_words(shape->workers),
+                  (group > secure ? group : secure),
            round = stood_words(shape) + 2 * codec_number_words(shape->slots);
     return (sets > round ? sets : round) + SLOT_SETS * bitset_words(shape->slots);
 }
@@ -250,6 +248,8 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
             at = bytes_put_f64(at, message->limit);
         if (flags & FLAG_GROUP)
             at = codec_group_put(at, message);
+        if (flags & FLAG_HOLDERS)
+            at = codec_secure_put(shape, message, at);
         at = put_bits(at, message->psi, shape->psi_bits);
         at = put_bits(at, message->stripes, shape->stripes);
         if (flags & FLAG_GROUP)
@@ -265,8 +265,9 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     }
     if (message->type == TARRY_MESSAGE_ROUND)
         at = codec_round_put(message, shape->slots, at);
+    unsigned sets = sets_of(message->type, flags);
     for (size_t i = 0; i < SLOT_SETS; i++)
-        if (flags & slot_sets[i].flag)
+        if (sets & slot_sets[i].flag)
             at = put_bits(at, slot_set_of(message, i), shape->slots);
 }
 
@@ -307,83 +308,32 @@ static const uint32_t *get_stood(cursor *from, size_t stripes, size_t words, uin
     return stood;
 }
 
-static const float *get_weights(cursor *from, size_t slots)
+/* Room for a number of each slot, of which *at are the bytes. */
+static void *take_numbers(cursor *from, size_t slots, const uint8_t **at)
 {
-    const float *weights = (float *)from->words;
+    void *numbers = from->words;
+    *at = from->at;
     if (slots == 0)
-        return weights; /* no room, as above */
-    from->damaged = from->damaged || !codec_weights_get(from->at, slots, (float *)from->words);
+        return numbers; /* no room, as above */
     from->at += slots * CODEC_SLOT_BYTES;
     from->words += codec_number_words(slots);
+    return numbers;
+}
+
+static const float *get_weights(cursor *from, size_t slots)
+{
+    const uint8_t *at;
+    float *weights = take_numbers(from, slots, &at);
+    from->damaged = !codec_weights_get(at, slots, weights) || from->damaged;
     return weights;
 }
 
 static const uint32_t *get_ranked(cursor *from, size_t slots)
 {
-    const uint32_t *ranked = (uint32_t *)from->words;
-    if (slots == 0)
-        return ranked; /* no room, as above */
-    from->damaged = from->damaged || !codec_ranked_get(from->at, slots, (uint32_t *)from->words);
-    from->at += slots * CODEC_SLOT_BYTES;
-    from->words += codec_number_words(slots);
+    const uint8_t *at;
+    uint32_t *ranked = take_numbers(from, slots, &at);
+    from->damaged = !codec_ranked_get(at, slots, ranked) || from->damaged;
     return ranked;
-}
-
-/* Most of what comes in at a server, and the same as below for it. All fields are named, so that
- * none is set twice. */
-static int decode_report(const uint8_t *frame, size_t size, tarry_message *message)
-{
-    unsigned flags = frame[1];
-    bool termed = (flags & FLAG_TERM) != 0, normed = (flags & FLAG_NORM) != 0;
-    if ((flags & ~(unsigned)type_flags[TARRY_MESSAGE_REPORT]) != 0 ||
-        size != CODEC_HEADER_BYTES + (size_t)(termed ? CODEC_TERM_BYTES : 0) +
-                    (size_t)(normed ? CODEC_NORM_BYTES : 0))
-        return TARRY_ERROR_FORMAT;
-    uint32_t term = termed ? (uint32_t)bytes_get(frame + CODEC_HEADER_BYTES, CODEC_TERM_BYTES) : 0;
-    const uint8_t *behind = frame + size - CODEC_NORM_BYTES;
-    if ((termed && term == 0) || (normed && !codec_is_norm(behind)))
-        return TARRY_ERROR_FORMAT;
-    *message = (tarry_message){
-        .type = TARRY_MESSAGE_REPORT,
-        .round = bytes_get(frame + 8, 8),
-        .epoch = (uint32_t)bytes_get(frame + 4, 4),
-        .attempt = 0,
-        .slot = (uint32_t)bytes_get(frame + 20, 4),
-        .next = (uint32_t)bytes_get(frame + 16, 4),
-        .sequence = (uint16_t)bytes_get(frame + 2, 2),
-        .stripe = 0,
-        .parts = 0,
-        .failed = (flags & FLAG_FAILED) != 0,
-        .normed = normed,
-        .norm = normed ? bytes_get_f32(behind) : 0,
-        .fetched = false,
-        .digests = false,
-        .from = 0,
-        .sum = {0},
-        .piece = {0},
-        .whole = 0,
-        .last = {0},
-        .state = 0,
-        .took_ns = 0,
-        .latency_ns = 0,
-        .scale = 0,
-        .shape = {0},
-        .limit = 0,
-        .fate = TARRY_FATE_OPEN,
-        .term = term,
-        .psi = NULL,
-        .stripes = NULL,
-        .stale = NULL,
-        .first = NULL,
-        .barred = NULL,
-        .recalled = NULL,
-        .life = 0,
-        .stood = NULL,
-        .weights = NULL,
-        .ranked = NULL,
-        .group = NULL,
-    };
-    return TARRY_OK;
 }
 
 static uint32_t get_term(cursor *from)
@@ -432,9 +382,16 @@ static void get_group(cursor *from, tarry_message *signal)
     from->at += CODEC_GROUP_BYTES;
 }
 
-/* Whether what the flags say goes together. */
-static bool flags_agree(tarry_message_type type, unsigned flags)
+static void get_secure(cursor *from, const codec_shape *shape, tarry_message *signal)
 {
+    from->at = codec_secure_get(shape, from->at, &from->words, signal);
+}
+
+/* Whether what the flags say goes together, and with the shape. */
+static bool flags_agree(const codec_shape *shape, tarry_message_type type, unsigned flags)
+{
+    if (type == TARRY_MESSAGE_SIGNAL && (flags & FLAG_HOLDERS))
+        return shape->chunks > 0 && (flags & ~(unsigned)(FLAG_HOLDERS | FLAG_TERM)) == 0;
     if (type == TARRY_MESSAGE_SIGNAL)
         return !(flags & FLAG_EARLY) || (flags & FLAG_GROUP);
     return type != TARRY_MESSAGE_NEWS ||
@@ -448,7 +405,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         return TARRY_ERROR_FORMAT;
     tarry_message_type type = (tarry_message_type)frame[0];
     if (type == TARRY_MESSAGE_REPORT)
-        return decode_report(frame, size, message);
+        return codec_report_get(frame, size, message);
     if (codec_votes(type))
         return decode_vote(frame, size, message);
     bool part = type == TARRY_MESSAGE_PART;
@@ -457,7 +414,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     if (form >= TARRY_COMPRESSES || (flags & ~(unsigned)type_flags[type]) != 0 ||
         (has_parts(type) && sequence_or_parts == 0) ||
         (sequence_or_parts != 0 && !has_parts(type) && !has_sequence(type)) ||
-        size != size_of(shape, type, flags) || !flags_agree(type, flags))
+        size != size_of(shape, type, flags) || !flags_agree(shape, type, flags))
         return TARRY_ERROR_FORMAT;
 
     /* What lies behind the header first, as nothing is set by a frame that is damaged. */
@@ -469,6 +426,8 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     tarry_message named = {0};
     if (grouped)
         get_group(&from, &named);
+    if (signal && (flags & FLAG_HOLDERS))
+        get_secure(&from, shape, &named);
     const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
     const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
     const uint64_t *group = grouped ? get_bits(&from, shape->workers) : NULL;
@@ -482,8 +441,9 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     const uint32_t *ranked =
         round && (flags & FLAG_RANKED) ? get_ranked(&from, shape->slots) : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};
-    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
-        if (flags & slot_sets[i].flag)
+    unsigned of_sets = sets_of(type, flags);
+    for (size_t i = 0; of_sets != 0 && i < SLOT_SETS; i++)
+        if (of_sets & slot_sets[i].flag)
             sets[i] = get_bits(&from, shape->slots);
     if (from.damaged)
         return TARRY_ERROR_FORMAT;
@@ -510,6 +470,8 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .scale = named.scale,
         .shape = named.shape,
         .group = group,
+        .holders = named.holders,
+        .lives = named.lives,
         .fate = signal || round         ? TARRY_FATE_OPEN
                 : flags & FLAG_CREDITED ? TARRY_FATE_CREDITED
                 : flags & FLAG_DROPPED  ? TARRY_FATE_DROPPED
@@ -522,7 +484,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .weights = weights,
         .ranked = ranked,
     };
-    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+    for (size_t i = 0; of_sets != 0 && i < SLOT_SETS; i++)
         *slot_set(message, i) = sets[i];
     return TARRY_OK;
 }
@@ -542,13 +504,15 @@ size_t codec_kept_words(const codec_shape *shape, const tarry_message *message)
     size_t words = 0;
     if (message->type == TARRY_MESSAGE_SIGNAL)
         words = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
-                (flags & FLAG_GROUP ? bitset_words(shape->workers) : 0);
+                (flags & FLAG_GROUP ? bitset_words(shape->workers) : 0) +
+                (flags & FLAG_HOLDERS ? codec_secure_words(shape) : 0);
     else if (tells_stood(message->type) && (flags & FLAG_STOOD))
         words = stood_words(shape);
     if (message->type == TARRY_MESSAGE_ROUND)
         words += round_numbers(flags) * codec_number_words(shape->slots);
+    unsigned sets = sets_of(message->type, flags);
     for (size_t i = 0; i < SLOT_SETS; i++)
-        words += flags & slot_sets[i].flag ? bitset_words(shape->slots) : 0;
+        words += sets & slot_sets[i].flag ? bitset_words(shape->slots) : 0;
     return words;
 }
 
@@ -568,6 +532,8 @@ void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t 
         message->stripes = keep(message->stripes, shape->stripes, &words);
         if (flags & FLAG_GROUP)
             message->group = keep(message->group, shape->workers, &words);
+        if (flags & FLAG_HOLDERS)
+            words = codec_secure_keep(shape, message, words);
     } else if (tells_stood(message->type) && (flags & FLAG_STOOD)) {
         memcpy(words, message->stood, shape->stripes * sizeof(uint32_t));
         message->stood = (const uint32_t *)words;
@@ -575,7 +541,8 @@ void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t 
     }
     if (message->type == TARRY_MESSAGE_ROUND)
         words = codec_round_keep(message, shape->slots, words);
+    unsigned sets = sets_of(message->type, flags);
     for (size_t i = 0; i < SLOT_SETS; i++)
-        if (flags & slot_sets[i].flag)
+        if (sets & slot_sets[i].flag)
             *slot_set(message, i) = keep(slot_set_of(message, i), shape->slots, &words);
 }

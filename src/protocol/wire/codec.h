@@ -13,8 +13,9 @@
  * have a turn; the others have neither (zero). Messages of the vote (codec_vote.h) go on with sums.
  * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. Bits 3 and 5
  * of ROUND: behind that, before its sets, 4 per position, the weights, and 4, the ranks. Bit 3 of
- * REPORT: a norm, 4, behind the term. The numbers of parameters and coded parts follow a frame
- * outside of it.
+ * REPORT: a norm, 4, behind the term. Bit 7 of a SIGNAL: before its sets 4 per worker, the lives,
+ * and 4 per chunk, the holders; beside it only a term. The numbers of parameters and coded parts
+ * follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -42,10 +43,13 @@ typedef struct codec_shape {
     size_t stripes;
     size_t slots;
     size_t workers;
+    size_t chunks; /* where sums are secure; else 0, and no SIGNAL names holders */
 } codec_shape;
 
 /* stripes: of the plan's least number of parts. */
 codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes);
+/* That of a run with secure sums. */
+void codec_shape_secure(codec_shape *shape, const tarry_plan *plan);
 
 /* Bytes of the message's frame; of the longest frame; 64-bit words that decoding any frame needs.
  * The message's sets are looked at for being there, not into. */

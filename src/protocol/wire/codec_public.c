@@ -26,6 +26,7 @@ int tarry_codec_create(const tarry_plan *plan, uint32_t worker, size_t dimension
     layout cut = layout_make(dimension, plan_least_parts(plan), stripe_length);
     made->allocator = memory_allocator(allocator);
     made->shape = codec_shape_of(plan, worker, cut.stripes);
+    codec_shape_secure(&made->shape, plan); /* of whatever run the frames may be */
     made->words = memory_allocate(allocator, codec_words(&made->shape), sizeof(uint64_t));
     if (made->words == NULL) {
         memory_release(allocator, made);

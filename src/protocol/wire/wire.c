@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire_layout.h"
+#include "protocol/wire/wire_secure.h"
 #include "protocol/wire/wire_trunk.h"
 
 enum { NUMBER_BYTES = 4 };
@@ -18,7 +19,8 @@ static const struct {
     uint32_t least, most;
 } limits[WIRE_KINDS] = {
     [WIRE_HELLO] = {LAYOUT_HELLO_VERSIONS, WIRE_SMALL_BYTES},
-    [WIRE_WELCOME] = {LAYOUT_WELCOME + 1, LAYOUT_WELCOME + 1 + WIRE_TEXT_BYTES},
+    [WIRE_WELCOME] = {LAYOUT_WELCOME + 1, LAYOUT_WELCOME + 1 + WIRE_TEXT_BYTES +
+                                              WIRE_MATRIX_BYTES *TARRY_COMPRESS_MATRICES_MOST},
     [WIRE_REFUSED] = {LAYOUT_REFUSED + 1, LAYOUT_REFUSED + 1 + WIRE_TEXT_BYTES},
     [WIRE_HEARTBEAT] = {0, 0},
     [WIRE_BYE] = {LAYOUT_BYE, LAYOUT_BYE},
@@ -57,6 +59,8 @@ static const struct {
     [WIRE_PARENTS] = {1, WIRE_PARENTS_BYTES},
     [WIRE_ADVERTISE] = {2, 1 + WIRE_TEXT_BYTES},
     [WIRE_VIEW] = {LAYOUT_VIEW + 2, LAYOUT_VIEW + WIRE_VIEW_NUMBERS *NUMBER_BYTES},
+    [WIRE_SECURE] = {LAYOUT_SECURE, LAYOUT_SECURE},
+    [WIRE_KEY] = {LAYOUT_KEY + 2, WIRE_KEY_FRAME_BYTES},
 };
 
 uint32_t wire_most_length(wire_kind kind)

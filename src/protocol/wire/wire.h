@@ -26,7 +26,7 @@
 #include "compress/view.h"
 
 enum {
-    WIRE_VERSION = 7,
+    WIRE_VERSION = 9,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -36,8 +36,10 @@ enum {
     WIRE_ENGINE_BYTES = 384,      /* longest address of an engine */
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
     WIRE_VIEW_NUMBERS = 1 << 14,  /* most numbers of a view in one frame */
-    WIRE_SMALL_BYTES = 512, /* every body but those of MESSAGE, PARAMETERS, VIEW, BLOB, STATUS and
-                               wire_trunk.h is at most this long */
+    WIRE_SMALL_BYTES = 512, /* every body but those of WELCOME, MESSAGE, PARAMETERS, VIEW, BLOB,
+                               STATUS and wire_trunk.h is at most this long */
+    WIRE_MATRIX_BYTES = 8,
+    WIRE_WELCOME_BYTES = WIRE_SMALL_BYTES + WIRE_MATRIX_BYTES * TARRY_COMPRESS_MATRICES_MOST,
 };
 
 #define WIRE_ANY_WORKER UINT32_MAX
@@ -83,6 +85,9 @@ typedef enum wire_kind {
     WIRE_ADVERTISE, /* relay: where children can connect to it */
     WIRE_VIEW,      /* server: numbers of the view of the parameters, in a form; in the place of
                        PARAMETERS */
+    /* Bodies in wire_secure.h: */
+    WIRE_SECURE, /* server, to a worker before WELCOME: the rules of secure sums */
+    WIRE_KEY,    /* worker, and from the server to all workers: a key to mask with */
     WIRE_KINDS,
 } wire_kind;
 
@@ -135,11 +140,18 @@ typedef struct wire_welcome {
                                      `everywhere` of the sum on its way back */
     uint64_t compress_seed;       /* 0 where workers round nothing */
     uint32_t compress_share;      /* of TOPK, as in the server's settings; else 0 */
+    uint32_t compress_rank;       /* of POWERSGD, the same; else 0 */
+    uint16_t compress_first;      /* of TOPK */
+    uint64_t compress_from;       /* the same */
     uint32_t compress_exact;      /* as in the server's settings; 0 where workers round nothing */
     double conditioning_limit;    /* > 1 */
     uint64_t silence_ns;          /* >= 1; heartbeats come within an eighth of it */
     uint64_t plan_bytes;          /* of the PLAN blob that follows; 0: it has it */
     uint64_t job_bytes;           /* of the JOB blob that follows; 0: there is none */
+    /* POWERSGD, to workers: as in the server's settings; `parameters` has the numbers of a factor
+     * in it then. */
+    uint32_t compress_matrix_count;
+    tarry_matrix compress_matrices[TARRY_COMPRESS_MATRICES_MOST];
     char near[WIRE_TEXT_BYTES + 1]; /* the server's Unix socket, for workers on its machine; "":
                                        none; no control characters */
 } wire_welcome;

@@ -82,10 +82,17 @@ size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
     at = bytes_put(at, welcome->job_bytes, 8);
     at = bytes_put(at, welcome->compress, 1);
     at = bytes_put(at, welcome->compress_down, 1);
-    at = bytes_put(at, 0, 2);
-    at = bytes_put(at, welcome->compress_share, 4);
+    at = bytes_put(at, welcome->compress_first, 2);
+    const bool lowrank = welcome->compress == TARRY_COMPRESS_POWERSGD;
+    at = bytes_put(at, lowrank ? welcome->compress_rank : welcome->compress_share, 4);
     at = bytes_put(at, welcome->compress_exact, 4);
     at = bytes_put(at, welcome->compress_seed, 8);
+    at = bytes_put(at, welcome->compress_from, 8);
+    at = bytes_put(at, welcome->compress_matrix_count, 4);
+    for (uint32_t i = 0; i < welcome->compress_matrix_count; i++) {
+        at = bytes_put(at, welcome->compress_matrices[i].rows, 4);
+        at = bytes_put(at, welcome->compress_matrices[i].columns, 4);
+    }
     at = wire_put_text(at, welcome->near);
     return wire_close(WIRE_WELCOME, frame, at, 0);
 }
@@ -94,6 +101,16 @@ static double get_f64(wire_reader *from)
 {
     const uint8_t *taken = wire_take(from, 8);
     return taken == NULL ? 0 : bytes_get_f64(taken);
+}
+
+static void get_matrices(wire_reader *from, bool lowrank, wire_welcome *welcome)
+{
+    welcome->compress_matrix_count =
+        (uint32_t)wire_get_between(from, 4, 0, lowrank ? TARRY_COMPRESS_MATRICES_MOST : 0);
+    for (uint32_t i = 0; i < welcome->compress_matrix_count && !from->damaged; i++) {
+        welcome->compress_matrices[i].rows = (uint32_t)wire_get_between(from, 4, 1, UINT32_MAX);
+        welcome->compress_matrices[i].columns = (uint32_t)wire_get_between(from, 4, 1, UINT32_MAX);
+    }
 }
 
 int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome)
@@ -126,13 +143,20 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
                                                                      : TARRY_COMPRESSES - 1);
     read.compress_down =
         (tarry_compress)wire_get_between(&from, 1, TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8);
-    wire_get_zeros(&from, 2);
     bool shared = read.compress == TARRY_COMPRESS_TOPK;
-    read.compress_share = (uint32_t)wire_get_between(&from, 4, shared ? 1 : 0,
-                                                     shared ? TARRY_COMPRESS_SHARE_MOST : 0);
+    read.compress_first = (uint16_t)wire_get_between(&from, 2, 0, shared ? UINT16_MAX : 0);
+    const bool lowrank = read.compress == TARRY_COMPRESS_POWERSGD;
+    const uint64_t most = shared    ? TARRY_COMPRESS_SHARE_MOST
+                          : lowrank ? TARRY_COMPRESS_RANK_MOST
+                                    : 0;
+    const uint32_t share = (uint32_t)wire_get_between(&from, 4, most > 0 ? 1 : 0, most);
+    read.compress_share = shared ? share : 0;
+    read.compress_rank = lowrank ? share : 0;
     bool rounds = wire_workers_round(&read);
     read.compress_exact = (uint32_t)wire_get_between(&from, 4, 0, rounds ? UINT32_MAX : 0);
     read.compress_seed = wire_get_between(&from, 8, 0, rounds ? UINT64_MAX : 0);
+    read.compress_from = wire_get_between(&from, 8, 0, shared ? UINT64_MAX : 0);
+    get_matrices(&from, lowrank, &read);
     wire_get_name(&from, read.near);
     wire_require(&from, read.worker < read.workers || read.worker == WIRE_ANY_WORKER);
     if (!wire_ended(&from))

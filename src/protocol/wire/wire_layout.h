@@ -11,7 +11,7 @@
 enum {
     LAYOUT_HELLO_VERSIONS = 10, /* what every version's HELLO begins with */
     LAYOUT_HELLO = 16 + 3 * WIRE_ID_BYTES + WIRE_DIGEST_BYTES,
-    LAYOUT_WELCOME = 140,
+    LAYOUT_WELCOME = 152, /* and matrices */
     LAYOUT_REFUSED = 2,
     LAYOUT_BYE = 1,
     LAYOUT_PART = CODEC_HEADER_BYTES,
@@ -41,6 +41,8 @@ enum {
     LAYOUT_TAKEN = 8,
     LAYOUT_HEARD = 4,
     LAYOUT_GATHERED = 24,
+    LAYOUT_SECURE = 32 + WIRE_DIGEST_BYTES,
+    LAYOUT_KEY = 68, /* and certificate and signature */
 };
 
 #endif

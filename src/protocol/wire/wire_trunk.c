@@ -134,6 +134,8 @@ bool wire_lane_takes(wire_kind kind)
     case WIRE_GATHER:
     case WIRE_GATHERED:
     case WIRE_ADVERTISE:
+    case WIRE_SECURE: /* secure sums go without relays */
+    case WIRE_KEY:
     case WIRE_KINDS:
         break;
     }

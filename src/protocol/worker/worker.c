@@ -124,6 +124,8 @@ static void encode_next(tarry_worker *worker)
             .attempt = worker->attempt,
             .stripe = stripe,
             .parts = worker->parts,
+            .holders = worker->holders,
+            .lives = worker->lives,
         };
         worker->encoding = true;
         worker->outdated = false;
@@ -256,6 +258,9 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
         return worker_reject(worker, TARRY_REJECT_STALE);
     if (message->ranked != NULL && !ranks_all(worker, message->ranked))
         return worker_reject(worker, TARRY_REJECT_RANGE);
+    tarry_refusal refusal = worker_secure_judge(worker, message);
+    if (refusal != TARRY_REFUSAL_NONE)
+        return worker_refuse(worker, refusal);
     emit_settled(worker,
                  fates_begin(&worker->residuals, message->round, message->life, message->stood));
     cancel_computing(worker);
@@ -360,6 +365,9 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
         return worker_reject(worker, TARRY_REJECT_STALE);
     bool here;
     tarry_reject why;
+    tarry_refusal refusal = worker_secure_judge(worker, message);
+    if (refusal != TARRY_REFUSAL_NONE)
+        return worker_refuse(worker, refusal);
     bool any = own_copies(worker, message->psi, message->stale, &here);
     if (!here || !has_stripes(worker, message) || !has_limit(worker, message))
         return worker_reject(worker, TARRY_REJECT_RANGE);
@@ -376,6 +384,7 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
     if (!worker_vote_signalled(worker, message, &why))
         return worker_reject(worker, why);
     cancel_computing(worker);
+    worker_secure_take(worker, message);
     worker->contributes = any;
     settle_by_psi(worker, message->psi);
     if (message->term > worker->term)
@@ -553,7 +562,8 @@ int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *eve
 {
     (void)now;
     worker->effects.count = 0;
-    int error = take_event(worker, event);
+    int error =
+        worker->refused ? worker_reject(worker, TARRY_REJECT_MISPLACED) : take_event(worker, event);
     if (error == TARRY_OK)
         *effects = &worker->effects;
     return error;

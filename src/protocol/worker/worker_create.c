@@ -86,6 +86,13 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     for (size_t set = 0; set < SLOT_SETS; set++)
         *at[set] = sets + set * words;
     worker->pending = sets + SLOT_SETS * words;
+    if (worker_is_secure(worker)) {
+        size_t chunks = worker->plan->chunks, workers = worker->plan->workers;
+        worker->holders = memory_allocate(allocator, chunks + workers, sizeof(uint32_t));
+        if (worker->holders == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+        worker->lives = worker->holders + chunks;
+    }
     return worker->settings.feedback ? fates_init(&worker->residuals, worker->stripes, allocator)
                                      : TARRY_OK;
 }
@@ -116,6 +123,13 @@ static int check(const tarry_plan *plan, const tarry_worker_settings *settings,
     if (settings->feedback && (plan->parts > 1 || settings->sum == TARRY_SUM_EVERYWHERE))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker %u: feedback goes with one part and the sum at the server",
+                        settings->worker);
+    if (settings->secure != 0 &&
+        ((settings->secure != 32 && settings->secure != 64) || settings->feedback ||
+         settings->keep != TARRY_KEEP_CREDITED || settings->sum != TARRY_SUM_SERVER))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: secure sums are of 32 or 64 bits, at the server, of credited "
+                        "copies, without feedback",
                         settings->worker);
     if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "worker %u: unknown place of the sum",
@@ -174,6 +188,7 @@ void tarry_worker_free(tarry_worker *worker)
     tarry_allocator allocator = worker->allocator;
     worker_shared_free(worker->own);
     fates_destroy(&worker->residuals, &allocator);
+    memory_release(&allocator, worker->holders);
     memory_release(&allocator, worker->coefficients);
     memory_release(&allocator, worker->ranked);
     memory_release(&allocator, worker->weights);

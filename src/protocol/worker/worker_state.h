@@ -3,6 +3,7 @@
  * What the files of the worker's machine share:
  *   worker.c         rounds: what is computed, reported, encoded
  *   worker_vote.c    sums among workers
+ *   worker_secure.c  what it refuses, where sums are secure
  *   worker_create.c  its memory
  */
 #ifndef PROTOCOL_WORKER_STATE_H
@@ -59,6 +60,11 @@ struct tarry_worker {
     struct coefficients *work;
     fates residuals; /* of its stripes; none without feedback */
 
+    /* Secure sums; else NULL */
+    uint32_t *holders; /* per chunk: as this attempt's signal says */
+    uint32_t *lives;   /* per worker of the plan: the same; behind `holders` */
+    bool refused;      /* the server has broken a rule: nothing is done any more */
+
     /* TARRY_SUM_EVERYWHERE */
     member vote;
     bool arrived;     /* it was asked, and no ROUND came since */
@@ -105,6 +111,19 @@ void worker_go_on(tarry_worker *worker);
 void worker_stop(tarry_worker *worker);
 /* What the arrival before was told and has done is nothing to this one. */
 void worker_arrive(tarry_worker *worker, uint32_t epoch);
+
+/* worker_secure.c */
+static inline bool worker_is_secure(const tarry_worker *worker)
+{
+    return worker->settings.secure != 0;
+}
+/* The rule that the signal breaks, or the round; a worker whose sums are not secure has one rule:
+ * to be told nothing of holders. */
+tarry_refusal worker_secure_judge(const tarry_worker *worker, const tarry_message *message);
+/* Takes over whose copies are summed; nothing where sums are not secure. */
+void worker_secure_take(tarry_worker *worker, const tarry_message *signal);
+/* Ends all that is in progress, and says why. */
+int worker_refuse(tarry_worker *worker, tarry_refusal refusal);
 
 /* worker_vote.c */
 /* ASK, BREAK, FETCH, LOAD, COMMIT. */

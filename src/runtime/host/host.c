@@ -2,7 +2,10 @@
 /* Steps of the machine, and what its effects make of a round. */
 #include "runtime/host/host.h"
 
+#include <string.h>
+
 #include "base/diagnostic.h"
+#include "protocol/form.h"
 #include "runtime/clock.h"
 #include "runtime/host/coverage_text.h"
 
@@ -69,6 +72,17 @@ static void note_sent(host *self, uint32_t worker, const tarry_message *message)
     }
 }
 
+/* The masks of an attempt are those of all who take part in it. */
+static void expect_masked(host *self, const tarry_message *signal)
+{
+    uint32_t parts = 0;
+    if (self->settings.grid.bits == 0)
+        return;
+    for (uint32_t worker = 0; worker < self->plan->workers; worker++)
+        parts += signal->lives[worker] != 0;
+    summation_expect(self->sums, parts);
+}
+
 /* An attempt is withdrawn, or another one begins: what came for those before is of no use. */
 static void turn_attempt(host *self, const tarry_message *message)
 {
@@ -81,6 +95,7 @@ static void turn_attempt(host *self, const tarry_message *message)
     if (message->type == TARRY_MESSAGE_SIGNAL && message->attempt != self->attempt) {
         self->attempt = message->attempt;
         host_unpark(self, HOST_ALL_STRIPES); /* also those of stripes that are no more */
+        expect_masked(self, message);
         if (to->signalled != NULL)
             to->signalled(to->user, message->round, message->attempt);
     }
@@ -179,6 +194,7 @@ static void carry_out(host *self, const tarry_effects *effects)
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:
         case TARRY_EFFECT_STEP:
+        case TARRY_EFFECT_REFUSE:
             break;
         case TARRY_EFFECT_LOG:
             self->logging = true;
@@ -259,16 +275,34 @@ void host_lose(host *self, uint32_t worker)
     host_step(self, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = worker});
 }
 
+const float *host_join_factor(host *self, uint64_t round, const float *parameters)
+{
+    const size_t own = self->settings.parameters;
+    if (self->shared == NULL)
+        return parameters;
+    memcpy(self->joined, parameters, own * sizeof(float));
+    memcpy(self->joined + own, factors_of(self->shared, round),
+           (self->numbers - own) * sizeof(float));
+    return self->joined;
+}
+
+/* What workers have of the factor. */
+static const float *factor_of(const host *self)
+{
+    return self->sent + self->settings.parameters;
+}
+
 const float *host_see(host *self, const float *parameters)
 {
     const uint64_t round = tarry_server_round(self->machine);
+    parameters = host_join_factor(self, round, parameters);
     if (self->seen == NULL)
-        return parameters;
+        return self->sent = parameters;
     if (view_stamp(self->seen) == 0)
         view_set(self->seen, round, parameters);
     else if (view_stamp(self->seen) <= round) /* else a round in progress is begun anew */
         view_move(self->seen, round, parameters, self->settings.server.compress_seed);
-    return view_numbers(self->seen);
+    return self->sent = view_numbers(self->seen);
 }
 
 void host_begin(host *self, float *sum)
@@ -282,6 +316,12 @@ void host_begin(host *self, float *sum)
     self->attempt = 0;
     if (self->sums != NULL)
         summation_begin(self->sums, sum);
+    self->sum = sum;
+    if (self->shared != NULL) {
+        const uint64_t next = tarry_server_round(self->machine);
+        summation_form(self->sums,
+                       form_with(form_of_round(&self->settings.server, next), factor_of(self)));
+    }
     host_step(self, &(tarry_event){.type = TARRY_EVENT_START});
     if (self->log_error != TARRY_OK)
         host_fail(self, self->log_error);
@@ -323,22 +363,35 @@ int host_finish(host *self, tarry_round_result *result, tarry_diagnostic *diagno
 {
     const host_round *round = &self->round;
     unsigned long long number = round->result.round;
+    int error = round->error;
     if (self->sums != NULL)
-        summation_settle(self->sums, round->error == TARRY_OK);
-    switch (round->error) {
+        summation_settle(self->sums, error == TARRY_OK);
+    const summation_tear tear =
+        self->settings.grid.bits != 0 ? summation_torn(self->sums) : (summation_tear){0};
+    if (error == TARRY_OK && tear.torn)
+        error = TARRY_ERROR_MASKS;
+    switch (error) {
     case TARRY_OK:
         *result = round->result;
+        if (self->shared != NULL)
+            factors_learn(self->shared, result->round, factor_of(self), self->sum);
+        if (self->settings.grid.bits != 0)
+            result->clamped = summation_clamped(self->sums);
         return TARRY_OK;
     case TARRY_ERROR_COVERAGE:
         *result = round->result;
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "%s", round->diagnostic.text);
     case TARRY_ERROR_DIFFER:
     case TARRY_ERROR_LINKS:
-        return diagnose(diagnostic, round->error, "%s", round->diagnostic.text);
+        return diagnose(diagnostic, error, "%s", round->diagnostic.text);
+    case TARRY_ERROR_MASKS:
+        return diagnose(diagnostic, error,
+                        "round %llu: %s: stripe %u counts %llu chunks, and the plan has %u", number,
+                        tarry_error_text(error), tear.stripe, (unsigned long long)tear.chunks,
+                        self->plan->chunks);
     case TARRY_ERROR_INTERRUPTED:
         return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED, "round %llu: interrupted", number);
     default:
-        return diagnose(diagnostic, round->error, "round %llu: %s", number,
-                        tarry_error_text(round->error));
+        return diagnose(diagnostic, error, "round %llu: %s", number, tarry_error_text(error));
     }
 }

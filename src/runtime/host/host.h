@@ -22,7 +22,9 @@
 #include <tarry/runtime.h>
 
 #include "coding/layout.h"
+#include "compress/factors.h"
 #include "compress/view.h"
+#include "privacy/secure/ring.h"
 #include "protocol/wire/codec.h"
 #include "runtime/sum/stripes.h"
 #include "runtime/sum/summation.h"
@@ -62,9 +64,10 @@ typedef struct host_settings {
     tarry_server_settings server; /* `dimension` is set; stripe_length 0: chosen */
     const uint8_t *checkpoint;    /* to go on from, for the call of host_create; NULL: none */
     size_t checkpoint_size;
+    ring grid;                 /* of masked parts (server.secure); bits 0: they are not */
     tarry_sum_log log;         /* TARRY_SUM_EVERYWHERE */
-    size_t parameters;         /* with a view of them: numbers in them, */
-    tarry_view seen;           /* and the view to go on from, for the call of host_create */
+    size_t parameters;         /* numbers in them; with a view of them, */
+    tarry_view seen;           /* the one to go on from, for the call of host_create */
     size_t head_bytes;         /* in front of a frame that is sent */
     size_t most_message_bytes; /* a plan that needs longer ones is refused; 0: any length */
     uint32_t decode_threads;   /* 0: host_turn sums in its caller's thread */
@@ -116,7 +119,13 @@ typedef struct host {
     tarry_sum_id committed; /* the last in the log; step 0: none, or the run went back */
     int log_error;          /* of the log, which is not written to any more */
     summation *sums;        /* NULL where everyone gets the sum */
-    view *seen;             /* what workers have of the parameters; NULL: these themselves */
+    /* What a round begins with: the parameters, and behind them, POWERSGD, its factor. */
+    size_t numbers;
+    view *seen;        /* what workers have of these; NULL: these themselves */
+    factors *shared;   /* POWERSGD, else NULL */
+    float *joined;     /* parameters with a factor behind them; NULL where there are no factors */
+    const float *sent; /* with factors: what the round that was seen last began with, */
+    float *sum;        /* and where its sum goes */
     stripes pool;
     stripe *arrived;        /* the coded part that is being stepped with; NULL: none */
     bool gathering;         /* what the machine combines now is in one sum, */
@@ -156,7 +165,8 @@ const tarry_reject *host_return(host *self, uint32_t worker);
 /* It is gone. Nothing happens if it had not joined, or was given up. */
 void host_lose(host *self, uint32_t worker);
 /* Between rounds, right before host_begin: what workers are to compute with in the round that
- * begins, borrowed until the next one. It may be another thread's call than those that step. */
+ * begins, `numbers` of them, borrowed until the next one. It may be another thread's call than
+ * those that step. */
 const float *host_see(host *self, const float *parameters);
 /* Begins a round: `sum` (d numbers) is written until host_finish; NULL where everyone gets it. */
 void host_begin(host *self, float *sum);
@@ -204,7 +214,9 @@ void host_release(host *self, stripe *item);
 /* Hands on what is to be summed: to the decode threads, or in this thread if there are none. */
 void host_sum(host *self);
 
-/* For the host's own files: parts of effects. */
+/* For the host's own files: the parameters with the round's factor behind them, if there is one. */
+const float *host_join_factor(host *self, uint64_t round, const float *parameters);
+/* The same: parts of effects. */
 void host_combine(host *self, const tarry_effect *effect);
 void host_drop_combining(host *self);
 /* Parked parts of the stripe, or of all (HOST_ALL_STRIPES), are not wanted any more. */

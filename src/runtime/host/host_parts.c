@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "protocol/form.h"
 #include "runtime/host/host.h"
+#include "runtime/masked_words.h"
 
 bool host_decode(const uint8_t *frame, size_t size, tarry_message *message)
 {
@@ -26,7 +27,7 @@ bool host_find_cut(const host *self, const tarry_message *message, layout *cut)
 {
     const tarry_plan *plan = self->plan;
     if (message->parts < plan_least_parts(plan) || message->parts > plan->parts ||
-        !form_may_be(message->form, self->settings.server.compress))
+        !form_may_be(message->form, form_of_round(&self->settings.server, message->round).kind))
         return false;
     *cut = layout_make(self->cut.dimension, message->parts, self->cut.stripe_length);
     return message->stripe < cut->stripes;
@@ -35,9 +36,11 @@ bool host_find_cut(const host *self, const tarry_message *message, layout *cut)
 size_t host_part_bytes(const host *self, const layout *cut, const tarry_message *message)
 {
     const tarry_server_settings *settings = &self->settings.server;
-    const compress_form form =
-        form_of_kind(message->form, settings->compress_share, settings->compress_exact);
-    return form_stripe_bytes(form, cut, message->stripe);
+    const ring *grid = &self->settings.grid;
+    if (grid->bits != 0)
+        return masked_stripe_bytes(grid, cut, message->stripe);
+    return form_stripe_bytes(form_of_part(settings, message->round, message->form), cut,
+                             message->stripe);
 }
 
 stripe *host_take_room(host *self)
@@ -228,6 +231,8 @@ void host_collect(host *self)
     if (self->sums == NULL)
         return;
     summation_take(self->sums, &summed, &dropped);
+    if (self->settings.grid.bits != 0 && summation_torn(self->sums).torn)
+        host_fail(self, TARRY_ERROR_MASKS); /* before the machine hears that it has all */
     for (stripe *item; (item = stripe_queue_pop(&summed)) != NULL;) {
         tell_combined(self, item);
         host_release(self, item);

@@ -6,8 +6,7 @@
 #include "plan/plan.h"
 #include "protocol/form.h"
 #include "runtime/host/host.h"
-
-enum { DEFAULT_STRIPE = 65536 };
+#include "runtime/masked_words.h"
 
 /* What belongs to one plan. */
 typedef struct planned {
@@ -35,6 +34,8 @@ static int shape_messages(const host *self, const tarry_plan *plan, planned *mad
     size_t most = 0;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         made->shapes[worker] = codec_shape_of(plan, worker, self->cut.stripes);
+        if (settings->server.secure != 0)
+            codec_shape_secure(&made->shapes[worker], plan);
         size_t size = numbers ? codec_max_size(&made->shapes[worker])
                               : codec_plain_max_size(&made->shapes[worker]);
         most = size > most ? size : most;
@@ -84,7 +85,8 @@ static int make_sums(host *self, tarry_diagnostic *diagnostic)
     const host_settings *settings = &self->settings;
     const layout *cut = &self->cut;
     size_t longest = layout_stripe_length(cut, 0);
-    size_t bytes = form_most_bytes(form_of(&settings->server), cut);
+    size_t bytes = settings->grid.bits != 0 ? masked_stripe_bytes(&settings->grid, cut, 0)
+                                            : form_most_bytes(form_of(&settings->server), cut);
     size_t room = (bytes + sizeof(float) - 1) / sizeof(float);
     stripes_init(&self->pool, room > longest ? room : longest, &self->allocator);
     self->members = memory_allocate(&self->allocator, self->plan->workers, sizeof(*self->members));
@@ -92,6 +94,7 @@ static int make_sums(host *self, tarry_diagnostic *diagnostic)
         .dimension = cut->dimension,
         .stripe_length = cut->stripe_length,
         .form = form_of(&settings->server),
+        .grid = settings->grid,
         .threads = settings->decode_threads,
         .kernels = kernel_best(),
         .finished = settings->transport.summed,
@@ -114,18 +117,38 @@ static int make_view(host *self, tarry_diagnostic *diagnostic)
     const tarry_compress form = form_of_view(&settings->server);
     if (form == TARRY_COMPRESS_NONE)
         return TARRY_OK;
-    int error = view_create(form, settings->parameters, &self->allocator, &self->seen);
+    int error = view_create(form, self->numbers, &self->allocator, &self->seen);
     if (error != TARRY_OK)
         return diagnose_no_memory(diagnostic, settings->name);
     /* A round of a later number was broken off since the checkpoint: its view is the next one's. */
     if (from->numbers != NULL)
-        view_set(self->seen, from->round < next ? from->round : next, from->numbers);
+        view_set(self->seen, from->round < next ? from->round : next,
+                 host_join_factor(self, next, from->numbers));
     return TARRY_OK;
+}
+
+/* POWERSGD. Of a factor nothing is in checkpoints. */
+static int make_factors(host *self, tarry_diagnostic *diagnostic)
+{
+    const host_settings *settings = &self->settings;
+    const compress_form form = form_of_parts(&settings->server);
+    self->numbers = settings->parameters + form_factor_numbers(form);
+    if (form.kind != TARRY_COMPRESS_POWERSGD)
+        return TARRY_OK;
+    int error =
+        factors_create(&form.low, settings->server.compress_seed, &self->allocator, &self->shared);
+    self->joined = vector_allocate(&self->allocator, self->numbers);
+    return error == TARRY_OK && self->joined != NULL
+               ? TARRY_OK
+               : diagnose_no_memory(diagnostic, settings->name);
 }
 
 int host_create(const tarry_plan *plan, const host_settings *settings,
                 const tarry_allocator *allocator, host **made, tarry_diagnostic *diagnostic)
 {
+    if (settings->server.secure != settings->grid.bits)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "%s: sums can be secure over a network alone", settings->name);
     host *self = memory_allocate(allocator, 1, sizeof(*self));
     if (self == NULL)
         return diagnose_no_memory(diagnostic, settings->name);
@@ -133,8 +156,7 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     self->allocator = memory_allocator(allocator);
     self->settings = *settings;
     self->plan = plan;
-    self->cut = layout_make(server->dimension, plan_least_parts(plan),
-                            server->stripe_length > 0 ? server->stripe_length : DEFAULT_STRIPE);
+    self->cut = layout_make(server->dimension, plan_least_parts(plan), form_stripe_length(server));
     server->stripe_length = self->cut.stripe_length;
     planned first = {0};
     int error = make_planned(self, plan, &first, diagnostic);
@@ -145,6 +167,8 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
         error = tarry_server_log(self->machine, settings->log.last, settings->log.term);
     if (error == TARRY_OK)
         error = make_sums(self, diagnostic);
+    if (error == TARRY_OK)
+        error = make_factors(self, diagnostic);
     if (error == TARRY_OK)
         error = make_view(self, diagnostic);
     if (error == TARRY_OK)
@@ -169,6 +193,8 @@ void host_free(host *self)
         host_collect(self);
     summation_free(self->sums);
     view_free(self->seen);
+    factors_free(self->shared);
+    vector_release(&allocator, self->joined);
     stripes_destroy(&self->pool);
     memory_release(&allocator, self->members);
     discard(self, &last);
@@ -185,6 +211,8 @@ int host_check_plan(const host *self, const tarry_plan *next, tarry_diagnostic *
         fault = "the next plan is of other data";
     else if (next->parts != plan->parts || next->adaptive != plan->adaptive)
         fault = "the next plan is of another number of parts";
+    else if (self->settings.grid.bits != 0 && !ring_fits(&self->settings.grid, next->chunks))
+        fault = "sums of the next plan's chunks can wrap";
     return fault == NULL
                ? TARRY_OK
                : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s: %s", self->settings.name, fault);

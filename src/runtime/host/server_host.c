@@ -267,6 +267,8 @@ static int check_settings(const tarry_host_settings *settings, tarry_diagnostic 
         to->receive == NULL || to->wake == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "server host: parameters, dimension and a transport must be set");
+    if (settings->server.sum == TARRY_SUM_EVERYWHERE)
+        return TARRY_OK; /* numbers pass among workers, by their engine */
     if (settings->server.compress != TARRY_COMPRESS_NONE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "server host: a transport of one's own carries float32 alone: compress "

@@ -42,6 +42,7 @@ void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size
     if (!sized_begin(settings, size, sizeof(*settings)))
         return;
     tarry_server_settings_init(&settings->server);
+    settings->server.stripe_length = 0;
 }
 
 static uint32_t workers_of(const local_runtime *local)
@@ -69,8 +70,8 @@ static int init_shared(local_runtime *local)
     local_shared *shared = &local->shared;
     int error = local->everywhere ? local_exchanges_create(plan->workers + 1, &local->allocator,
                                                            &shared->exchanges)
-                                  : snapshots_init(&shared->snapshots, local->settings.parameters,
-                                                   plan->workers, &local->allocator);
+                                  : snapshots_init(&shared->snapshots, local->base.host->numbers,
+                                                   2 * (size_t)plan->workers, &local->allocator);
     if (error != TARRY_OK)
         return error;
     local->has_snapshots = !local->everywhere;
@@ -93,7 +94,8 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
-        .form = form_of_parts(server),
+        .form = local->shared.executor.form,
+        .dense = dense_rounds_of(server),
         .sum = server->sum,
     };
 }
@@ -246,7 +248,8 @@ static executor_settings common_settings(local_runtime *local)
         .user = settings->user,
         .cut = local->base.host->cut,
         .kernels = kernel_best(),
-        .form = form_of_parts(&settings->server),
+        .form = form_of_parts(&local->base.host->settings.server),
+        .dense = dense_rounds_of(&settings->server),
         .compress_seed = settings->server.compress_seed,
         .norms = settings_want_norms(&settings->server),
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,

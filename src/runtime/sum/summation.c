@@ -9,6 +9,7 @@
 #include "coding/layout.h"
 #include "coding/transfer.h"
 #include "protocol/form.h"
+#include "runtime/masked_words.h"
 
 /* One stripe of the sum. */
 typedef struct place {
@@ -18,6 +19,8 @@ typedef struct place {
     bool fresh;     /* cleared, and nothing added since */
     bool running;   /* a thread is at it */
     bool ready;     /* in that queue */
+    uint32_t added; /* masked parts since it was cleared */
+    bool whole;     /* all of them: its words are numbers */
 } place;
 
 typedef struct summation_runner {
@@ -51,6 +54,12 @@ struct summation {
     uint32_t running;     /* threads that write the estimate */
     bool barred;          /* until none of them is of the layout before */
     stripe_queue summed, dropped;
+    /* Masked parts. */
+    uint32_t expected; /* of the attempt */
+    uint8_t *words;    /* of 64 bits, d of them; narrower ones lie in the estimate */
+    uint8_t *counts;   /* RING_COUNTS words per stripe */
+    summation_tear tear;
+    uint64_t clamped;
 };
 
 static void push_ready(summation *self, uint32_t index)
@@ -130,7 +139,8 @@ static void unpack_stripes(const summation_runner *runner, const layout *cut, ui
 {
     summation *self = runner->owner;
     const compress_form own = self->settings.form;
-    const size_t length = layout_stripe_length(cut, index), piece = compress_piece(own);
+    const size_t length = layout_stripe_length(cut, index), most = compress_piece(own);
+    const size_t piece = most < length ? most : length;
     float *estimate = self->estimate + layout_stripe_start(cut, index);
     assert(cut->parts == 1);
     if (!add)
@@ -138,7 +148,7 @@ static void unpack_stripes(const summation_runner *runner, const layout *cut, ui
     for (size_t first = 0; first < length; first += piece) {
         const size_t some = length - first < piece ? length - first : piece;
         for (uint32_t i = 0; i < count; i++) {
-            const compress_form form = form_of_kind(runner->kind[i], own.share, own.exact);
+            const compress_form form = form_as(own, runner->kind[i]);
             compress_decode_add_some(form_of_stripe(form, cut, index), (const void *)runner->z[i],
                                      length, first, some, runner->weights[i], estimate + first);
         }
@@ -177,6 +187,110 @@ static void add_gathered(const layout *cut, const stripe_queue *items, float *es
     }
 }
 
+/* ---- masked parts ---- */
+
+static bool is_masked(const summation *self)
+{
+    return self->settings.grid.bits != 0;
+}
+
+/* Where the words of a stripe are summed. */
+static void *words_of(const summation *self, const layout *cut, uint32_t index)
+{
+    const size_t start = layout_stripe_start(cut, index);
+    return self->words != NULL ? (void *)(self->words + ring_bytes(&self->settings.grid, start))
+                               : (void *)(self->estimate + start);
+}
+
+static uint8_t *counts_of(const summation *self, uint32_t index)
+{
+    return self->counts + index * ring_bytes(&self->settings.grid, RING_COUNTS);
+}
+
+/* Adds the first `count` stripes of runner->z, or overwrites what is there; `last`: these are the
+ * last of all, and the words become numbers. */
+static void add_masked(const summation_runner *runner, const layout *cut, uint32_t index,
+                       uint32_t count, bool add, bool last)
+{
+    const summation *self = runner->owner;
+    const ring *grid = &self->settings.grid;
+    const size_t length = layout_stripe_length(cut, index), bytes = ring_bytes(grid, length);
+    void *words = words_of(self, cut, index);
+    uint8_t *counts = counts_of(self, index);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *part = (const uint8_t *)runner->z[i];
+        if (!add && i == 0) {
+            memcpy(words, part, bytes);
+            memcpy(counts, part + bytes, ring_bytes(grid, RING_COUNTS));
+            continue;
+        }
+        ring_sum(grid, part, length, words);
+        ring_sum(grid, part + bytes, RING_COUNTS, counts);
+    }
+    if (last)
+        ring_read(grid, words, length, self->estimate + layout_stripe_start(cut, index));
+}
+
+/* With the lock held: so many more are in the stripe. */
+static void note_masked(summation *self, uint32_t index, uint32_t count, bool last)
+{
+    place *at = &self->places[index];
+    if (at->fresh)
+        return; /* cleared meanwhile: these count for nothing */
+    at->added += count;
+    at->whole = last;
+    uint64_t chunks = ring_word(&self->settings.grid, counts_of(self, index), MASKED_CHUNKS);
+    if (last && chunks != self->plan->chunks && !self->tear.torn)
+        self->tear = (summation_tear){.torn = true, .stripe = index, .chunks = chunks};
+}
+
+void summation_expect(summation *self, uint32_t parts)
+{
+    pthread_mutex_lock(&self->lock);
+    self->expected = parts;
+    pthread_mutex_unlock(&self->lock);
+}
+
+summation_tear summation_torn(summation *self)
+{
+    pthread_mutex_lock(&self->lock);
+    summation_tear tear = self->tear;
+    pthread_mutex_unlock(&self->lock);
+    return tear;
+}
+
+uint64_t summation_clamped(const summation *self)
+{
+    return self->clamped;
+}
+
+/* With the lock held: the round ended well. */
+static void settle_masked(summation *self)
+{
+    const ring *grid = &self->settings.grid;
+    self->clamped = 0;
+    for (uint32_t index = 0; index < self->cut.stripes; index++) {
+        if (!self->places[index].whole && !self->tear.torn)
+            self->tear = (summation_tear){.torn = true, .stripe = index};
+        self->clamped += ring_word(grid, counts_of(self, index), MASKED_CLAMPED);
+    }
+}
+
+static int allocate_masked(summation *self)
+{
+    const ring *grid = &self->settings.grid;
+    const tarry_allocator *allocator = &self->allocator;
+    if (!is_masked(self))
+        return TARRY_OK;
+    self->counts = memory_allocate(allocator, self->most, ring_bytes(grid, RING_COUNTS));
+    if (grid->bits > 32)
+        self->words = memory_allocate(allocator, self->cut.part_length, ring_bytes(grid, 1));
+    return self->counts == NULL || (grid->bits > 32 && self->words == NULL) ? TARRY_ERROR_NO_MEMORY
+                                                                            : TARRY_OK;
+}
+
+/* ---- threads ---- */
+
 /* With the lock held, which it lets go of while it sums. */
 static void run_job(summation_runner *runner)
 {
@@ -190,12 +304,18 @@ static void run_job(summation_runner *runner)
     bool add = !at->fresh;
     layout cut = self->cut;
     double scale = items.first->scale;
+    const bool masked = is_masked(self);
+    if (masked && at->fresh)
+        at->added = 0;
+    const bool last = masked && at->added + count == self->expected;
     at->fresh = false;
     at->running = true;
     self->running++;
     pthread_mutex_unlock(&self->lock);
 
-    if (count > 0)
+    if (masked)
+        add_masked(runner, &cut, index, count, add, last);
+    else if (count > 0)
         add_stripes(runner, &cut, index, count, scale, add);
     else if (!add)
         zero_stripe(&cut, index, self->estimate);
@@ -203,6 +323,8 @@ static void run_job(summation_runner *runner)
 
     pthread_mutex_lock(&self->lock);
     at->running = false;
+    if (masked)
+        note_masked(self, index, count, last);
     push_ready(self, index);
     if (--self->running == 0) {
         if (self->barred)
@@ -265,7 +387,7 @@ static int start(summation *self)
     self->threads = memory_allocate(allocator, count_runners(self), sizeof(*self->threads));
     if (self->places == NULL || self->threads == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    int error = TARRY_OK;
+    int error = allocate_masked(self);
     for (uint32_t i = 0; i < count_runners(self) && error == TARRY_OK; i++)
         error = prepare_runner(self, &self->threads[i]);
     for (uint32_t i = 0; i < self->settings.threads && error == TARRY_OK; i++)
@@ -313,6 +435,8 @@ void summation_free(summation *self)
         memory_release(&allocator, self->threads[i].sender);
         memory_release(&allocator, self->threads[i].z);
     }
+    memory_release(&allocator, self->counts);
+    memory_release(&allocator, self->words);
     memory_release(&allocator, self->threads);
     memory_release(&allocator, self->places);
     if (self->has_idle)
@@ -352,8 +476,16 @@ void summation_begin(summation *self, float *estimate)
     assert(!self->open && self->running == 0);
     self->estimate = estimate;
     self->open = true;
+    self->tear = (summation_tear){0};
     for (uint32_t index = 0; index < self->most; index++)
-        self->places[index].fresh = false;
+        self->places[index].fresh = self->places[index].whole = false;
+    pthread_mutex_unlock(&self->lock);
+}
+
+void summation_form(summation *self, compress_form form)
+{
+    pthread_mutex_lock(&self->lock);
+    self->settings.form = form;
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -371,6 +503,7 @@ void summation_clear(summation *self, uint32_t parts, uint32_t index)
     assert(index < self->cut.stripes && self->cut.stripes <= self->most);
     drop_waiting(self, &self->places[index]);
     self->places[index].fresh = true;
+    self->places[index].whole = false;
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -425,6 +558,8 @@ void summation_settle(summation *self, bool zero)
     for (uint32_t index = 0; index < self->cut.stripes; index++)
         if (zero && self->places[index].fresh)
             zero_stripe(&self->cut, index, self->estimate);
+    if (zero && is_masked(self))
+        settle_masked(self);
     self->open = false;
     pthread_mutex_unlock(&self->lock);
 }

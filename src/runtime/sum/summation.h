@@ -5,6 +5,10 @@
  * one place of the sum is summed in one pass, by one thread at a time, in the order in which it was
  * queued. Without such threads the runtime's own sums what it queues, at once.
  *
+ * Where sums are secure (docs/privacy.md) coded parts are masked: words of a ring, which are added
+ * as such. Once all parts of an attempt are in a stripe the masks are gone, and its words become
+ * numbers; if then it does not count every chunk, they have not cancelled: the sum is torn.
+ *
  * A stripe (stripes.h) is lent to it from summation_add on and comes back by summation_take,
  * whether it was summed or cleared away. All calls but summation_settle are the runtime's thread's.
  */
@@ -16,6 +20,7 @@
 #include "coding/kernel.h"
 #include "compress/compress.h"
 #include "plan/plan.h"
+#include "privacy/secure/ring.h"
 #include "runtime/sum/stripes.h"
 
 typedef struct summation summation;
@@ -23,6 +28,7 @@ typedef struct summation summation;
 typedef struct summation_settings {
     size_t dimension, stripe_length;
     compress_form form; /* of coded parts, or NONE of some of them; not NONE only with one part */
+    ring grid;          /* of masked parts; bits 0: they are not */
     uint32_t threads;   /* 0: summation_add sums */
     const kernel *kernels;
     /* Says that summation_take has something, summed or dropped; any thread, under a lock. Of what
@@ -43,12 +49,17 @@ void summation_replan(summation *self, const tarry_plan *plan);
  * yet.
  */
 void summation_begin(summation *self, float *estimate);
+/* Right after it, POWERSGD: the parts of the round have this form, whose factor is borrowed until
+ * summation_settle. */
+void summation_form(summation *self, compress_form form);
 /*
  * The stripe of each of `parts` parts is zero from now on; what waits for it is done without, and
  * what is being added to it counts for nothing. With another number of parts than before, so is
  * everything else that was cleared or waits.
  */
 void summation_clear(summation *self, uint32_t parts, uint32_t index);
+/* Masked parts: an attempt of so many of them begins. What is added next is of that. */
+void summation_expect(summation *self, uint32_t parts);
 /* What waits is done without: it is of an attempt that was withdrawn. */
 void summation_forget(summation *self);
 /*
@@ -64,8 +75,21 @@ void summation_take(summation *self, stripe_queue *summed, stripe_queue *dropped
 /*
  * Waits until no thread writes the estimate any more, and none will before the next
  * summation_begin: the round is over; what waits is done without. With `zero`, what was cleared and
- * never added to is zeroed. Any thread, while no other call is made.
+ * never added to is zeroed; of masked parts, what is not whole is torn. Any thread, while no other
+ * call is made.
  */
 void summation_settle(summation *self, bool zero);
+
+/* Masked parts: which stripe was whole and did not count every chunk, and how many it counts. */
+typedef struct summation_tear {
+    bool torn;
+    uint32_t stripe;
+    uint64_t chunks;
+} summation_tear;
+
+summation_tear summation_torn(summation *self);
+/* The same of one that was settled with `zero`: how many numbers of gradients were clamped, over
+ * all chunks. */
+uint64_t summation_clamped(const summation *self);
 
 #endif

@@ -164,7 +164,9 @@ int collective_lend(collective *self, const tarry_sum_id *sum, const float **num
 {
     if (!sum_id_same(sum, &self->held))
         return TARRY_ERROR_STATE;
+    pthread_mutex_lock(&self->replica_lock); /* a copy being made is of the state before */
     set_lent(self, true);
+    pthread_mutex_unlock(&self->replica_lock);
     *numbers = self->sum;
     return TARRY_OK;
 }

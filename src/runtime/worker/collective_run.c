@@ -37,17 +37,25 @@ static bool take_wanted(collective *self)
 
 /* ---- what others get ---- */
 
-/* A copy of the state; NULL: there is none to be had. */
+/* Whether the replica's owner is changing the state: it is then wanted afterwards. */
+static bool put_off(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool lent = self->lent;
+    self->wanted = self->wanted || lent;
+    pthread_mutex_unlock(&self->lock);
+    return lent;
+}
+
+/* With the replica's lock held. A copy of the state; NULL: there is none to be had. */
 static uint8_t *copy_state(collective *self, tarry_sum_id *after, uint64_t *size)
 {
     const tarry_replica *replica = &self->settings.replica;
-    pthread_mutex_lock(&self->replica_lock);
     *size = replica->state_size(replica->user);
     *after = self->last;
     uint8_t *bytes = memory_allocate(&self->allocator, (size_t)*size, 1);
     int error = bytes == NULL ? TARRY_ERROR_NO_MEMORY
                               : replica->save(replica->user, 0, bytes, (size_t)*size);
-    pthread_mutex_unlock(&self->replica_lock);
     if (error == TARRY_OK)
         return bytes;
     memory_release(&self->allocator, bytes);
@@ -60,7 +68,12 @@ static void serve(collective *self)
     exchange *others = self->settings.exchange;
     tarry_sum_id after;
     uint64_t size;
-    uint8_t *bytes = copy_state(self, &after, &size);
+    pthread_mutex_lock(&self->replica_lock);
+    bool later = put_off(self);
+    uint8_t *bytes = later ? NULL : copy_state(self, &after, &size);
+    pthread_mutex_unlock(&self->replica_lock);
+    if (later)
+        return;
     if (bytes != NULL)
         others->methods->offer(others, &after, bytes, size);
     else

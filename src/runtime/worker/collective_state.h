@@ -66,7 +66,7 @@ struct collective {
     float *weights;
     tarry_engine_member *members;
 
-    pthread_mutex_t replica_lock; /* over the replica's state */
+    pthread_mutex_t replica_lock; /* over the replica's state while nobody is `lent` it */
     tarry_sum_id last;            /* that it has stepped on */
 
     pthread_mutex_t roster_lock;

@@ -23,6 +23,7 @@
 #include "coding/layout.h"
 #include "runtime/worker/collective.h"
 #include "runtime/worker/mailbox.h"
+#include "runtime/worker/masking.h"
 #include "runtime/worker/snapshot.h"
 #include "runtime/worker/worker_slate.h"
 
@@ -62,6 +63,9 @@ typedef struct executor_uplink {
      * hears.
      */
     void (*voided)(void *user, uint32_t stripes);
+    /* Secure sums: a rule forbids to send anything any more, for this reason; borrowed. The
+     * talking thread. NULL: as give_up. */
+    void (*refused)(void *user, int error, const char *why);
 } executor_uplink;
 
 /* All that is pointed to is borrowed and must outlive the executor. */
@@ -70,7 +74,8 @@ typedef struct executor_settings {
     uint32_t pieces; /* of the plan */
     layout cut;      /* into the least number of parts: it has the longest and most stripes */
     const kernel *kernels;
-    compress_form form; /* in which z is sent, and what it is rounded by */
+    compress_form form; /* in which z is sent, */
+    dense_rounds dense; /* but for these rounds, and what it is rounded by */
     uint64_t compress_seed;
     bool norms;                       /* reports have norms */
     const tarry_straggler *straggler; /* NULL for none */
@@ -81,6 +86,7 @@ typedef struct executor_settings {
     /* TARRY_SUM_EVERYWHERE; else NULL. Started by the executor, whose executor_ended its settings
      * call. */
     collective *collective;
+    masking *masking; /* NULL: sums are not secure; else slates have its grid */
     executor_uplink uplink;
 } executor_settings;
 
@@ -148,6 +154,14 @@ typedef struct executor {
     uint64_t grace_until_ns; /* while leaving: when the chunk in progress is handed back */
     bool closing;
 
+    /* Secure sums: what tasks of the last round that had any were bound to. */
+    struct {
+        bool any;
+        uint64_t round;
+        uint8_t state[TARRY_DIGEST_SIZE];
+    } bound;
+
+    bool refused; /* the talking thread's: a rule forbids to send anything any more */
     bool encoded; /* the talking thread's: an ENCODE is carried out, its event is due */
     tarry_event encoded_event;
     bool stepped; /* the same, of a STEP */

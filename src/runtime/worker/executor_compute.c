@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "coding/norm.h"
+#include "protocol/form.h"
 #include "runtime/clock.h"
 #include "straggler/straggler.h"
 
@@ -63,6 +64,12 @@ static bool has_task(const executor *self)
            !self->abandoning && has_place(self) && !executor_has_kept(self);
 }
 
+/* How many numbers a round begins with: without a factor that follows them. */
+static size_t executor_parameters(const executor *self)
+{
+    return self->settings.snapshots->parameters - form_factor_numbers(self->settings.form);
+}
+
 /* What is needed while the lock is not held. */
 static void hand_out(executor *self, snapshot *held)
 {
@@ -89,7 +96,7 @@ static void hand_out(executor *self, snapshot *held)
                 .chunk = self->task.chunk,
                 .round = round,
                 .parameters = bare ? NULL : held->parameters,
-                .parameter_count = bare ? 0 : self->settings.snapshots->parameters,
+                .parameter_count = bare ? 0 : executor_parameters(self),
                 .spans = seat->span + offset[0],
                 .span_count = offset[1] - offset[0],
                 .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
@@ -207,6 +214,8 @@ static int give(executor *self, uint64_t ticket, float norm, int result)
         seat->finished[place] = call->generation;
         seat->norm[place] = norm;
     }
+    if (good && seat == self->slate && seat->secret.grid.bits != 0)
+        seat->finished[call->slot] = call->generation;
     call->out = false;
     if (is_current(self, ticket)) {
         report(self, good, norm, taken_ns);

@@ -25,8 +25,9 @@ typedef struct due {
     bool halt;    /* or, a REDUCE, with what it has come to */
     bool order;   /* REDUCE, FETCH, LOAD or STEP */
     tarry_effect order_effect;
-    bool changed; /* the executor leaves and has become idle */
-    bool give_up; /* the machine failed: the server shall do without this own */
+    bool changed;          /* the executor leaves and has become idle */
+    tarry_refusal refusal; /* nothing is sent any more */
+    bool give_up;          /* the machine failed: the server shall do without this own */
 } due;
 
 void executor_free_place(executor *self, uint32_t slot)
@@ -83,6 +84,9 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_SETTLE:
             todo->voided = settle(self->slate, effect);
+            break;
+        case TARRY_EFFECT_REFUSE:
+            todo->refusal = effect->refusal;
             break;
         case TARRY_EFFECT_ENCODE:
             todo->encode = true;
@@ -195,32 +199,52 @@ static void pack(executor *self, const tarry_effect *effect, compress_form form,
     const uint64_t key = compress_key(settings->compress_seed, effect->round, effect->attempt,
                                       settings->worker, effect->stripe);
     if (self->slate->residuals != NULL)
-        residuals_encode(self->slate->residuals, effect->stripe, z, key, packed);
+        residuals_encode(self->slate->residuals, effect->stripe, form, z, key, packed);
     else
         compress_encode(form, z, count, key, packed);
+}
+
+/* POWERSGD: lends the round's factor, in the parameters that it came with. False: these are not
+ * there any more, and the round is over. */
+static bool borrow_factor(const executor *self, uint64_t round, snapshot **held,
+                          compress_form *form)
+{
+    const executor_settings *settings = &self->settings;
+    const size_t numbers = form_factor_numbers(settings->form);
+    if (numbers == 0)
+        return true;
+    *held = snapshots_hold(settings->snapshots);
+    if (*held == NULL || (*held)->round != round)
+        return false;
+    *form = form_with(*form, (*held)->parameters + settings->snapshots->parameters - numbers);
+    return true;
 }
 
 /* Sends the stripe of z. Who leaves leaves nothing behind: it is not rounded. */
 static void post_stripe(executor *self, const tarry_effect *effect, const layout *cut)
 {
     const executor_settings *settings = &self->settings;
+    snapshot *held = NULL;
     size_t start = layout_stripe_start(cut, effect->stripe);
     size_t length = layout_stripe_length(cut, effect->stripe);
     const float *z = self->slate->part + start;
     void *packed = worker_slate_stripe(self->slate, cut, effect->stripe);
     const void *bytes = packed;
     tarry_message part = effect->message;
-    compress_form form = form_of_stripe(settings->form, cut, effect->stripe);
+    compress_form form = form_of_stripe(
+        form_in_round(settings->form, settings->dense, effect->round), cut, effect->stripe);
+    const bool lent = borrow_factor(self, effect->round, &held, &form);
     part.form = form.kind;
     if (part.form != TARRY_COMPRESS_NONE)
         executor_claim(self, start, length);
-    if (self->slate->residuals != NULL && is_leaving(self)) {
+    if (self->slate->residuals != NULL && (!lent || is_leaving(self))) {
         part.form = TARRY_COMPRESS_NONE;
         form = (compress_form){.kind = TARRY_COMPRESS_NONE};
         bytes = residuals_flush(self->slate->residuals, effect->stripe, z);
     } else if (part.form != TARRY_COMPRESS_NONE) {
         pack(self, effect, form, z, length, packed);
     }
+    snapshots_release(settings->snapshots, held);
     settings->uplink.post_part(settings->uplink.user, &part,
                                &(executor_stripe){
                                    .first = start,
@@ -254,7 +278,9 @@ static void encode(executor *self, const tarry_effect *effect)
                             effect->coefficients, seat->load, seat->part + start, seat->scratch);
     }
     seat->coded = lone != NULL ? lone : seat->part;
-    if (settings->collective == NULL)
+    if (settings->masking != NULL)
+        executor_post_secure(self, effect, &cut);
+    else if (settings->collective == NULL)
         post_stripe(self, effect, &cut);
     self->encoded = true;
     self->encoded_event = (tarry_event){
@@ -265,22 +291,32 @@ static void encode(executor *self, const tarry_effect *effect)
     };
 }
 
+/* Adds the gradients at the slate's folds to its running sum. */
+static void fold_open(executor *self, size_t count, bool begins)
+{
+    const executor_settings *settings = &self->settings;
+    bool taken = begins && settings->collective != NULL && !self->slate->lent &&
+                 self->slate->weights[0] == 1;
+    if (taken)
+        worker_slate_begin_part(self->slate, self->slate->folds[0]);
+    for (size_t i = taken; i < count; i++) {
+        const float *gradient = self->slate->gradient[self->slate->folds[i]];
+        settings->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
+                                   settings->cut.dimension,
+                                   begins && i == 0 ? KERNEL_SET : KERNEL_ADD);
+    }
+}
+
 /* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
  * then that sums change. */
 static void fold(executor *self, const due *todo)
 {
     const executor_settings *settings = &self->settings;
-    bool taken = todo->begins_sum && settings->collective != NULL && !self->slate->lent &&
-                 self->slate->weights[0] == 1;
     executor_claim(self, 0, settings->cut.dimension);
-    if (taken)
-        worker_slate_begin_part(self->slate, self->slate->folds[0]);
-    for (size_t i = taken; i < todo->fold_count; i++) {
-        const float *gradient = self->slate->gradient[self->slate->folds[i]];
-        settings->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
-                                   settings->cut.dimension,
-                                   todo->begins_sum && i == 0 ? KERNEL_SET : KERNEL_ADD);
-    }
+    if (settings->masking != NULL)
+        executor_fold_secure(self, todo->fold_count, todo->begins_sum);
+    else
+        fold_open(self, todo->fold_count, todo->begins_sum);
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < todo->fold_count; i++)
         executor_free_place(self, self->slate->folds[i]);
@@ -390,6 +426,8 @@ static void follow_up(executor *self, const due *todo)
         begin_order(self, &todo->order_effect);
     if (todo->changed)
         uplink->changed(uplink->user);
+    if (todo->refusal != TARRY_REFUSAL_NONE)
+        executor_refuse(self, TARRY_ERROR_STATE, tarry_refusal_text(todo->refusal));
     if (todo->give_up)
         uplink->give_up(uplink->user);
 }

@@ -26,7 +26,19 @@ size_t executor_place_of(const worker_slate *slate, uint64_t round, uint32_t slo
 /* The gradient at `slot` is not needed any more. With the lock held. */
 void executor_free_place(executor *self, uint32_t slot);
 
+/* Secure sums; the talking thread. The gradients at the first `count` of the slate's folds are
+ * added to its sum, which the first of them may begin. */
+void executor_fold_secure(executor *self, size_t count, bool begins);
+/* Nothing is sent any more, and the worker is to end. */
+void executor_refuse(executor *self, int error, const char *why);
+/* Masks the stripe of an ENCODE, and sends it; or ends all, where that must not be. */
+void executor_post_secure(executor *self, const tarry_effect *effect, const layout *cut);
+
 /* The computing thread; its argument is the executor. */
 void *executor_compute(void *argument);
+
+/* executor_bound.c: adds what the round's tasks were bound to, if they were, to the digest of its
+ * parameters. False: there is no memory. */
+bool executor_add_bound(executor *self, uint64_t round, uint8_t parameters[TARRY_DIGEST_SIZE]);
 
 #endif

@@ -69,6 +69,7 @@ static bool overwrite_current(snapshots *pool, uint64_t round, const float *para
     if (pool->current == NULL || pool->current->holders > 1)
         return false;
     copy(pool, pool->current, parameters);
+    pool->current->digested = false;
     make_current(pool, pool->current, round);
     return true;
 }
@@ -80,6 +81,7 @@ static snapshot *take_free(snapshots *pool)
     snapshot *next = find_free(pool);
     assert(next != NULL);
     next->holders = 1;
+    next->digested = false;
     pthread_mutex_unlock(&pool->lock);
     if (next->parameters == NULL)
         next->parameters = vector_allocate(&pool->allocator, pool->parameters);
@@ -123,6 +125,24 @@ void snapshots_commit(snapshots *pool, uint64_t round)
     make_current(pool, pool->begun, round);
     pthread_mutex_unlock(&pool->lock);
     pool->begun = NULL;
+}
+
+void snapshots_set_digest(snapshots *pool, const uint8_t digest[32])
+{
+    assert(pool->begun != NULL);
+    memcpy(pool->begun->digest, digest, sizeof(pool->begun->digest));
+    pool->begun->digested = true;
+}
+
+bool snapshots_digest(snapshots *pool, uint64_t generation, uint8_t digest[32])
+{
+    pthread_mutex_lock(&pool->lock);
+    const snapshot *current = pool->current;
+    bool found = current != NULL && current->generation == generation && current->digested;
+    if (found)
+        memcpy(digest, current->digest, sizeof(current->digest));
+    pthread_mutex_unlock(&pool->lock);
+    return found;
 }
 
 void snapshots_label(snapshots *pool, uint64_t round)

@@ -7,6 +7,7 @@
 #define RUNTIME_SNAPSHOT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ typedef struct snapshot {
     uint64_t round;
     uint64_t generation; /* counts, from 1, what the pool got: two are never the same parameters */
     float *parameters;
+    bool digested;
+    uint8_t digest[32]; /* if it is: SHA-256 of the parameters */
     size_t holders;
 } snapshot;
 
@@ -47,6 +50,10 @@ int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters);
  */
 float *snapshots_begin(snapshots *pool);
 void snapshots_commit(snapshots *pool, uint64_t round);
+/* Before commit: this is the digest of what was filled in. */
+void snapshots_set_digest(snapshots *pool, const uint8_t digest[32]);
+/* The digest of the current snapshot, if it is of this generation and has one. */
+bool snapshots_digest(snapshots *pool, uint64_t generation, uint8_t digest[32]);
 /* The current snapshot's parameters are also those of `round`; there has to be one. Where it was of
  * another one, it counts as another generation. */
 void snapshots_label(snapshots *pool, uint64_t round);

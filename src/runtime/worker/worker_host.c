@@ -130,6 +130,10 @@ static int make_collective(tarry_worker_host *own)
         .replica = settings->replica,
         .last = settings->last,
         .engine = settings->engine,
+        .forms = {.up = settings->server.compress,
+                  .down = settings->server.compress_down,
+                  .seed = settings->server.compress_seed,
+                  .exact = settings->server.compress_exact},
         .exchange = own->others,
         .snapshots = &own->snapshots,
         .ended = executor_ended,
@@ -206,6 +210,14 @@ static int make(tarry_worker_host *own)
     return error == TARRY_OK ? make_executor(own) : error;
 }
 
+/* Whether numbers are in a form on their way among workers. */
+static bool sums_round(const tarry_worker_host_settings *settings)
+{
+    const tarry_server_settings *server = &settings->server;
+    return server->sum == TARRY_SUM_EVERYWHERE && (server->compress != TARRY_COMPRESS_NONE ||
+                                                   server->compress_down != TARRY_COMPRESS_NONE);
+}
+
 static int check_settings(const tarry_plan *plan, const tarry_worker_host_settings *settings,
                           tarry_diagnostic *diagnostic)
 {
@@ -226,10 +238,19 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: parameters, dimension, a worker of the plan and a way to "
                         "send must be set");
-    if (settings->server.compress != TARRY_COMPRESS_NONE)
+    if (settings->server.sum == TARRY_SUM_SERVER &&
+        settings->server.compress != TARRY_COMPRESS_NONE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: a transport of one's own carries float32 alone: compress "
                         "has to be none");
+    if (sums_round(settings) && !settings->engine->methods->forms)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker host: the engine '%s' sums float32: compress and compress_down "
+                        "have to be none",
+                        settings->engine->methods->name);
+    if (settings->server.secure != 0)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker host: sums can be secure over a network alone");
     const char *mortal = straggler_mortal_term(settings->straggler);
     return mortal == NULL ? TARRY_OK
                           : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "coding/transfer.h"
 #include "protocol/form.h"
+#include "runtime/masked_words.h"
 
 static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
 {
@@ -54,18 +55,31 @@ void worker_slate_free_place(worker_slate *self, uint32_t slot)
     self->gradient[slot] = NULL;
 }
 
-static int allocate_packed(worker_slate *self, const layout *cut, compress_form form,
+/* A masked part: its stripes as they are sent, from a cache line on each. */
+static int allocate_masked(worker_slate *self, const layout *cut, const ring *grid,
                            const tarry_allocator *allocator)
 {
+    enum { LINE_BYTES = 64 };
+    const size_t bytes = masked_stripe_bytes(grid, cut, 0);
+    self->packed_stride = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
+    return self->packed != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+static int allocate_packed(worker_slate *self, const layout *cut,
+                           const worker_slate_settings *settings, const tarry_allocator *allocator)
+{
+    const compress_form form = settings->form;
+    if (self->secret.grid.bits != 0)
+        return allocate_masked(self, cut, &self->secret.grid, allocator);
     if (form.kind == TARRY_COMPRESS_NONE)
         return TARRY_OK;
-    self->packed_stride = form_packed_bytes(form, cut);
+    self->packed_stride = form_packed_most(form, settings->dense, cut);
     self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
     if (self->packed == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return compress_feeds_back(form.kind)
-               ? residuals_create(form, cut->part_length, cut->stripe_length, allocator,
-                                  &self->residuals)
+               ? residuals_create(cut->part_length, cut->stripe_length, allocator, &self->residuals)
                : TARRY_OK;
 }
 
@@ -113,6 +127,13 @@ static int copy_spans(worker_slate *self, const tarry_plan *plan, uint32_t id,
     return TARRY_OK;
 }
 
+/* In floats. */
+static size_t part_room(const worker_slate_settings *settings)
+{
+    const size_t length = settings->cut.part_length;
+    return settings->grid.bits == 0 ? length : ring_bytes(&settings->grid, length) / sizeof(float);
+}
+
 int worker_slate_create(const tarry_plan *plan, uint32_t worker,
                         const worker_slate_settings *settings, const tarry_allocator *allocator,
                         worker_slate **made)
@@ -125,10 +146,12 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     self->load = tarry_plan_load(plan, worker);
     self->banks = settings->keeps_stale ? 2 : 1;
     self->shape = codec_shape_of(plan, worker, cut->stripes);
+    if (settings->grid.bits != 0)
+        codec_shape_secure(&self->shape, plan);
     self->keep = settings->keep;
     self->places = settings->ahead < self->load ? settings->ahead + 1 : self->load;
     self->lent = settings->part != NULL;
-    self->part = self->lent ? settings->part : vector_allocate(allocator, cut->part_length);
+    self->part = self->lent ? settings->part : vector_allocate(allocator, part_room(settings));
     self->coded = self->part;
     const tarry_worker_settings machine = {
         .worker = worker,
@@ -141,10 +164,13 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
         .sum = settings->sum,
         .feedback = compress_feeds_back(settings->form.kind),
         .last = settings->last,
+        .secure = settings->grid.bits,
     };
-    int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
+    int error = secure_sum_init(&self->secret, &settings->grid, cut, allocator);
     if (error == TARRY_OK)
-        error = allocate_packed(self, cut, settings->form, allocator);
+        error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
+    if (error == TARRY_OK)
+        error = allocate_packed(self, cut, settings, allocator);
     if (error == TARRY_OK)
         error = copy_spans(self, plan, worker, allocator);
     if (error == TARRY_OK)
@@ -177,6 +203,7 @@ void worker_slate_clear(worker_slate *self, const float *kept, const tarry_alloc
     if (!self->lent)
         vector_release(allocator, self->part);
     self->part = NULL;
+    secure_sum_destroy(&self->secret, allocator);
     memory_release(allocator, self->packed);
     residuals_free(self->residuals);
     self->residuals = NULL;

@@ -7,7 +7,9 @@
 
 #include "coding/layout.h"
 #include "compress/residuals.h"
+#include "protocol/form.h"
 #include "protocol/wire/codec.h"
+#include "runtime/worker/secure_sum.h"
 
 typedef struct worker_slate {
     const tarry_plan *plan; /* its machine's */
@@ -18,7 +20,7 @@ typedef struct worker_slate {
     tarry_keep keep;
     float **gradient; /* banks x load vectors of d numbers; NULL if one has no place */
     /* TARRY_KEEP_ALL: per vector of `gradient`: the generation of the parameters for which it is
-     * finished; 0: it is not. */
+     * finished; 0: it is not. Secure sums: the same of the gradient at a position. */
     uint64_t *finished;
     float *norm; /* the same: its norm, where reports have one */
     /* TARRY_KEEP_CREDITED: what `gradient` points into. Of the spare ones the last is taken first,
@@ -38,6 +40,7 @@ typedef struct worker_slate {
      * NULL: as it is. */
     uint8_t *packed;
     size_t packed_stride;
+    secure_sum secret;    /* secure sums: what the part is then */
     residuals *residuals; /* what that lost; NULL: a form without feedback */
     void *scratch;        /* of transfer_encode */
     tarry_worker *machine;
@@ -53,7 +56,9 @@ typedef struct worker_slate_settings {
     uint32_t ahead;
     bool keeps_stale;
     double conditioning_limit;
-    compress_form form; /* in which z is sent */
+    compress_form form; /* in which z is sent, */
+    dense_rounds dense; /* but for these rounds */
+    ring grid;          /* secure sums: of the words that z is; bits 0: it is not */
     tarry_sum_place sum;
     tarry_sum_id last;
     /* Where the part lies: cut.part_length numbers, from the start of a cache line on,

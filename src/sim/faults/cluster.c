@@ -352,5 +352,6 @@ int cluster_run(cluster *it, const cluster_job *job)
         tarry_worker_free(it->nodes[worker].machine);
     tarry_server_free(it->server);
     seen_end(it);
+    secure_end(it);
     return error;
 }

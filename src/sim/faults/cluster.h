@@ -35,6 +35,7 @@
  *   invariants_relay.c  the same of relays, and of workers that come back
  *   feedback.c        what rounding loses of coded parts
  *   seen.c            views of the parameters
+ *   secure.c          secure sums: keys, rings and masks; and invariants_secure.c
  *   everywhere.h      what there is more where everyone gets the sum
  *   relays.h          what there is more where messages pass relays
  *
@@ -52,6 +53,7 @@
 #include "sim/faults/everywhere.h"
 #include "sim/faults/model/model.h"
 #include "sim/faults/relays.h"
+#include "sim/faults/secure.h"
 #include "sim/faults/seen.h"
 
 enum {
@@ -141,6 +143,14 @@ typedef enum plant {
     PLANT_GATHER_TWICE, /* what was added up on the way is summed, though a part of it counted */
     PLANT_GATHER_STALE, /* what was added up for an attempt before passes as the present one's */
     PLANT_ADRIFT_LOST,  /* the server hears of a loss as soon as a relay dies */
+    /* where sums are secure: */
+    PLANT_KEEP_KAPPA,   /* a second life has the keys of the first, and masks are for the round */
+    PLANT_MASK_AGAIN,   /* a part is encoded again with another content, for the same kappa */
+    PLANT_STALE_GROUP,  /* a worker masks for what the signal before named */
+    PLANT_NAME_ANOTHER, /* the server names another holder of a chunk than it credits */
+    PLANT_BEND_HOLDERS, /* a worker hears of another holder than the server said */
+    /* in the form whose factor all share: */
+    PLANT_OLD_FACTOR, /* a worker encodes with the factor of the round before */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */
@@ -274,6 +284,7 @@ typedef struct cluster_job {
     uint32_t run;
     tarry_sum_place sum;
     uint32_t relays;           /* so many at most, 0..MAX_RELAYS; 0: none */
+    bool secure;               /* worlds whose sums are secure alone */
     const fault_list *allowed; /* NULL: all */
     plant planted;
     void (*trace)(void *user, const char *line); /* NULL: none */
@@ -288,6 +299,7 @@ typedef struct cluster {
     bool last_plan;                /* nothing follows on them */
     uint64_t plan_seed;
     uint32_t plan_group;
+    bool plan_secure;
 
     cluster_job job;
     const tarry_plan *plan; /* the server's */
@@ -336,6 +348,7 @@ typedef struct cluster {
 
     feedback_books feedback;
     seen_world seen;
+    secure_world secure;
 
     /* where everyone gets the sum */
     bool everywhere;
@@ -444,6 +457,8 @@ void cluster_hear_ready(cluster *it, const cluster_item *due);
 void cluster_hold(cluster *it, uint32_t worker, const tarry_message *message);
 
 /* cluster_links.c */
+/* The shape of messages to the worker by the plan. */
+codec_shape cluster_shape(const cluster *it, const tarry_plan *plan, uint32_t worker);
 void cluster_note_message(cluster *it, const char *where, uint32_t worker,
                           const tarry_message *message);
 /* Puts a message on the link of `worker`, perhaps twice. `part` belongs to a PART, else NULL. */
@@ -499,7 +514,7 @@ int cluster_restart_server(cluster *it, random_stream *details);
 /* Whether this world has it. */
 void feedback_draw(cluster *it);
 /* The worker encodes a part of the stripe: its numbers. */
-void feedback_encode(cluster *it, uint32_t worker, uint32_t stripe, coded *part);
+void feedback_encode(cluster *it, uint32_t worker, uint64_t round, uint32_t stripe, coded *part);
 /* It hears of fates, or is no more. */
 void feedback_settle(cluster *it, uint32_t worker, const tarry_effect *effect);
 void feedback_forget(cluster *it, uint32_t worker);
@@ -527,6 +542,26 @@ void seen_check(cluster *it, uint32_t worker, uint64_t round);
 void seen_save(cluster *it);
 /* Errors: NO_MEMORY. */
 int seen_restart(cluster *it);
+
+/* secure.c; nothing where sums are not secure */
+/* Whether this world's are, and what goes with that. */
+void secure_draw(cluster *it);
+void secure_end(cluster *it);
+/* A number of the chunk's gradient, in the round, with the parameters and the plan of a record. */
+float secure_number(const cluster *it, const cluster_record *of, uint32_t chunk, uint32_t index);
+/* The worker's process has keys from now on. Errors: NO_MEMORY. */
+int secure_connect(cluster *it, uint32_t worker);
+/* It counts in this epoch, as the server says. */
+void secure_arrive(cluster *it, uint32_t worker, uint32_t epoch);
+/* The worker is about to hear the message, and hears the keys that it needs for it before. */
+void secure_hear(cluster *it, uint32_t worker, const tarry_message *message);
+/* It folds the chunk's gradient; it encodes a stripe. */
+void secure_fold(cluster *it, uint32_t worker, uint32_t chunk, bool begins);
+void secure_encode(cluster *it, uint32_t worker, const tarry_effect *effect, secure_part *part);
+/* A part is added to the estimate; a stripe of it is zero; all of it is the round's sum. */
+void secure_add(cluster *it, uint32_t stripe, const secure_part *part);
+void secure_clear(cluster *it, uint32_t stripe);
+void secure_round_over(cluster *it);
 
 /* cluster_sum.c */
 /* What a step's effects say of the estimate. */

@@ -157,6 +157,25 @@ static void bend_stood(const cluster *it, uint32_t worker, tarry_message *messag
     message->stood = stood;
 }
 
+codec_shape cluster_shape(const cluster *it, const tarry_plan *plan, uint32_t worker)
+{
+    codec_shape shape = codec_shape_of(plan, worker, it->stripes);
+    if (it->secure.on)
+        codec_shape_secure(&shape, plan);
+    return shape;
+}
+
+/* A planted error: the first chunk is another's. */
+static void bend_holders(const cluster *it, uint32_t worker, tarry_message *message,
+                         uint32_t holders[MAX_CHUNKS])
+{
+    if (!cluster_planted(it, PLANT_BEND_HOLDERS) || message->holders == NULL || worker != 0)
+        return;
+    memcpy(holders, message->holders, tarry_plan_chunks(cluster_plan_of(it, 0)) * sizeof(*holders));
+    holders[0] = (holders[0] + 1) % it->workers;
+    message->holders = holders;
+}
+
 /* Whether the worker's machine is given the message: what was said under another plan would mean
  * other chunks, and speaks of rounds that are over; but for whether the worker is there. */
 static bool is_meant_for(const cluster *it, const cluster_node *node, const cluster_item *sent)
@@ -179,12 +198,13 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
         return;
     codec_shape shape = sent->plan == node->plan
                             ? node->shape
-                            : codec_shape_of(it->plans[sent->plan].plan, sent->worker, it->stripes);
+                            : cluster_shape(it, it->plans[sent->plan].plan, sent->worker);
     if (!read_frame(it, sent, &shape, words, &message))
         return;
     uint64_t kept;
-    uint32_t stood[MAX_STRIPES];
+    uint32_t stood[MAX_STRIPES], holders[MAX_CHUNKS];
     bend_stood(it, sent->worker, &message, stood);
+    bend_holders(it, sent->worker, &message, holders);
     if (cluster_planted(it, PLANT_KEEP_BARRED))
         keep_barred(it, sent->worker, &message, &kept);
     if (cluster_planted(it, PLANT_USUAL_LIMIT) && sent->worker == 0)
@@ -193,6 +213,7 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
         message.shape = (tarry_shape){
             message.shape.kind == TARRY_SHAPE_TREE ? TARRY_SHAPE_DIRECT : TARRY_SHAPE_TREE, 0};
     cluster_note_message(it, "at", sent->worker, &message);
+    secure_hear(it, sent->worker, &message);
     cluster_step_worker(it, sent->worker,
                         &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message}, sent);
 }

@@ -42,7 +42,8 @@ void cluster_free_plans(cluster *it)
 int cluster_first_plan(cluster *it, const tarry_plan_settings *settings)
 {
     uint32_t group = it->job.run / CLUSTER_PLAN_RUNS;
-    if (it->plan_count > 0 && it->plan_seed == it->job.seed && it->plan_group == group)
+    if (it->plan_count > 0 && it->plan_seed == it->job.seed && it->plan_group == group &&
+        it->plan_secure == it->job.secure)
         return TARRY_OK;
     cluster_free_plans(it);
     int error = tarry_plan_create(settings, &it->allocator, &it->plans[0].plan, NULL);
@@ -54,6 +55,7 @@ int cluster_first_plan(cluster *it, const tarry_plan_settings *settings)
     it->plan_count = 1;
     it->plan_seed = it->job.seed;
     it->plan_group = group;
+    it->plan_secure = it->job.secure;
     return TARRY_OK;
 }
 
@@ -122,5 +124,5 @@ void cluster_take_plan(cluster *it, uint32_t number)
     it->number = number;
     it->plan = it->plans[number].plan;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        it->shapes[worker] = codec_shape_of(it->plan, worker, it->stripes);
+        it->shapes[worker] = cluster_shape(it, it->plan, worker);
 }

@@ -31,6 +31,7 @@ int cluster_make_server(cluster *it)
         settings.compress = settings.compress_down = TARRY_COMPRESS_NONE;
         settings.shape = TARRY_SHAPE_TREE;
     }
+    settings.reproducible = settings.reproducible || it->secure.reproducible;
     return tarry_server_create(it->plan, &settings, &counting, &it->server, NULL);
 }
 
@@ -75,6 +76,8 @@ static void carry_out(cluster *it, const tarry_effects *effects)
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND) {
+            if (effect->message.type == TARRY_MESSAGE_ROUND)
+                secure_arrive(it, effect->worker, effect->message.epoch);
             cluster_note_message(it, "  to worker", effect->worker, &effect->message);
             bool connected = it->nodes[effect->worker].connected;
             tarry_message_type type = effect->message.type;
@@ -126,6 +129,19 @@ static void combine_stale(cluster *it, const tarry_event *event)
                        &(tarry_effects){.count = 1, .items = &forged});
 }
 
+/* A planted error: another worker is named for the first chunk. */
+static void name_another(const cluster *it, const tarry_effects *effects, uint32_t *holders)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_message *message = &effects->items[i].message;
+        if (effects->items[i].type != TARRY_EFFECT_SEND || message->holders == NULL)
+            continue;
+        memcpy(holders, message->holders, tarry_plan_chunks(it->plan) * sizeof(*holders));
+        holders[0] = (holders[0] + 1) % it->workers;
+        *(const uint32_t **)&message->holders = holders;
+    }
+}
+
 void cluster_step_server(cluster *it, const tarry_event *event, const coded *part)
 {
     const tarry_effects *effects;
@@ -144,6 +160,9 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
         invariant_broken(it, "steps_succeed", "server: %s", tarry_error_text(error));
         return;
     }
+    uint32_t holders[MAX_CHUNKS];
+    if (cluster_planted(it, PLANT_NAME_ANOTHER))
+        name_another(it, effects, holders);
     if (it->allocations != allocations)
         invariant_broken(it, "memory_is_taken_at_creation", "event %d", event->type);
     bool kept = part != NULL && cluster_planted(it, PLANT_SUM_OTHER_PLAN) &&

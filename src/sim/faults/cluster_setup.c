@@ -34,6 +34,8 @@ static void draw_plan_settings(const cluster_job *job, tarry_plan_settings *sett
     uint32_t least = stream_chance(&stream, 0.3) ? 1 : (settings->workers + 1) / 2;
     settings->replication = stream_between(&stream, least, settings->workers);
     settings->parts = stream_between(&stream, 1, smaller(settings->replication, MAX_PARTS));
+    if (job->secure)
+        settings->parts = 1;
     if (settings->parts > 1)
         settings->replication = smaller(settings->replication, MOST_CODED_REPLICATION);
     settings->design =
@@ -114,7 +116,7 @@ static void draw_norms(cluster *it)
     draws *from = &it->draws;
     bool may_sample = settings->credit == TARRY_CREDIT_CHUNK &&
                       settings->stop != TARRY_STOP_WORKERS && settings->fill != TARRY_FILL_STALE;
-    it->normed = draws_chance(from, DRAW_SETUP, STREAM, 0.4);
+    it->normed = draws_chance(from, DRAW_SETUP, STREAM, 0.4) && !it->secure.on;
     if (!it->normed)
         return;
     settings->importance = draws_chance(from, DRAW_SETUP, STREAM, 0.6);
@@ -285,6 +287,7 @@ int cluster_set_up(cluster *it)
     draw_conditions(it);
     if (it->job.sum == TARRY_SUM_EVERYWHERE)
         draw_everywhere(it);
+    secure_draw(it);
     feedback_draw(it);
     error = seen_draw(it);
     if (error != TARRY_OK)

@@ -29,6 +29,7 @@ void cluster_clear_estimate(cluster *it, uint32_t stripe)
     memset(it->filling[stripe], 0, sizeof(it->filling[stripe]));
     it->summed[stripe] = 0;
     feedback_clear(it, stripe);
+    secure_clear(it, stripe);
 }
 
 /* C += scale R[., worker] u_i, for each unit of every chunk i, of the round that its gradient
@@ -48,6 +49,7 @@ void cluster_add_part(cluster *it, const cluster_item *done)
 {
     invariants_of_sum(it, done);
     feedback_add(it, done->worker, done->stripe, &done->part);
+    secure_add(it, done->stripe, &done->part.masked);
     /* A chunk that a wrong cut does not have stands for another one of it. */
     const cluster_plan *cut = &it->plans[done->part.cut];
     uint32_t chunks = tarry_plan_chunks(cut->plan);
@@ -93,8 +95,10 @@ void cluster_add_up(cluster *it, const tarry_effects *effects)
             add_sum(it, &effects->items[i]);
         if (type == TARRY_EFFECT_DONE)
             settle_sums(it);
-        if (type == TARRY_EFFECT_DONE && effects->items[i].result->error == TARRY_OK)
+        if (type == TARRY_EFFECT_DONE && effects->items[i].result->error == TARRY_OK) {
             feedback_round_over(it);
+            secure_round_over(it);
+        }
     }
 }
 

@@ -86,7 +86,8 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
         for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
             encoded->part.u[chunk][0] = (double)(node->present.made >> chunk & 1);
     seen_check(it, worker, effect->round);
-    feedback_encode(it, worker, effect->stripe, &encoded->part);
+    feedback_encode(it, worker, effect->round, effect->stripe, &encoded->part);
+    secure_encode(it, worker, effect, &encoded->part.masked);
     invariants_of_encoding(it, worker, encoded);
     break_while_encoding(it, worker);
 }
@@ -227,6 +228,8 @@ static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
     if (effect->begins)
         memset(node->sum, 0, sizeof(node->sum));
     if (fold)
+        secure_fold(it, worker, chunk, effect->begins);
+    if (fold)
         node->sum[chunk] += (cluster_planted(it, PLANT_FOLD_TWICE) ? 2 : 1) *
                             (cluster_planted(it, PLANT_ADD_ONCE) ? 1 : (double)effect->weight);
     if (fold && it->normed && node->sum[chunk] > node->times[chunk] * (1 + 1e-6))
@@ -274,6 +277,9 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
             settle(it, worker, effect);
         else if (effect->type == TARRY_EFFECT_SETTLE)
             feedback_settle(it, worker, effect);
+        else if (effect->type == TARRY_EFFECT_REFUSE)
+            invariant_broken(it, "honest_servers_are_believed", "worker %u says of the server: %s",
+                             worker, tarry_refusal_text(effect->refusal));
         else if (it->everywhere)
             everywhere_worker_effect(it, worker, effect);
         invariants_of_memory(it, worker);
@@ -320,7 +326,7 @@ void cluster_encoded(cluster *it, const cluster_item *done)
         return;
     uint64_t words[FRAME_WORDS];
     tarry_message message;
-    if (!it->everywhere && node->connected &&
+    if (!it->everywhere && node->connected && !done->part.masked.none &&
         codec_decode(&node->shape, done->frame, done->size, words, &message) == TARRY_OK &&
         !relayed_take_part(it, done->worker, &message, &done->part))
         cluster_transmit(it, ITEM_TO_SERVER, done->worker, &message, &done->part);
@@ -398,6 +404,7 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
         .ahead = it->settings.ahead + (cluster_planted(it, PLANT_RUN_TOO_FAR) ? 1 : 0),
         .sum = it->settings.sum,
         .feedback = it->feedback.on,
+        .secure = it->settings.secure,
         .last = history_last(&node->replica.state),
     };
     tarry_worker *made;
@@ -413,7 +420,7 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
     node->machines++;
     node->plan = plan;
     node->cut = cluster_planted(it, PLANT_KEEP_SPANS) ? 0 : plan;
-    node->shape = codec_shape_of(of, worker, it->stripes);
+    node->shape = cluster_shape(it, of, worker);
     node->holds = 0;
     for (uint32_t slot = 0; slot < tarry_plan_load(of, worker); slot++)
         node->holds |= UINT32_C(1) << tarry_plan_chunk(of, worker, slot);
@@ -434,7 +441,7 @@ int cluster_connect(cluster *it, uint32_t worker)
     node->connected = true;
     node->connection++;
     cluster_note(it, "worker %u joins", worker);
-    return TARRY_OK;
+    return secure_connect(it, worker);
 }
 
 void cluster_disconnect(cluster *it, uint32_t worker, bool noticed)

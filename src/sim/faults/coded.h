@@ -8,12 +8,13 @@
 #ifndef SIM_FAULTS_CODED_H
 #define SIM_FAULTS_CODED_H
 
-#include "sim/faults/model/model.h"
+#include "sim/faults/secure.h"
 
 /* A part of a stripe; number 0: none. */
 typedef struct feedback_part {
     uint64_t number;     /* counts all that were encoded */
     int64_t meant, sent; /* what it is in truth, and what is sent for it */
+    int64_t thin;        /* the same without what the round's factor makes of it */
 } feedback_part;
 
 /* What a coded part is made of: u[chunk][part], of this round or of `before`, whose parameters its
@@ -26,6 +27,7 @@ typedef struct coded {
     uint32_t stale;        /* chunks whose gradient is that of `before`, a bit each */
     uint64_t before;       /* a round */
     feedback_part rounded; /* with feedback: its numbers, in truth and as they are sent */
+    secure_part masked;    /* of a secure sum: its words, as they are sent */
 } coded;
 
 /* What a worker's process has for a stripe. */
@@ -37,7 +39,8 @@ typedef struct feedback_stripe {
 } feedback_stripe;
 
 typedef struct feedback_books {
-    bool on;                 /* the form has feedback */
+    bool on;                 /* the form has feedback, */
+    bool shared;             /* and factors that all share */
     uint64_t parts;          /* encoded so far */
     uint32_t commits, voids; /* residuals of parts that stood; those that workers threw away */
     feedback_part standing[MAX_WORKERS][MAX_STRIPES]; /* in the estimate */

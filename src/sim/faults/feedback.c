@@ -6,18 +6,44 @@
 #include "sim/faults/cluster.h"
 #include "sim/faults/invariants.h"
 
-enum { STEP = 64, MOST_MEANT = 1000 };
+enum { STEP = 64, MOST_MEANT = 1000, MATRIX = 4 };
+
+/* POWERSGD. */
+static void share_factors(cluster *it)
+{
+    static const tarry_matrix matrix = {2, 2};
+    it->feedback.shared = true;
+    it->settings.compress = TARRY_COMPRESS_POWERSGD;
+    it->settings.compress_rank = 1;
+    it->settings.compress_matrix_count = 1;
+    it->settings.compress_matrices = &matrix;
+}
 
 void feedback_draw(cluster *it)
 {
     const tarry_server_settings *settings = &it->settings;
-    bool may =
-        tarry_plan_parts(it->plan) == 1 && !it->everywhere && settings->fill != TARRY_FILL_SCALE;
+    bool may = tarry_plan_parts(it->plan) == 1 && !it->everywhere && !it->secure.on &&
+               settings->fill != TARRY_FILL_SCALE;
     /* From a stream of its own: other worlds stay what they are. */
     it->feedback.on = draws_chance(&it->draws, DRAW_SETUP, 3, 0.5) && may;
     const bool bits = draws_chance(&it->draws, DRAW_SETUP, 5, 0.5);
+    const bool thin = draws_chance(&it->draws, DRAW_SETUP, 8, 0.5) &&
+                      settings->stripe_length >= MATRIX && settings->dimension >= MATRIX;
     if (it->feedback.on)
         it->settings.compress = bits ? TARRY_COMPRESS_SIGN : TARRY_COMPRESS_INT4;
+    if (it->feedback.on && thin)
+        share_factors(it);
+}
+
+/*
+ * What a round's factor, which a worker has with the parameters, does to what is sent: a server
+ * reads a part by its own, and of another one another number. One that is restarted draws factors
+ * anew.
+ */
+static int64_t factor_of(const cluster *it, uint32_t parameters, uint64_t round)
+{
+    uint64_t drawn = (round + 1) * UINT64_C(0x9e3779b97f4a7c15) + parameters;
+    return it->feedback.shared ? (int64_t)(drawn * UINT64_C(0xff51afd7ed558ccd) >> 40) : 0;
 }
 
 /* Whether the worker goes by what the server of now has said. */
@@ -26,10 +52,11 @@ static bool is_of_this_life(const cluster *it, uint32_t worker)
     return it->nodes[worker].present.parameters == it->parameters;
 }
 
-void feedback_encode(cluster *it, uint32_t worker, uint32_t stripe, coded *part)
+void feedback_encode(cluster *it, uint32_t worker, uint64_t round, uint32_t stripe, coded *part)
 {
     feedback_books *books = &it->feedback;
     feedback_stripe *own = &it->nodes[worker].stripes[stripe];
+    const uint64_t shared = round - (round > 0 && cluster_planted(it, PLANT_OLD_FACTOR));
     if (!books->on)
         return;
     int64_t due = books->owed[worker][stripe] - books->thrown[worker][stripe];
@@ -46,6 +73,8 @@ void feedback_encode(cluster *it, uint32_t worker, uint32_t stripe, coded *part)
         .sent = all - below + (int64_t)(drawn >> 12 & 1) * STEP,
     };
     own->left = all - part->rounded.sent;
+    part->rounded.thin =
+        part->rounded.sent - factor_of(it, it->nodes[worker].present.parameters, shared);
     own->number = books->parts;
     own->stands = false;
 }
@@ -97,13 +126,19 @@ void feedback_forget(cluster *it, uint32_t worker)
 void feedback_restart(cluster *it)
 {
     feedback_books *books = &it->feedback;
-    *books = (feedback_books){
-        .on = books->on, .parts = books->parts, .commits = books->commits, .voids = books->voids};
+    *books = (feedback_books){.on = books->on,
+                              .shared = books->shared,
+                              .parts = books->parts,
+                              .commits = books->commits,
+                              .voids = books->voids};
 }
 
 void feedback_add(cluster *it, uint32_t worker, uint32_t stripe, const coded *part)
 {
-    it->feedback.standing[worker][stripe] = part->rounded;
+    feedback_part *standing = &it->feedback.standing[worker][stripe];
+    *standing = part->rounded;
+    if (standing->number != 0)
+        standing->sent = standing->thin + factor_of(it, it->parameters, it->model.round);
 }
 
 void feedback_clear(cluster *it, uint32_t stripe)

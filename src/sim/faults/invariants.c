@@ -300,6 +300,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
         if (!sends(effect, TARRY_MESSAGE_SIGNAL))
             continue;
         invariants_of_psi(it, effect);
+        invariants_of_holders(it, effect);
         invariants_of_signal_limit(it, &effect->message);
         if (effect->message.attempt != model->attempt)
             invariant_broken(it, "attempts_count_up", "%u", effect->message.attempt);

@@ -56,6 +56,12 @@ double invariants_times(const cluster *it, uint32_t unit);
 void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients);
 void invariants_of_fate(cluster *it, uint32_t worker, uint32_t chunk, bool fold);
 void invariants_of_memory(cluster *it, uint32_t worker);
+/* invariants_secure.c. A signal goes out; what the worker is about to mask for this kappa is this;
+ * the server reads the sum. */
+void invariants_of_holders(cluster *it, const tarry_effect *signal);
+void invariants_of_masks(cluster *it, uint32_t worker, uint32_t stripe,
+                         const uint8_t kappa[KAPPA_BYTES], const uint64_t *plain);
+void invariants_of_secure_sum(cluster *it);
 /* invariants_norms.c. After a step; of a ROUND; when the worker begins to compute the chunk. */
 void invariants_of_norms(cluster *it);
 void invariants_of_round(cluster *it, const tarry_effect *effect);

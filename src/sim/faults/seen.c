@@ -15,7 +15,7 @@ int seen_draw(cluster *it)
      * its order. */
     bool wanted = draws_chance(&it->draws, DRAW_SEEN, 0, 0.5);
     bool wide = draws_chance(&it->draws, DRAW_SEEN, 0, 0.3);
-    world->on = wanted && !it->everywhere && !it->reorder_down;
+    world->on = wanted && !it->everywhere && !it->reorder_down && !it->secure.on;
     if (!world->on)
         return TARRY_OK;
     it->settings.compress_down = wide ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_INT8;

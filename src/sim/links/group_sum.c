@@ -42,7 +42,7 @@ int group_sum_run(network *state, tarry_sim_way way, const group_sum *sum, const
                   uint64_t *done_ns, uint64_t *moved)
 {
     if (way == TARRY_SIM_RING)
-        return ring_sum(state, sum, ready_ns, done_ns, moved);
+        return ring_group_sum(state, sum, ready_ns, done_ns, moved);
     const route of = {group_sum_choose(state, way, sum), sum->count};
     if (of.shape.kind == TARRY_SHAPE_TREE)
         return tree_sum(state, sum, ready_ns, done_ns, moved);

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 
-int ring_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, uint64_t *done_ns,
-             uint64_t *moved)
+int ring_group_sum(network *state, const group_sum *sum, const uint64_t *ready_ns,
+                   uint64_t *done_ns, uint64_t *moved)
 {
     const uint32_t count = sum->count;
     uint64_t segment = (sum->dimension + count - 1) / count * sizeof(float);

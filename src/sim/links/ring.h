@@ -14,7 +14,7 @@
 #include "sim/links/group_sum.h"
 
 /* As group_sum_run. */
-int ring_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, uint64_t *done_ns,
-             uint64_t *moved);
+int ring_group_sum(network *state, const group_sum *sum, const uint64_t *ready_ns,
+                   uint64_t *done_ns, uint64_t *moved);
 
 #endif

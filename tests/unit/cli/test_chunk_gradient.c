@@ -17,7 +17,8 @@
 enum { ROWS = 31, FEATURES = 4, CHUNKS = 3 };
 
 static const batch_settings batch = {.rows = ROWS, .chunks = CHUNKS, .batch = 12, .seed = 9};
-static const local_settings local = {5, {OPTIMIZER_ADAM, 0.05, OPTIMIZER_USUAL_DECAY}};
+static const local_settings local = {.steps = 5,
+                                     .inner = {OPTIMIZER_ADAM, 0.05, OPTIMIZER_USUAL_DECAY}};
 
 /* All samples, and those of each chunk as a data set of its own. */
 typedef struct samples {
@@ -195,11 +196,127 @@ static void a_chunk_is_the_clipped_samples_that_are_drawn(void **state)
     chunk_gradient_free(fetching);
 }
 
+/* ---- steps that are limited in time ---- */
+
+static const float start[FEATURES] = {1, -2, 3, 0.5F};
+static const batch_settings whole = {.rows = ROWS, .chunks = CHUNKS};
+static const local_settings limited = {
+    .steps = 5, .inner = {OPTIMIZER_GD, 0.05, 0}, .seconds = 2.5};
+
+static void assert_near(double found, double wanted, double apart)
+{
+    assert_true(fabs(found - wanted) < apart);
+}
+
+/* A clock that goes on by a second each time that it is asked. */
+static double next_second(void *user)
+{
+    double *now = user;
+    return *now += 1;
+}
+
+static chunk_gradient *limited_chunks(const samples *made, double *now)
+{
+    chunk_gradient *state;
+    assert_int_equal(chunk_gradient_create(made->model, &made->all, &whole, 1, &state), 0);
+    assert_int_equal(chunk_gradient_step_locally(state, &limited), 0);
+    assert_int_equal(chunk_gradient_limit(state, 2, next_second, now), 0);
+    return state;
+}
+
+/* A chunk's part of the sum, computed by `worker`; gives back its steps. */
+static double part_of(chunk_gradient *state, uint32_t worker, uint64_t round, uint32_t chunk,
+                      float part[FEATURES + 1])
+{
+    const tarry_span span = {.origin = chunk, .count = 1, .of = 1};
+    const tarry_task task = {
+        .worker = worker,
+        .round = round,
+        .parameters = start,
+        .spans = &span,
+        .span_count = 1,
+        .gradient = part,
+    };
+    size_t first, count;
+    assert_int_equal(chunk_gradient_compute(state, &task), 0);
+    batch_chunk(&whole, chunk, &first, &count);
+    return part[FEATURES] / (double)count;
+}
+
+/* x - y after so many steps of descent on the mean halved squared error and the l2 term. */
+static void descend(const samples *made, uint32_t chunk, uint32_t steps, double change[FEATURES])
+{
+    const dataset *own = &made->own[chunk];
+    double y[FEATURES];
+    for (size_t i = 0; i < FEATURES; i++)
+        y[i] = start[i];
+    for (uint32_t step = 0; step < steps; step++) {
+        double gradient[FEATURES] = {0};
+        for (size_t row = 0; row < own->rows; row++) {
+            double apart = -own->label[row];
+            for (size_t i = 0; i < FEATURES; i++)
+                apart += y[i] * own->value[row * FEATURES + i];
+            for (size_t i = 0; i < FEATURES; i++)
+                gradient[i] += apart * own->value[row * FEATURES + i] / (double)own->rows;
+        }
+        for (size_t i = 0; i < FEATURES; i++)
+            y[i] -= limited.inner.rate * (gradient[i] + 0.1 * y[i]);
+    }
+    for (size_t i = 0; i < FEATURES; i++)
+        change[i] = start[i] - y[i];
+}
+
+/* FedNova's x - tau_eff sum_j p_j Delta_j / tau_j, of the first so many chunks: the others were
+ * late. */
+static void means_of_chunks_that_break_off_are_fednovas(void **context)
+{
+    const samples *made = *context;
+    const uint32_t worker[CHUNKS] = {0, 0, 1}, steps[CHUNKS] = {3, 1, 3};
+    for (uint32_t there = 1; there <= CHUNKS; there++) {
+        double now = 100, wanted[FEATURES] = {0}, mean_steps = 0;
+        chunk_gradient *state = limited_chunks(made, &now);
+        float sum[FEATURES + 1] = {0}, gradient[FEATURES];
+        for (uint32_t chunk = 0; chunk < there; chunk++) {
+            float part[FEATURES + 1];
+            double change[FEATURES], share = (double)made->own[chunk].rows / ROWS;
+            assert_near(part_of(state, worker[chunk], 6, chunk, part), steps[chunk], 1e-6);
+            descend(made, chunk, steps[chunk], change);
+            mean_steps += share * steps[chunk];
+            for (size_t i = 0; i < FEATURES; i++)
+                wanted[i] += share * change[i] / steps[chunk];
+            for (size_t i = 0; i <= FEATURES; i++)
+                sum[i] += part[i];
+        }
+        local_mean(&limited, made->model, start, sum, ROWS, gradient);
+        assert_near(local_mean_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
+        for (size_t i = 0; i < FEATURES; i++)
+            assert_near(gradient[i], mean_steps * wanted[i], 1e-5);
+        chunk_gradient_free(state);
+    }
+}
+
+/* Its later ones take a step each; other workers have time of their own, and so has the next round.
+ */
+static void a_workers_time_begins_with_its_first_chunk_of_a_round(void **context)
+{
+    double now = 0;
+    float part[FEATURES + 1];
+    chunk_gradient *state = limited_chunks(*context, &now);
+    assert_near(part_of(state, 0, 6, 0, part), 3, 1e-6);
+    assert_near(part_of(state, 0, 6, 1, part), 1, 1e-6);
+    assert_near(part_of(state, 1, 6, 1, part), 3, 1e-6);
+    assert_near(part_of(state, 0, 6, 2, part), 1, 1e-6);
+    assert_near(part_of(state, 0, 7, 2, part), 3, 1e-6);
+    chunk_gradient_free(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_are_the_same_to_the_bit),
         cmocka_unit_test(a_share_of_a_chunk_takes_no_local_steps),
+        cmocka_unit_test(means_of_chunks_that_break_off_are_fednovas),
+        cmocka_unit_test(a_workers_time_begins_with_its_first_chunk_of_a_round),
         cmocka_unit_test(a_chunk_is_the_clipped_samples_that_are_drawn),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

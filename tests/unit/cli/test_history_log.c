@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "cli/checkpoint/history_code.h"
 #include "cli/checkpoint/history_log.h"
-#include "cli/checkpoint/whole_file.h"
+#include "file/whole_file.h"
 
 enum { WORKERS = 2, SEAL = HISTORY_LOG_DIGEST_SIZE };
 

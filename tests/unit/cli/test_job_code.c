@@ -50,12 +50,21 @@ static job_spec draw(random_stream *stream)
         for (uint32_t i = 0; i < spec.model.hidden_layers; i++)
             spec.model.hidden[i] = 1 + random_u32(stream) % UINT32_MAX;
     }
+    spec.secure = random_below(stream, 2) == 1;
     spec.everywhere = random_below(stream, 2) == 1;
     if (spec.everywhere)
         spec.optimizer = draw_optimizer(stream);
     if (random_below(stream, 2) == 1) {
         spec.local.steps = 1 + random_u32(stream) % UINT32_MAX;
         spec.local.inner = draw_optimizer(stream);
+    }
+    if (!spec.secure && !spec.everywhere && spec.local.steps == 0) {
+        spec.batch.batch = 0;
+        spec.clip = random_exponential(stream);
+        spec.sample = 1 - random_uniform(stream);
+        spec.tells_draws = spec.clip > 0 && random_below(stream, 2) == 1;
+        for (size_t i = 0; spec.tells_draws && i < sizeof(spec.draws); i++)
+            spec.draws[i] = (uint8_t)random_u32(stream);
     }
     for (size_t i = 0; i < JOB_DIGEST_SIZE; i++)
         spec.data[i] = (uint8_t)random_u32(stream);
@@ -86,6 +95,11 @@ static void assert_same(const job_spec *a, const job_spec *b)
     assert_true(a->holdout == b->holdout);
     assert_true(a->made_samples == b->made_samples);
     assert_memory_equal(a->data, b->data, JOB_DIGEST_SIZE);
+    assert_int_equal(a->secure, b->secure);
+    assert_true(a->clip == b->clip);
+    assert_true(a->sample == b->sample);
+    assert_int_equal(a->tells_draws, b->tells_draws);
+    assert_memory_equal(a->draws, b->draws, sizeof(a->draws));
     assert_int_equal(a->everywhere, b->everywhere);
     assert_same_optimizer(&a->optimizer, &b->optimizer);
     assert_int_equal(a->local.steps, b->local.steps);
@@ -177,7 +191,11 @@ static void what_can_t_be_is_refused(void **state)
     assert_true(read.everywhere && read.local.steps == 0);
     good = JOB("2", "softmax", "[]", LOCALLY("5", STEPS("\"gd\"", "0.5", "0.9")));
     assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
-    assert_true(!read.everywhere && read.local.steps == 5);
+    assert_true(!read.everywhere && read.local.steps == 5 && read.local.seconds == 0);
+#define LIMITED(seconds) LOCALLY("5", STEPS("\"gd\"", "0.5", "0.9")) ",\"local_seconds\":" seconds
+    good = JOB("2", "softmax", "[]", LIMITED("0.25"));
+    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_true(read.local.steps == 5 && read.local.seconds == 0.25);
     const char *const wrong[] = {
         STEPS("\"newton\"", "0.5", "0.9"),
         STEPS("null", "0.5", "0.9"),
@@ -197,6 +215,47 @@ static void what_can_t_be_is_refused(void **state)
     assert_refused(JOB("2", "softmax", "[]", LOCALLY("0", STEPS("\"gd\"", "0.5", "0.9"))),
                    "local_steps:");
     assert_refused(JOB("2", "softmax", "[]", GOOD ",\"local_steps\":5"), "inner:");
+    assert_refused(JOB("2", "softmax", "[]", LIMITED("0.0")), "local_seconds:");
+    assert_refused(JOB("2", "softmax", "[]", LIMITED("-1.0")), "local_seconds:");
+    assert_refused(JOB("2", "softmax", "[]", LIMITED("2e9")), "local_seconds:");
+    assert_refused(JOB("2", "softmax", "[]", LIMITED("0.25,\"secure\":true")), "local_seconds:");
+    assert_refused(
+        JOB("2", "softmax", "[]", LIMITED("0.25") ",\"optimizer\":" STEPS("\"gd\"", "0.5", "0.9")),
+        "local_seconds:");
+    assert_refused(JOB("2", "softmax", "[]", GOOD ",\"local_seconds\":0.25"), "local_seconds:");
+}
+
+/* A sum that one sample changes by a bounded length is one of chunks that are drawn, and no other.
+ */
+static void what_breaks_privacy_is_refused(void **state)
+{
+    (void)state;
+    job_spec read;
+#define PRIVATE(clip, sample, rest)                                                                \
+    JOB("2", "softmax", "[]", GOOD ",\"clip\":" clip ",\"sample\":" sample rest)
+    const char *good = PRIVATE("0.5", "1.0", "");
+    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_true(read.clip == 0.5 && read.sample == 1 && !read.tells_draws);
+#define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddee" /* and a byte */
+    good = PRIVATE("0.5", "1.0", ",\"draws\":\"" KEY "7f\"");
+    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_true(read.tells_draws && read.draws[1] == 0x11 && read.draws[31] == 0x7f);
+    assert_refused(PRIVATE("0.0", "0.5", ""), "clip:");
+    assert_refused(PRIVATE("-1.0", "0.5", ""), "clip:");
+    assert_refused(PRIVATE("1e300", "0.5", ""), "clip:");
+    assert_refused(PRIVATE("0.5", "0.0", ""), "sample:");
+    assert_refused(PRIVATE("0.5", "1.5", ""), "sample:");
+    assert_refused(PRIVATE("0.5", "null", ""), "sample:");
+    assert_refused(JOB("2", "softmax", "[]", GOOD ",\"clip\":0.5"), "sample:");
+    assert_refused(PRIVATE("0.5", "0.5", ",\"draws\":7"), "draws:");
+    assert_refused(PRIVATE("0.5", "0.5", ",\"draws\":\"" KEY "0\""), "draws:");
+    assert_refused(PRIVATE("0.5", "0.5", ",\"draws\":\"" KEY "0G\""), "draws:");
+    assert_refused(JOB("2", "softmax", "[]", GOOD ",\"draws\":\"" KEY "7f\""), "draws:");
+    assert_refused(PRIVATE("0.5", "0.5", ",\"secure\":true"), "clip:");
+    assert_refused(PRIVATE("0.5", "0.5", ",\"optimizer\":" STEPS("\"gd\"", "0.5", "0.9")), "clip:");
+    assert_refused(
+        PRIVATE("0.5", "0.5", ",\"local_steps\":5,\"inner\":" STEPS("\"gd\"", "0.5", "0.9")),
+        "clip:");
 }
 
 static void any_bytes_may_come_in(void **state)
@@ -228,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_job_comes_back),
         cmocka_unit_test(what_can_t_be_is_refused),
+        cmocka_unit_test(what_breaks_privacy_is_refused),
         cmocka_unit_test(any_bytes_may_come_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

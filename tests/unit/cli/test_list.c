@@ -71,6 +71,29 @@ static void too_many(void **state)
     assert_int_equal(list.count, LIST_MOST);
 }
 
+static void items_one_by_one(void **state)
+{
+    (void)state;
+    const char *left = "abc,,d";
+    char item[4];
+    assert_true(list_next(&left, ',', item, sizeof(item)));
+    assert_string_equal(item, "abc");
+    assert_string_equal(left, ",d");
+    assert_true(list_next(&left, ',', item, sizeof(item)));
+    assert_string_equal(item, "");
+    assert_true(list_next(&left, ',', item, sizeof(item)));
+    assert_string_equal(item, "d");
+    assert_null(left);
+    const char *const text = "a:bcde";
+    left = text;
+    assert_false(list_next(&left, ',', item, sizeof(item)));
+    assert_ptr_equal(left, text);
+    assert_string_equal(item, "d");
+    assert_true(list_next(&left, ':', item, sizeof(item)));
+    assert_false(list_next(&left, ':', item, sizeof(item)));
+    assert_string_equal(left, "bcde");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +101,7 @@ int main(void)
         cmocka_unit_test(what_is_no_list_changes_nothing),
         cmocka_unit_test(ascending_numbers_and_ranges),
         cmocka_unit_test(too_many),
+        cmocka_unit_test(items_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

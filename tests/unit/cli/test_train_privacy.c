@@ -25,30 +25,30 @@ enum { SAMPLES = 1000, ROUNDS = 60, DIMENSION = 20000, KILLS = 20 };
 
 static const tarry_round_result exact = {.round = 7, .exact = true};
 
-static dp_option option_of(const char *text)
+static tarry_dp_terms option_of(const char *text)
 {
-    dp_option option;
+    tarry_dp_terms option;
     tarry_diagnostic why;
-    assert_int_equal(dp_option_read(text, &option, &why), TARRY_OK);
+    tarry_dp_terms_init(&option);
+    assert_int_equal(tarry_dp_terms_read(text, &option, &why), TARRY_OK);
     return option;
 }
 
-static train_privacy *make(const char *text, ledger_file *ledger)
+static tarry_dp *make(const char *text, ledger_file *ledger)
 {
-    const dp_option option = option_of(text);
-    train_privacy *made;
-    assert_int_equal(train_privacy_create(&option, SAMPLES, ROUNDS, ledger, &made),
-                     OPTIONS_PROCEED);
+    const tarry_dp_terms option = option_of(text);
+    tarry_dp *made;
+    assert_int_equal(train_privacy_create(&option, SAMPLES, ledger, &made), OPTIONS_PROCEED);
     return made;
 }
 
-static void release(train_privacy *from, float *sum, size_t count)
+static void release(tarry_dp *from, float *sum, size_t count)
 {
     tarry_diagnostic why;
     assert_int_equal(train_privacy_release(from, &exact, sum, count, &why), TARRY_OK);
 }
 
-static history_privacy account_of(const train_privacy *of)
+static history_privacy account_of(const tarry_dp *of)
 {
     history_privacy account = {0};
     tarry_diagnostic why;
@@ -70,8 +70,8 @@ static void each_release_has_noise_of_its_own(void **state)
     (void)state;
     static float sums[3][DIMENSION];
     memset(sums, 0, sizeof(sums));
-    train_privacy *one = make("clip:4,noise:1.5,sample:0.1", NULL);
-    train_privacy *other = make("clip:4,noise:1.5,sample:0.1", NULL);
+    tarry_dp *one = make("clip:4,noise:1.5,sample:0.1", NULL);
+    tarry_dp *other = make("clip:4,noise:1.5,sample:0.1", NULL);
     release(one, sums[0], DIMENSION);
     release(one, sums[1], DIMENSION);
     release(other, sums[2], DIMENSION);
@@ -82,11 +82,11 @@ static void each_release_has_noise_of_its_own(void **state)
             both += (double)sums[i][k] * sums[(i + 1) % 3][k] / 36;
         assert_true(fabs(both) < 5 * sqrt(DIMENSION));
     }
-    const sampler *a = train_privacy_draws(one), *b = train_privacy_draws(other);
+    const sampler *a = dp_draws(one), *b = dp_draws(other);
     assert_memory_not_equal(a->key, b->key, sizeof(a->key));
     assert_true(a->rate == 0.1 && account_of(one).secret);
-    train_privacy_free(one);
-    train_privacy_free(other);
+    tarry_dp_free(one);
+    tarry_dp_free(other);
 }
 
 static void a_seed_repeats_and_says_that_it_does(void **state)
@@ -94,10 +94,10 @@ static void a_seed_repeats_and_says_that_it_does(void **state)
     (void)state;
     float one[100] = {0}, other[100] = {0};
     for (int turn = 0; turn < 2; turn++) {
-        train_privacy *of = make("clip:1,noise:1,sample:0.1,seed:3", NULL);
+        tarry_dp *of = make("clip:1,noise:1,sample:0.1,seed:3", NULL);
         release(of, turn == 0 ? one : other, 100);
         assert_false(account_of(of).secret);
-        train_privacy_free(of);
+        tarry_dp_free(of);
     }
     assert_memory_equal(one, other, sizeof(one));
 }
@@ -108,12 +108,12 @@ static void only_exact_sums_are_released(void **state)
     const tarry_round_result estimate = {.round = 7, .exact = false};
     float sum[4] = {1, 2, 3, 4}, before[4] = {1, 2, 3, 4};
     tarry_diagnostic why;
-    train_privacy *of = make("clip:1,noise:1,sample:0.1", NULL);
+    tarry_dp *of = make("clip:1,noise:1,sample:0.1", NULL);
     assert_int_equal(train_privacy_release(of, &estimate, sum, 4, &why), TARRY_ERROR_STATE);
     assert_string_equal(why.text, "the sum of round 7 is not exact, and is not released");
     assert_memory_equal(sum, before, sizeof(sum));
     assert_int_equal(account_of(of).releases, 0);
-    train_privacy_free(of);
+    tarry_dp_free(of);
 }
 
 /* The budget allows as many releases as have at most its epsilon, and no more; Renyi's bound, which
@@ -124,25 +124,25 @@ static void the_budget_is_used_up_and_not_exceeded(void **state)
     float sum[4] = {0};
     tarry_diagnostic why;
     bool spent = false;
-    train_privacy *of = make("clip:1,noise:1.5,sample:0.04,budget:0.6", NULL);
-    while (train_privacy_spent(of, &spent, &why) == TARRY_OK && !spent)
+    tarry_dp *of = make("clip:1,noise:1.5,sample:0.04,budget:0.6", NULL);
+    while (tarry_dp_spent(of, &spent, &why) == TARRY_OK && !spent)
         release(of, sum, 4);
     history_privacy account = account_of(of);
     assert_true(account.epsilon <= 0.6 && account.epsilon > 0.57);
-    assert_true(train_privacy_bound(of) > 0.6);
+    assert_true(tarry_dp_bound(of) > 0.6);
     release(of, sum, 4);
     assert_true(account_of(of).epsilon > 0.6);
-    train_privacy_free(of);
+    tarry_dp_free(of);
 }
 
 static void what_cannot_be_promised_is_refused(void **state)
 {
     (void)state;
-    train_privacy *made = NULL;
-    dp_option option = option_of("clip:1,noise:1,sample:1,delta:1e-3");
-    assert_int_equal(train_privacy_create(&option, 1000, 1, NULL, &made), EXIT_USAGE);
+    tarry_dp *made = NULL;
+    tarry_dp_terms option = option_of("clip:1,noise:1,sample:1,delta:1e-3");
+    assert_int_equal(train_privacy_create(&option, 1000, NULL, &made), EXIT_USAGE);
     option = option_of("clip:1,noise:1,sample:1,budget:1");
-    assert_int_equal(train_privacy_create(&option, 1000, 1, NULL, &made), EXIT_USAGE);
+    assert_int_equal(train_privacy_create(&option, 1000, NULL, &made), EXIT_USAGE);
     assert_null(made);
 }
 
@@ -160,9 +160,9 @@ static void release_until_killed(const char *path, bool goes_on, seen *shared)
     float sum[64] = {0};
     if (ledger_file_open(path, goes_on, &terms, &ledger, &why) != TARRY_OK)
         _exit(1);
-    const dp_option option = option_of("clip:1,noise:1.5,sample:0.04");
-    train_privacy *of;
-    if (train_privacy_create(&option, SAMPLES, ROUNDS, ledger, &of) != OPTIONS_PROCEED)
+    const tarry_dp_terms option = option_of("clip:1,noise:1.5,sample:0.04");
+    tarry_dp *of;
+    if (train_privacy_create(&option, SAMPLES, ledger, &of) != OPTIONS_PROCEED)
         _exit(2);
     shared->begun = true;
     for (;;) {
@@ -238,12 +238,12 @@ static void options_that_are_wrong_are_told(void **state)
         "clip:1,noise:1,sample:0.00000000000000000000000000000000000000001",
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        dp_option option = {.clip = 77};
+        tarry_dp_terms option = {.size = sizeof(option), .clip = 77};
         tarry_diagnostic why;
-        if (dp_option_read(wrong[i], &option, &why) != TARRY_ERROR_FORMAT || option.clip != 77)
+        if (tarry_dp_terms_read(wrong[i], &option, &why) != TARRY_ERROR_FORMAT || option.clip != 77)
             fail_msg("'%s' is taken", wrong[i]);
     }
-    dp_option read = option_of("sample:0.5,seed:8,budget:2.5,clip:3,delta:1e-6,noise:4");
+    tarry_dp_terms read = option_of("sample:0.5,seed:8,budget:2.5,clip:3,delta:1e-6,noise:4");
     assert_true(read.clip == 3 && read.noise == 4 && read.sample == 0.5 && read.delta == 1e-6 &&
                 read.budget == 2.5 && read.seeded && read.seed == 8);
     read = option_of("clip:1,noise:1,sample:1");

@@ -24,10 +24,12 @@ enum { ROOM = 1100, CANARY = 8, KEYS = 4096 };
 
 static uint64_t seed;
 
-static const compress_form NONE = {TARRY_COMPRESS_NONE, 0, 0}, BF16 = {TARRY_COMPRESS_BF16, 0, 0},
-                           INT8 = {TARRY_COMPRESS_INT8, 0, 0}, INT4 = {TARRY_COMPRESS_INT4, 0, 0},
-                           TOPK = {TARRY_COMPRESS_TOPK, 20000, 0},
-                           SIGN = {TARRY_COMPRESS_SIGN, 0, 0};
+static const compress_form NONE = {.kind = TARRY_COMPRESS_NONE, .share = 0, .exact = 0},
+                           BF16 = {.kind = TARRY_COMPRESS_BF16, .share = 0, .exact = 0},
+                           INT8 = {.kind = TARRY_COMPRESS_INT8, .share = 0, .exact = 0},
+                           INT4 = {.kind = TARRY_COMPRESS_INT4, .share = 0, .exact = 0},
+                           TOPK = {.kind = TARRY_COMPRESS_TOPK, .share = 20000, .exact = 0},
+                           SIGN = {.kind = TARRY_COMPRESS_SIGN, .share = 0, .exact = 0};
 
 typedef struct packed {
     float in[ROOM], out[ROOM + CANARY];
@@ -64,8 +66,8 @@ static void lengths_are_those_of_the_forms(void **state)
     } cases[] = {
         {NONE, 3, 12},    {BF16, 3, 6},        {INT8, 0, 0},        {INT8, 1, 5}, {INT8, 256, 260},
         {INT8, 257, 265}, {INT4, 0, 0},        {INT4, 1, 5},        {INT4, 2, 5}, {INT4, 3, 6},
-        {INT4, 256, 132}, {INT4, 257, 137},    {TOPK, 0, 0},        {TOPK, 1, 6}, {TOPK, 50, 6},
-        {TOPK, 51, 12},   {TOPK, 65536, 7866}, {TOPK, 65537, 7872}, {SIGN, 0, 0}, {SIGN, 1, 5},
+        {INT4, 256, 132}, {INT4, 257, 137},    {TOPK, 0, 0},        {TOPK, 1, 6}, {TOPK, 50, 7},
+        {TOPK, 51, 7},    {TOPK, 65536, 1920}, {TOPK, 65537, 1926}, {SIGN, 0, 0}, {SIGN, 1, 5},
         {SIGN, 9, 6},     {SIGN, 256, 36},     {SIGN, 257, 41},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -284,27 +286,34 @@ static int by_magnitude(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* Those as they are in INT4 among themselves. */
 static void topk_sends_the_largest(void **state)
 {
     (void)state;
-    packed its;
+    packed its, largest;
     float sorted[ROOM];
     const uint32_t shares[] = {1, 20000, 333333, TARRY_COMPRESS_SHARE_MOST};
     const size_t counts[] = {1, 2, 51, ROOM};
     for (uint32_t run = 0; run < 16; run++) {
-        const compress_form form = {TARRY_COMPRESS_TOPK, shares[run % 4], 0};
+        const compress_form form = {
+            .kind = TARRY_COMPRESS_TOPK, .share = shares[run % 4], .exact = 0};
         const size_t count = counts[run / 4], kept = topk_kept(form.share, count);
         draw(its.in, count, 20 + run);
         memcpy(sorted, its.in, sizeof(sorted));
         qsort(sorted, count, sizeof(*sorted), by_magnitude);
         pass(&its, form, count, 0);
         size_t sent = 0;
+        for (size_t i = 0; i < count; i++)
+            if (fabsf(its.in[i]) >= fabsf(sorted[kept - 1]))
+                largest.in[sent++] = its.in[i];
+        assert_int_equal(sent, kept);
+        pass(&largest, INT4, kept, 0);
+        sent = 0;
         for (size_t i = 0; i < count; i++) {
             bool large = fabsf(its.in[i]) >= fabsf(sorted[kept - 1]);
-            assert_true(its.out[i] == (large ? its.in[i] : 0));
+            assert_true(its.out[i] == (large ? largest.out[sent] : 0));
             sent += large;
         }
-        assert_int_equal(sent, kept);
     }
 }
 
@@ -313,7 +322,7 @@ static void topk_has_an_order(void **state)
 {
     (void)state;
     packed its = {.in = {1, -2, 2, 2, 0.5F, -2, 0, 1, 1, 2}};
-    const compress_form form = {TARRY_COMPRESS_TOPK, 300000, 0};
+    const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000, .exact = 0};
     pass(&its, form, 10, 0);
     for (size_t i = 0; i < 10; i++)
         assert_true(its.out[i] == (i >= 1 && i <= 3 ? its.in[i] : 0));
@@ -322,24 +331,46 @@ static void topk_has_an_order(void **state)
     pass(&its, form, 10, 0);
     for (size_t i = 0; i < 9; i++)
         assert_true(i == 4 ? isnan(its.out[i]) : its.out[i] == (i == 1 ? -2 : 0));
-    assert_true(its.out[9] == -INFINITY);
+    assert_true(isnan(its.out[9]));
     memset(its.in, 0, sizeof(its.in));
     pass(&its, form, 10, 0);
     for (size_t i = 0; i < 10; i++)
         assert_true(its.out[i] == 0);
 }
 
-/* Blocks choose each for itself, so that places fit into two bytes. */
+/* Wherever the places lie, in blocks of any length. */
+static void topk_tells_all_places(void **state)
+{
+    (void)state;
+    random_stream from = random_stream_make(seed, RANDOM_TEST, 13, 0);
+    packed its;
+    for (uint32_t run = 0; run < 2000; run++) {
+        const size_t count = 1 + random_below(&from, run % 2 ? ROOM : 40);
+        const compress_form form = {.kind = TARRY_COMPRESS_TOPK,
+                                    .share = 1 + random_below(&from, TARRY_COMPRESS_SHARE_MOST)};
+        const size_t kept = topk_kept(form.share, count);
+        memset(its.in, 0, sizeof(its.in));
+        for (size_t left = kept; left > 0;) {
+            size_t place = run % 3 ? random_below(&from, (uint32_t)count) : count - left;
+            left -= its.in[place] == 0;
+            its.in[place] = 1;
+        }
+        pass(&its, form, count, 0);
+        assert_memory_equal(its.in, its.out, count * sizeof(float));
+    }
+}
+
+/* Blocks choose each for itself. */
 static void topk_chooses_in_blocks(void **state)
 {
     (void)state;
     enum { COUNT = TOPK_BLOCK + 100 };
     float *in = calloc(COUNT, sizeof(float)), *out = calloc(COUNT, sizeof(float));
-    const compress_form form = {TARRY_COMPRESS_TOPK, 10000, 0};
+    const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 10000, .exact = 0};
     uint8_t *bytes = malloc(compress_bytes(form, COUNT));
     assert_true(in != NULL && out != NULL && bytes != NULL);
     for (size_t i = 0; i < TOPK_BLOCK; i++)
-        in[i] = 2 + (i == TOPK_BLOCK - 1);
+        in[i] = i == TOPK_BLOCK - 1 ? 4 : 2;
     in[COUNT - 1] = 1;
     compress_encode(form, in, COUNT, 0, bytes);
     compress_decode_add(form, bytes, COUNT, 1, out);
@@ -347,7 +378,7 @@ static void topk_chooses_in_blocks(void **state)
     for (size_t i = 0; i < COUNT; i++)
         sent += out[i] != 0;
     assert_int_equal(sent, topk_kept(10000, TOPK_BLOCK) + 1);
-    assert_true(out[TOPK_BLOCK - 1] == 3 && out[COUNT - 1] == 1 && out[0] == 2);
+    assert_true(out[TOPK_BLOCK - 1] == 4 && out[COUNT - 1] == 1 && out[0] == 2);
     free(bytes);
     free(out);
     free(in);
@@ -396,9 +427,10 @@ static void any_bytes_are_numbers(void **state)
         free(out);
         free(bytes);
     }
-    uint8_t far[6];
     packed its = {.out = {0}};
-    bytes_put_f32(bytes_put(far, 5, 2), 3);
+    uint8_t far[7] = {1, 2}; /* the place 1 + (1 << 2) */
+    bytes_put_f32(far + 2, 3.0F / 64);
+    far[6] = 7;
     compress_decode_add(TOPK, far, 5, 1, its.out);
     assert_true(its.out[5] == 0);
     compress_decode_add(TOPK, far, 6, 1, its.out);
@@ -544,7 +576,7 @@ static void the_last_numbers_may_be_exact(void **state)
                                 (count - rounded) * sizeof(float));
         }
     }
-    const compress_form whole = {TARRY_COMPRESS_INT8, 0, 4};
+    const compress_form whole = {.kind = TARRY_COMPRESS_INT8, .share = 0, .exact = 4};
     assert_int_equal(compress_within(whole, 10, 0, 10).exact, 4);
     assert_int_equal(compress_within(whole, 10, 0, 6).exact, 0);
     assert_int_equal(compress_within(whole, 10, 3, 5).exact, 2);
@@ -579,6 +611,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_spreads_to_no_other),
         cmocka_unit_test(topk_sends_the_largest),
         cmocka_unit_test(topk_has_an_order),
+        cmocka_unit_test(topk_tells_all_places),
         cmocka_unit_test(topk_chooses_in_blocks),
         cmocka_unit_test(sign_sends_the_mean_magnitude),
         cmocka_unit_test(any_bytes_are_numbers),

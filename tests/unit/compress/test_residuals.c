@@ -22,6 +22,8 @@ static uint64_t seed;
 typedef struct bench {
     residuals *own;
     compress_form form;
+    compress_form dense; /* of each other time, if it is another one than NONE */
+    uint32_t times;
     random_stream from;
     float z[LENGTH];
     uint8_t bytes[4 * LENGTH];
@@ -29,15 +31,15 @@ typedef struct bench {
     double lost[LENGTH];                /* residuals that were thrown away */
 } bench;
 
-static const compress_form FORMS[] = {{TARRY_COMPRESS_INT4, 0, 0},
-                                      {TARRY_COMPRESS_TOPK, 50000, 0},
-                                      {TARRY_COMPRESS_INT4, 0, EXACT},
-                                      {TARRY_COMPRESS_SIGN, 0, 0}};
+static const compress_form FORMS[] = {{.kind = TARRY_COMPRESS_INT4, .share = 0, .exact = 0},
+                                      {.kind = TARRY_COMPRESS_TOPK, .share = 50000, .exact = 0},
+                                      {.kind = TARRY_COMPRESS_INT4, .share = 0, .exact = EXACT},
+                                      {.kind = TARRY_COMPRESS_SIGN, .share = 0, .exact = 0}};
 
 static void begin(bench *its, compress_form form)
 {
     *its = (bench){.form = form, .from = random_stream_make(seed, RANDOM_TEST, form.kind, 0)};
-    assert_int_equal(residuals_create(form, LENGTH, STRIPE, NULL, &its->own), TARRY_OK);
+    assert_int_equal(residuals_create(LENGTH, STRIPE, NULL, &its->own), TARRY_OK);
 }
 
 static size_t length_of(uint32_t stripe)
@@ -56,13 +58,16 @@ static void send(bench *its, uint32_t stripe, bool whole, double *sent)
 {
     const size_t start = (size_t)stripe * STRIPE, count = length_of(stripe);
     float read[STRIPE] = {0};
-    if (whole)
+    bool dense = its->dense.kind != TARRY_COMPRESS_NONE && its->times++ % 2 > 0;
+    const compress_form form =
+        compress_within(dense ? its->dense : its->form, LENGTH, start, count);
+    if (whole) {
         memcpy(read, residuals_flush(its->own, stripe, its->z + start), count * sizeof(float));
-    else
-        residuals_encode(its->own, stripe, its->z + start, random_u64(&its->from), its->bytes);
-    if (!whole)
-        compress_decode_add(compress_within(its->form, LENGTH, start, count), its->bytes, count, 1,
-                            read);
+    } else {
+        residuals_encode(its->own, stripe, form, its->z + start, random_u64(&its->from),
+                         its->bytes);
+        compress_decode_add(form, its->bytes, count, 1, read);
+    }
     for (size_t i = 0; i < count; i++)
         sent[i] = (double)read[i];
 }
@@ -106,9 +111,13 @@ static void what_was_sent_telescopes(void **state)
 {
     (void)state;
     double sent[STRIPE];
-    for (size_t f = 0; f < 4; f++) {
+    for (size_t f = 0; f < 5; f++) {
         bench its;
-        begin(&its, FORMS[f]);
+        begin(&its, FORMS[f % 4]);
+        if (f == 4) {
+            its.form = FORMS[1];
+            its.dense = FORMS[0];
+        }
         for (uint32_t step = 0; step < 600; step++) {
             draw(&its);
             for (uint32_t stripe = 0; stripe < STRIPES; stripe++) {

@@ -73,7 +73,7 @@ static void oracle_gradient(const desk *of, const size_t *rows, size_t first, si
 static void steps_are_those_of_descent(void **state)
 {
     (void)state;
-    const local_settings settings = {6, {OPTIMIZER_GD, 0.1, 0}};
+    const local_settings settings = {.steps = 6, .inner = {OPTIMIZER_GD, 0.1, 0}};
     const float from[FEATURES] = {1, -2, 0.5F};
     const batch_settings batch = {.rows = ROWS, .chunks = 2, .batch = 10, .seed = 5};
     for (objective_precision precision = OBJECTIVE_SINGLE; precision <= OBJECTIVE_DOUBLE;
@@ -109,7 +109,7 @@ static void what_was_before_leaves_nothing(void **state)
     (void)state;
     const float here[FEATURES] = {1, -2, 0.5F}, elsewhere[FEATURES] = {9, 8, 7};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
-        const local_settings settings = {4, {kind, 0.05, OPTIMIZER_USUAL_DECAY}};
+        const local_settings settings = {.steps = 4, .inner = {kind, 0.05, OPTIMIZER_USUAL_DECAY}};
         desk fresh, used;
         set_up(&fresh, &settings, OBJECTIVE_SINGLE);
         set_up(&used, &settings, OBJECTIVE_SINGLE);
@@ -133,7 +133,7 @@ static void what_was_before_leaves_nothing(void **state)
 static void small_steps_lose_no_digits(void **state)
 {
     (void)state;
-    const local_settings settings = {3, {OPTIMIZER_GD, 1e-9, 0}};
+    const local_settings settings = {.steps = 3, .inner = {OPTIMIZER_GD, 1e-9, 0}};
     const float from[FEATURES] = {1000, 1000, 1000};
     desk of;
     set_up(&of, &settings, OBJECTIVE_SINGLE);
@@ -150,7 +150,7 @@ static void small_steps_lose_no_digits(void **state)
 static void the_tally_is_that_before_the_step(void **state)
 {
     (void)state;
-    const local_settings settings = {2, {OPTIMIZER_GD, 0.1, 0}};
+    const local_settings settings = {.steps = 2, .inner = {OPTIMIZER_GD, 0.1, 0}};
     const float from[FEATURES] = {1, -2, 0.5F};
     desk of;
     set_up(&of, &settings, OBJECTIVE_SINGLE);
@@ -166,7 +166,7 @@ static void the_tally_is_that_before_the_step(void **state)
 static void means_and_samples(void **state)
 {
     (void)state;
-    const local_settings none = {.steps = 0}, some = {2, {OPTIMIZER_GD, 0.1, 0}};
+    const local_settings none = {.steps = 0}, some = {.steps = 2, .inner = {OPTIMIZER_GD, 0.1, 0}};
     const batch_settings batch = {.rows = ROWS, .chunks = 2, .batch = 10};
     const float at[FEATURES] = {4, 8, -4}, sum[FEATURES] = {10, 20, 30};
     float mean[FEATURES];
@@ -183,7 +183,8 @@ static void means_and_samples(void **state)
 static int create(void *user, const tarry_allocator *allocator)
 {
     const desk *of = user;
-    const local_settings settings = {4, {OPTIMIZER_ADAM, 0.05, OPTIMIZER_USUAL_DECAY}};
+    const local_settings settings = {.steps = 4,
+                                     .inner = {OPTIMIZER_ADAM, 0.05, OPTIMIZER_USUAL_DECAY}};
     local_steps *steps = NULL;
     int error = local_steps_create(of->model, &settings, OBJECTIVE_DOUBLE, allocator, &steps);
     local_steps_free(steps);
@@ -193,7 +194,7 @@ static int create(void *user, const tarry_allocator *allocator)
 static void failed_allocations_are_reported(void **state)
 {
     (void)state;
-    const local_settings settings = {1, {OPTIMIZER_GD, 1, 0}};
+    const local_settings settings = {.steps = 1, .inner = {OPTIMIZER_GD, 1, 0}};
     desk of;
     set_up(&of, &settings, OBJECTIVE_SINGLE);
     assert_int_equal(fail_each_allocation(create, &of), 8);

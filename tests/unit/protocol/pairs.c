@@ -159,6 +159,11 @@ static void sum_everywhere(tarry_settings *settings)
     settings->server.sum = TARRY_SUM_EVERYWHERE;
 }
 
+static void secure(tarry_settings *settings)
+{
+    settings->server.secure = 32;
+}
+
 static const feature features[] = {
     {"--sum everywhere", TARRY_SETTING_SUM, sum_everywhere},
     {"--order dynamic", TARRY_SETTING_ORDER, order_dynamic},
@@ -187,6 +192,7 @@ static const feature features[] = {
     {"--importance", TARRY_SETTING_IMPORTANCE, importance},
     {"--sample-chunks 4", TARRY_SETTING_SAMPLE, samples},
     {"--dp ...", TARRY_SETTING_DP, noised},
+    {"--secure", TARRY_SETTING_SECURE, secure},
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -212,28 +218,40 @@ static const char *reason_of(const feature *one, const feature *other)
     return conflict.reason;
 }
 
+/* The sign of a reason: a letter, or two once these are used up. */
+typedef struct sign {
+    char text[3];
+} sign;
+
+enum { LETTERS = 52, MOST_REASONS = 2 * LETTERS };
+
 static char letter(size_t i)
 {
     return (char)(i < 26 ? 'a' + (int)i : 'A' + (int)i - 26);
 }
 
-/* The letter of a reason, in the order in which they come up; they are counted in *count. */
-static char letter_of(const char *reasons[52], size_t *count, const char *reason)
+static sign sign_at(size_t i)
+{
+    return i < LETTERS ? (sign){{letter(i)}} : (sign){{'a', letter(i - LETTERS)}};
+}
+
+/* The sign of a reason, in the order in which they come up; they are counted in *count. */
+static sign sign_of(const char *reasons[MOST_REASONS], size_t *count, const char *reason)
 {
     for (size_t i = 0; i < *count; i++)
         if (strcmp(reasons[i], reason) == 0)
-            return letter(i);
-    if (*count == 52) {
-        fprintf(stderr, "pairs: more reasons than letters\n");
+            return sign_at(i);
+    if (*count == MOST_REASONS) {
+        fprintf(stderr, "pairs: more reasons than signs\n");
         exit(EXIT_FAILURE);
     }
     reasons[*count] = reason;
-    return letter((*count)++);
+    return sign_at((*count)++);
 }
 
 int main(void)
 {
-    const char *reasons[52];
+    const char *reasons[MOST_REASONS];
     size_t count = 0;
     printf("| | feature |");
     for (size_t i = 1; i < FEATURES; i++)
@@ -246,13 +264,16 @@ int main(void)
         for (size_t other = 0; other < i; other++) {
             bool same = features[i].setting == features[other].setting;
             const char *reason = same ? NULL : reason_of(&features[other], &features[i]);
-            printf(" %c |", same ? '=' : reason == NULL ? '+' : letter_of(reasons, &count, reason));
+            sign of = same             ? (sign){"="}
+                      : reason == NULL ? (sign){"+"}
+                                       : sign_of(reasons, &count, reason);
+            printf(" %s |", of.text);
         }
         for (size_t other = i + 1; other < FEATURES; other++)
             printf(" |");
     }
     printf("\n\n");
     for (size_t i = 0; i < count; i++)
-        printf("- %c: %s.\n", letter(i), reasons[i]);
+        printf("- %s: %s.\n", sign_at(i).text, reasons[i]);
     return EXIT_SUCCESS;
 }

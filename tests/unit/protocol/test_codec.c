@@ -15,12 +15,18 @@
 #include "protocol/wire/codec.h"
 #include "seed.h"
 
-enum { MAX_BITS = 200, MAX_WORDS = 400, MAX_FRAME = 2900, TYPES = TARRY_MESSAGE_TYPES };
+enum {
+    MAX_BITS = 200,
+    MAX_WORDS = 400,
+    MAX_FRAME = 2900,
+    MAX_CHUNKS = 200,
+    TYPES = TARRY_MESSAGE_TYPES
+};
 
 typedef struct sample {
     tarry_message message;
     uint64_t psi[4], stripes[4], first[4], barred[4], recalled[4], stale[4], group[4];
-    uint32_t stood[MAX_BITS], ranked[MAX_BITS];
+    uint32_t stood[MAX_BITS], ranked[MAX_BITS], holders[MAX_CHUNKS], lives[MAX_BITS];
     float weights[MAX_BITS];
 } sample;
 
@@ -127,6 +133,22 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     draw_numbers(stream, drawn);
 }
 
+/* A signal of secure sums, in a shape that has room for it: it says little else. */
+static void make_secure(random_stream *stream, const codec_shape *shape, sample *drawn)
+{
+    tarry_message *message = &drawn->message;
+    if (message->type != TARRY_MESSAGE_SIGNAL || shape->chunks == 0 || random_below(stream, 2) == 0)
+        return;
+    for (size_t i = 0; i < MAX_CHUNKS; i++)
+        drawn->holders[i] = random_u32(stream);
+    for (size_t i = 0; i < MAX_BITS; i++)
+        drawn->lives[i] = random_u32(stream);
+    message->holders = drawn->holders;
+    message->lives = drawn->lives;
+    message->limit = 0;
+    message->group = message->stale = NULL;
+}
+
 static codec_shape draw_shape(random_stream *stream)
 {
     return (codec_shape){
@@ -134,6 +156,7 @@ static codec_shape draw_shape(random_stream *stream)
         .stripes = 1 + random_below(stream, MAX_BITS - 1),
         .slots = random_below(stream, MAX_BITS),
         .workers = 1 + random_below(stream, MAX_BITS - 1),
+        .chunks = random_below(stream, 2) * (1 + random_below(stream, MAX_CHUNKS)),
     };
 }
 
@@ -196,6 +219,7 @@ static void every_message_survives_the_wire(void **state)
         tarry_message_type type = (tarry_message_type)(run % TYPES);
         sample sent;
         draw(&stream, type, &sent);
+        make_secure(&stream, &shape, &sent);
         uint8_t frame[MAX_FRAME];
         memset(frame, 0xa5, sizeof(frame));
         size_t size = codec_size(&shape, &sent.message);
@@ -242,6 +266,12 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.ranked != NULL, rounds && sent.message.ranked != NULL);
         if (read.ranked != NULL)
             assert_memory_equal(read.ranked, sent.ranked, shape.slots * sizeof(uint32_t));
+        assert_int_equal(read.holders != NULL, sent.message.holders != NULL);
+        assert_int_equal(read.lives != NULL, sent.message.lives != NULL);
+        if (read.holders != NULL) {
+            assert_memory_equal(read.holders, sent.holders, shape.chunks * sizeof(uint32_t));
+            assert_memory_equal(read.lives, sent.lives, shape.workers * sizeof(uint32_t));
+        }
         assert_int_equal(read.normed, sent.message.normed);
         assert_true(read.norm == sent.message.norm);
         assert_true(read.limit == (type == TARRY_MESSAGE_SIGNAL ? sent.message.limit : 0));
@@ -549,6 +579,7 @@ static void kept_sets_outlive_the_message(void **state)
         codec_shape shape = draw_shape(&stream);
         sample sent;
         draw(&stream, (tarry_message_type)(run % TYPES), &sent);
+        make_secure(&stream, &shape, &sent);
         uint8_t frame[MAX_FRAME], again[MAX_FRAME];
         size_t size = codec_size(&shape, &sent.message);
         codec_encode(&shape, &sent.message, frame);

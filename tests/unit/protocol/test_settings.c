@@ -20,12 +20,15 @@ typedef struct choice {
 } choice;
 
 static const choice choices[] = {
-    {TARRY_SETTING_ORDER, 2},        {TARRY_SETTING_PARTS, 4}, {TARRY_SETTING_CREDIT, 2},
-    {TARRY_SETTING_KEEP, 3},         {TARRY_SETTING_STOP, 4},  {TARRY_SETTING_FILL, 3},
-    {TARRY_SETTING_REPRODUCIBLE, 2},
+    {TARRY_SETTING_ORDER, 2},        {TARRY_SETTING_PARTS, 4},  {TARRY_SETTING_CREDIT, 2},
+    {TARRY_SETTING_KEEP, 3},         {TARRY_SETTING_STOP, 4},   {TARRY_SETTING_FILL, 3},
+    {TARRY_SETTING_REPRODUCIBLE, 2}, {TARRY_SETTING_SECURE, 2},
 };
 
-enum { CHOICES = sizeof(choices) / sizeof(choices[0]), COMBINATIONS = 2 * 4 * 2 * 3 * 4 * 3 * 2 };
+enum {
+    CHOICES = sizeof(choices) / sizeof(choices[0]),
+    COMBINATIONS = 2 * 4 * 2 * 3 * 4 * 3 * 2 * 2
+};
 
 static void choose(tarry_settings *settings, tarry_setting setting, int value)
 {
@@ -49,6 +52,9 @@ static void choose(tarry_settings *settings, tarry_setting setting, int value)
         break;
     case TARRY_SETTING_FILL:
         settings->server.fill = (tarry_fill)value;
+        break;
+    case TARRY_SETTING_SECURE:
+        settings->server.secure = value == 1 ? 64 : 0;
         break;
     default:
         settings->server.reproducible = value == 1;
@@ -79,7 +85,9 @@ static bool server_takes(const tarry_settings *settings)
     if (of_plan.parts == 0)
         of_plan.parts = 3;
     assert_int_equal(tarry_plan_create(&of_plan, NULL, &plan, NULL), TARRY_OK);
-    int error = tarry_server_create(plan, &settings->server, NULL, &server, NULL);
+    tarry_settings kept = *settings;
+    tarry_settings_keep(&kept, 12, 8, INFINITY, false);
+    int error = tarry_server_create(plan, &kept.server, NULL, &server, NULL);
     tarry_server_free(server);
     tarry_plan_free(plan);
     assert_true(error == TARRY_OK || error == TARRY_ERROR_ARGUMENT);
@@ -221,7 +229,21 @@ static void a_form_takes_a_worker_another_part(void **state)
     assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 500 + 4 * 4 + 2 * 4000);
     server.compress = TARRY_COMPRESS_TOPK;
     server.compress_share = 10000;
-    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 10 * 6 + 2 * 4000);
+    /* Ten places, 6 bits each and a row of 10 + 15, and ten numbers. */
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 8 + 4 + 9 + 2 * 4000);
+}
+
+/* Integers in its place, and what of them is sent: two more per stripe. */
+static void a_secure_part_is_there_twice(void **state)
+{
+    (void)state;
+    tarry_server_settings server;
+    tarry_server_settings_init(&server);
+    server.stripe_length = 300;
+    server.secure = 32;
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000), 4 * (4 * 1000 + 4 * 302));
+    server.secure = 64;
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000), 4 * 3 * 1000 + 8 * (1000 + 4 * 302));
 }
 
 /* Of which two are refused because of a third: with the sum at the server they go together. */
@@ -272,6 +294,7 @@ int main(void)
         cmocka_unit_test(numbers_yield_to_those_that_are_given),
         cmocka_unit_test(pieces_are_as_many_as_workers_can_share),
         cmocka_unit_test(a_form_takes_a_worker_another_part),
+        cmocka_unit_test(a_secure_part_is_there_twice),
         cmocka_unit_test(several_parts_come_back_as_they_are),
         cmocka_unit_test(a_view_takes_the_server_memory),
         cmocka_unit_test(every_setting_has_a_name),

@@ -60,18 +60,38 @@ static void a_welcome_has_the_documented_bytes(void **state)
         .job_bytes = 10,
         .near = "/s",
     };
-    uint8_t body[143] = {
+    uint8_t body[155] = {
         [0] = 2,   [1] = 1,   [2] = 1,    [3] = 1,     [4] = 3,   [56] = 4,    [60] = 11,
         [64] = 5,  [72] = 6,  [80] = 7,   [95] = 0x40, [96] = 8,  [104] = 9,   [112] = 10,
-        [120] = 2, [121] = 1, [128] = 13, [132] = 12,  [140] = 2, [141] = '/', [142] = 's'};
+        [120] = 2, [121] = 1, [128] = 13, [132] = 12,  [152] = 2, [153] = '/', [154] = 's'};
     memset(welcome.job, 'j', 16), memset(body + 8, 'j', 16);
     memset(welcome.plan, 'p', 32), memset(body + 24, 'p', 32);
     uint8_t frame[MOST_FRAME];
-    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(143, 2), body, sizeof(body));
+    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(155, 2), body, sizeof(body));
     welcome.keeps_stale = false;
     welcome.ships = true;
     body[3] = 2;
-    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(143, 2), body, sizeof(body));
+    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(155, 2), body, sizeof(body));
+    welcome.compress = TARRY_COMPRESS_TOPK;
+    welcome.compress_share = 15;
+    welcome.compress_first = 0x1011;
+    welcome.compress_from = 0x1213;
+    body[120] = 4;
+    body[122] = 0x11, body[123] = 0x10, body[124] = 15, body[140] = 0x13, body[141] = 0x12;
+    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(155, 2), body, sizeof(body));
+    welcome.compress = TARRY_COMPRESS_POWERSGD;
+    welcome.compress_rank = 3;
+    welcome.compress_first = 0;
+    welcome.compress_from = 0;
+    welcome.compress_matrix_count = 2;
+    welcome.compress_matrices[0] = (tarry_matrix){0x21, 0x22};
+    welcome.compress_matrices[1] = (tarry_matrix){0x23, 0x24};
+    uint8_t longer[171] = {0};
+    memcpy(longer, body, 148);
+    memcpy(longer + 168, body + 152, 3);
+    longer[120] = 6, longer[122] = longer[123] = longer[140] = longer[141] = 0, longer[124] = 3;
+    longer[148] = 2, longer[152] = 0x21, longer[156] = 0x22, longer[160] = 0x23, longer[164] = 0x24;
+    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(171, 2), longer, sizeof(longer));
 }
 
 static void small_frames_have_the_documented_bytes(void **state)
@@ -143,9 +163,9 @@ static void set_length(uint8_t *frame, uint32_t length)
 static void heads_are_held_to_the_limits_of_their_kind(void **state)
 {
     (void)state;
-    static const uint32_t least[WIRE_KINDS] = {0,  10,  141, 3,  0,  1,  24, 20, 24, 8,  72, 17,
+    static const uint32_t least[WIRE_KINDS] = {0,  10,  153, 3,  0,  1,  24, 20, 24, 8,  72, 17,
                                                2,  153, 44,  10, 44, 37, 32, 72, 17, 32, 9,  12,
-                                               29, 6,   56,  8,  5,  44, 28, 1,  2,  50};
+                                               29, 6,   56,  8,  5,  44, 28, 1,  2,  50, 64, 70};
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= WIRE_HELLO && kind < WIRE_KINDS;
         uint32_t lowest = known ? least[kind] : 0;
@@ -165,10 +185,10 @@ static void heads_are_held_to_the_limits_of_their_kind(void **state)
             }
         }
     }
-    const wire_kind large[] = {WIRE_MESSAGE,  WIRE_PARAMETERS, WIRE_BLOB,  WIRE_STATUS,
-                               WIRE_BLOCK,    WIRE_PIECE,      WIRE_BATCH, WIRE_LANE_OPEN,
-                               WIRE_LANE,     WIRE_LANE_PART,  WIRE_HEARD, WIRE_GATHER,
-                               WIRE_GATHERED, WIRE_PARENTS,    WIRE_VIEW};
+    const wire_kind large[] = {
+        WIRE_MESSAGE,  WIRE_PARAMETERS, WIRE_BLOB, WIRE_STATUS,    WIRE_BLOCK,  WIRE_PIECE,
+        WIRE_BATCH,    WIRE_LANE_OPEN,  WIRE_LANE, WIRE_LANE_PART, WIRE_HEARD,  WIRE_GATHER,
+        WIRE_GATHERED, WIRE_PARENTS,    WIRE_VIEW, WIRE_KEY,       WIRE_WELCOME};
     for (unsigned kind = WIRE_HELLO; kind < WIRE_KINDS; kind++) {
         bool is_large = false;
         for (unsigned i = 0; i < sizeof(large) / sizeof(large[0]); i++)

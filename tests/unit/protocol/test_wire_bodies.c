@@ -12,7 +12,7 @@
 #include "protocol/wire/wire.h"
 #include "seed.h"
 
-enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES, NUMBER_BYTES = 4 };
+enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_WELCOME_BYTES, NUMBER_BYTES = 4 };
 
 typedef union any_body {
     wire_hello hello;
@@ -190,8 +190,19 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
         welcome->compress_seed = random_u64(stream);
         welcome->compress_exact = random_u32(stream);
     }
-    if (welcome->compress == TARRY_COMPRESS_TOPK)
+    if (welcome->compress == TARRY_COMPRESS_TOPK) {
         welcome->compress_share = 1 + random_below(stream, TARRY_COMPRESS_SHARE_MOST);
+        welcome->compress_first = (uint16_t)random_u32(stream);
+        welcome->compress_from = random_u64(stream);
+    }
+    if (welcome->compress == TARRY_COMPRESS_POWERSGD) {
+        welcome->compress_rank = 1 + random_below(stream, TARRY_COMPRESS_RANK_MOST);
+        welcome->compress_matrix_count =
+            random_below(stream, 8) == 0 ? TARRY_COMPRESS_MATRICES_MOST : random_below(stream, 5);
+        for (uint32_t i = 0; i < welcome->compress_matrix_count; i++)
+            welcome->compress_matrices[i] = (tarry_matrix){
+                1 + random_below(stream, UINT32_MAX - 1), 1 + random_below(stream, UINT32_MAX - 1)};
+    }
     welcome->conditioning_limit = 1 / random_uniform(stream);
     welcome->silence_ns = 1 + draw_up_to(stream, TARRY_NEVER - 1);
     welcome->plan_bytes = draw_up_to(stream, WIRE_BLOB_MOST);
@@ -384,7 +395,7 @@ static const struct {
     unsigned at, least, most;
 } bounded[] = {
     {WIRE_HELLO, 0, 'T', 'T'},  {WIRE_HELLO, 5, 0, 0},     {WIRE_HELLO, 10, 0, 3},
-    {WIRE_HELLO, 11, 0, 255},   {WIRE_WELCOME, 0, 7, 7},   {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_HELLO, 11, 0, 255},   {WIRE_WELCOME, 0, 9, 9},   {WIRE_WELCOME, 1, 0, 0},
     {WIRE_WELCOME, 2, 0, 1},    {WIRE_WELCOME, 3, 0, 15},  {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},   {WIRE_WELCOME, 71, 0, 0},  {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},   {WIRE_WELCOME, 111, 0, 0}, {WIRE_WELCOME, 119, 0, 0},
@@ -395,7 +406,8 @@ static const struct {
     {WIRE_FETCH, 1, 0, 0},      {WIRE_FETCH, 3, 0, 0},     {WIRE_SHARE, 0, 1, 2},
     {WIRE_SHARE, 1, 0, 0},      {WIRE_SHARE, 7, 0, 0},     {WIRE_SHARE, 15, 0, 0},
     {WIRE_SHARE, 17, ' ', 255}, {WIRE_SHARED, 0, 1, 2},    {WIRE_SHARED, 1, 0, 1},
-    {WIRE_WELCOME, 122, 0, 0},  {WIRE_VIEW, 45, 0, 0},     {WIRE_VIEW, 47, 0, 0},
+    {WIRE_WELCOME, 148, 0, 0},  {WIRE_WELCOME, 151, 0, 0}, {WIRE_WELCOME, 122, 0, 0},
+    {WIRE_VIEW, 45, 0, 0},      {WIRE_VIEW, 47, 0, 0},
 };
 
 static void what_is_out_of_range_is_refused(void **state)
@@ -413,7 +425,11 @@ static void what_is_out_of_range_is_refused(void **state)
             sent.welcome.compress_down = TARRY_COMPRESS_NONE;
             sent.welcome.compress_seed = 0;
             sent.welcome.compress_share = 0;
+            sent.welcome.compress_first = 0;
+            sent.welcome.compress_from = 0;
             sent.welcome.compress_exact = 0;
+            sent.welcome.compress_rank = 0;
+            sent.welcome.compress_matrix_count = 0;
         }
         uint8_t frame[MOST_FRAME];
         encode(bounded[i].kind, &sent, frame);
@@ -507,6 +523,36 @@ static void a_job_that_cannot_be_is_refused(void **state)
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong.compress = TARRY_COMPRESS_TOPK;
     assert_welcome(&wrong, TARRY_OK);
+    wrong.compress_first = 1;
+    wrong.compress_from = UINT64_MAX;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.compress_first = 0;
+    wrong.compress_from = 0;
+    wrong.compress = TARRY_COMPRESS_POWERSGD; /* of no rank */
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_rank = TARRY_COMPRESS_RANK_MOST;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.compress_rank++;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_rank = 1;
+    wrong.compress_matrix_count = 1; /* without rows */
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_matrices[0] = (tarry_matrix){.rows = 1};
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_matrices[0].columns = 1;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.compress_first = 1;
+    wrong.compress_from = UINT64_MAX;
+    wrong.compress_rank = 0;
+    wrong.compress_matrix_count = 0;
+    wrong.compress = TARRY_COMPRESS_SIGN; /* of which all numbers are sent in every round */
+    wrong.compress_share = 0;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_first = 0;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_from = 0;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.compress = TARRY_COMPRESS_TOPK;
     wrong.compress_share = TARRY_COMPRESS_SHARE_MOST + 1;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong.compress_share = 0;
@@ -582,19 +628,20 @@ static int decode_hello(uint16_t oldest, uint16_t newest, uint32_t length, wire_
 static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
+    const uint16_t now = WIRE_VERSION, next = now + 1;
     wire_hello hello;
-    assert_int_equal(decode_hello(7, 7, 98, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 8, 98, &hello), TARRY_OK);
-    assert_int_equal(hello.newest, 8);
+    assert_int_equal(decode_hello(now, now, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, next, 98, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, next);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 8, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(8, 9, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 8);
+    assert_int_equal(decode_hello(1, next, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(next, next + 1, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, next);
     assert_int_equal(hello.worker, 0);
-    assert_int_equal(decode_hello(7, 8, WIRE_SMALL_BYTES, &hello), TARRY_OK);
-    assert_int_equal(decode_hello(7, 8, 9, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(7, 6, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(now, next, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(now, next, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(now, now - 1, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(1, 1, 96, &hello), TARRY_OK); /* before there were racks */
     assert_int_equal(hello.newest, 1);

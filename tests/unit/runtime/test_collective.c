@@ -19,7 +19,7 @@
 #include "failing_allocator.h"
 #include "runtime/worker/collective.h"
 
-enum { WORKERS = 3, DIMENSION = 5, OWN = 1 };
+enum { WORKERS = 3, DIMENSION = 5, OWN = 1, RACES = 2000 };
 
 static const edge edges[] = {{0, 0}, {1, 1}, {2, 2}};
 
@@ -49,7 +49,8 @@ typedef struct bench {
     uint64_t ahead; /* so many steps later is what is got */
     bool holds;
     uint8_t bytes[sizeof(float)];
-    float handed; /* the state that was offered last */
+    float handed;        /* the state that was offered last */
+    size_t offers, torn; /* states that are not those of their step */
     void (*asks)(void *user);
     void *asked;
     /* The replica's. */
@@ -259,6 +260,8 @@ static int paths_offer(exchange *paths, const tarry_sum_id *after, uint8_t *byte
     assert_int_equal(size, sizeof(float));
     memcpy(&own->handed, bytes, sizeof(float));
     own->offered = *after;
+    own->offers++;
+    own->torn += own->handed != (float)after->step;
     memory_release(NULL, bytes);
     pthread_cond_broadcast(&own->change);
     pthread_mutex_unlock(&own->lock);
@@ -310,6 +313,7 @@ static int replica_save(void *user, uint64_t first, void *bytes, size_t size)
 {
     const bench *own = user;
     assert_true(first == 0 && size == sizeof(float));
+    sched_yield();
     memcpy(bytes, &own->state, size);
     return TARRY_OK;
 }
@@ -635,6 +639,38 @@ static void state_is_not_offered_while_its_owner_steps(void **state)
     snapshots_release(&own->pool, now);
 }
 
+/* Others ask while the owner steps on one sum after the other: what they get is of the step that it
+ * is said to be of. */
+static void states_are_of_the_step_that_they_are_offered_as(void **state)
+{
+    bench *own = *state;
+    const float part[DIMENSION] = {1};
+    for (uint64_t step = 1; step <= RACES; step++) {
+        const float *numbers;
+        uint64_t digest;
+        own->sums.begun = 0;
+        reduce(own, step, part);
+        await_begun(own, &own->sums, 1);
+        tell(own, &own->sums, 1);
+        tarry_event event = take_good(own);
+        own->asks(own->asked);
+        for (uint64_t i = 0; i < step % 4; i++)
+            sched_yield();
+        assert_int_equal(collective_lend(own->among, &event.sum, &numbers), TARRY_OK);
+        own->state = -1;
+        sched_yield();
+        own->state = (float)step;
+        assert_int_equal(collective_stepped(own->among, &event.sum, false, &digest), TARRY_OK);
+    }
+    own->asks(own->asked);
+    pthread_mutex_lock(&own->lock);
+    while (own->offers == 0 || own->offered.step < RACES)
+        pthread_cond_wait(&own->change, &own->lock);
+    print_message("%zu states were offered\n", own->offers);
+    assert_int_equal(own->torn, 0);
+    pthread_mutex_unlock(&own->lock);
+}
+
 static int attempt(void *user, const tarry_allocator *allocator)
 {
     bench *own = user;
@@ -665,6 +701,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(replica_that_fails_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(state_is_offered_even_during_a_sum, setup, teardown),
         cmocka_unit_test_setup_teardown(state_is_not_offered_while_its_owner_steps, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(states_are_of_the_step_that_they_are_offered_as, setup,
                                         teardown),
         cmocka_unit_test(every_allocation_may_fail),
     };

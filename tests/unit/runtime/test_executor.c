@@ -17,6 +17,7 @@
 #include "compress/compress.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
+#include "protocol/form.h"
 #include "protocol/wire/codec.h"
 #include "runtime/clock.h"
 #include "runtime/worker/executor.h"
@@ -33,8 +34,11 @@ typedef struct bench {
     float part[DIMENSION], other[DIMENSION];
     float *place; /* which of them the part is to lie in */
     compress_form form;
+    dense_rounds dense;
     residuals *mirror; /* what the executor should keep of what rounding lost; NULL: none */
-    bool leaves;       /* its parts are to come as they are */
+    bool leaves;       /* its parts are to come as they are; */
+    bool late;         /* the same: the round is over */
+    float factor[2];   /* that of the round, with POWERSGD */
     uint64_t round;    /* the last that the executor was told of */
 
     pthread_mutex_t lock;
@@ -81,19 +85,26 @@ static bool is_what_is_due(const bench *own, const tarry_message *message,
 {
     uint8_t packed[4 * STRIPE];
     const float *numbers = own->place + stripe->first;
-    if (own->leaves)
+    if (own->leaves || own->late)
         return message->form == TARRY_COMPRESS_NONE &&
                stripe->size == stripe->count * sizeof(float) &&
                memcmp(residuals_flush(own->mirror, message->stripe, numbers), stripe->bytes,
                       stripe->size) == 0;
-    const compress_form form = compress_within(own->form, DIMENSION, stripe->first, stripe->count);
+    const bool dense = message->round < own->dense.first ||
+                       (own->dense.from > 0 && message->round >= own->dense.from);
+    const compress_form whole =
+        dense ? (compress_form){.kind = TARRY_COMPRESS_INT4, .share = 0, .exact = own->form.exact}
+              : own->form;
+    compress_form form = compress_within(whole, DIMENSION, stripe->first, stripe->count);
+    form.low.odd = message->round % 2 > 0;
+    form.low.factor = own->factor;
     if (message->form != form.kind || stripe->size != compress_bytes(form, stripe->count))
         return false;
     if (own->form.kind == TARRY_COMPRESS_NONE)
         return stripe->bytes == numbers;
     const uint64_t key = compress_key(SEED, message->round, message->attempt, 0, message->stripe);
     if (own->mirror != NULL)
-        residuals_encode(own->mirror, message->stripe, numbers, key, packed);
+        residuals_encode(own->mirror, message->stripe, form, numbers, key, packed);
     else
         compress_encode(form, numbers, stripe->count, key, packed);
     return memcmp(packed, stripe->bytes, stripe->size) == 0;
@@ -147,7 +158,8 @@ static int compute(void *user, const tarry_task *task)
     own->gradients[task->chunk] = task->gradient;
     pthread_mutex_unlock(&own->lock);
     for (size_t i = 0; i < DIMENSION; i++)
-        task->gradient[i] = task->parameters[0] * (float)(task->chunk + 1);
+        task->gradient[i] =
+            task->parameters[0] * (float)(task->chunk + 1) * (float)task->parameter_count;
     while (heeds && !tarry_compute_cancelled(task))
         sched_yield();
     return fails || heeds ? -1 : 0;
@@ -158,13 +170,14 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     own->place = own->part;
     own->plan = edge_plan_make(1, LOAD, 1, edges, LOAD, NULL);
     assert_non_null(own->plan);
-    int error = snapshots_init(&own->pool, 1, 1, NULL);
+    int error = snapshots_init(&own->pool, 1 + form_factor_numbers(own->form), 2, NULL);
     assert_int_equal(error, TARRY_OK);
     executor_settings settings = {
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
         .kernels = kernel_best(),
         .form = own->form,
+        .dense = own->dense,
         .compress_seed = SEED,
         .compute = own->pulls ? NULL : compute,
         .user = own,
@@ -184,6 +197,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
                                     .ahead = ahead,
                                     .conditioning_limit = 1e6,
                                     .form = own->form,
+                                    .dense = own->dense,
                                     .part = own->part};
     worker_slate *first;
     error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
@@ -195,13 +209,19 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     return error;
 }
 
-static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, compress_form form)
+static void set_up_dense(bench *own, tarry_keep keep, uint32_t ahead, compress_form form,
+                         dense_rounds dense)
 {
-    *own = (bench){.form = form};
+    *own = (bench){.form = form, .dense = dense};
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
     assert_int_equal(make(own, keep, ahead, NULL), TARRY_OK);
     assert_int_equal(executor_start(&own->executor), TARRY_OK);
+}
+
+static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, compress_form form)
+{
+    set_up_dense(own, keep, ahead, form, (dense_rounds){0});
 }
 
 static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
@@ -275,6 +295,8 @@ static void gives_parameters(bench *own, uint64_t round, float value)
     float *parameters = snapshots_begin(&own->pool);
     assert_non_null(parameters);
     parameters[0] = value;
+    for (size_t i = 0; i < form_factor_numbers(own->form); i++)
+        parameters[1 + i] = own->factor[i] = value + (float)i;
     snapshots_commit(&own->pool, round);
 }
 
@@ -399,7 +421,7 @@ static void what_rounding_lost_is_in_the_next_part(void **state)
     bench own;
     const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000, .exact = 4};
     set_up_form(&own, TARRY_KEEP_ALL, 1, form);
-    assert_int_equal(residuals_create(form, DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
     const uint32_t stood[][3] = {{0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 0, 0}};
     for (uint64_t round = 0; round < 4; round++) {
         gives_parameters(&own, round, 1 + (float)round);
@@ -418,13 +440,61 @@ static void what_rounding_lost_is_in_the_next_part(void **state)
     tear_down(&own);
 }
 
+/* In the first and the last rounds all numbers are sent, with what the others have left. */
+static void dense_rounds_send_all_numbers(void **state)
+{
+    (void)state;
+    bench own;
+    const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 20000, .exact = 4};
+    set_up_dense(&own, TARRY_KEEP_ALL, 1, form, (dense_rounds){.first = 2, .from = 4});
+    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    const uint32_t stood[][3] = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1}, {1, 1, 1}};
+    for (uint64_t round = 0; round < 5; round++) {
+        gives_parameters(&own, round, 1 + (float)round);
+        says_stood(&own, round, stood[round], 1);
+        expect_reports(&own, 1, LOAD);
+        expect_parts(&own, 1, 7, 6 * (1 + (float)round));
+    }
+    residuals_free(own.mirror);
+    tear_down(&own);
+}
+
+/* What a part is multiplied with came with the round's parameters, which tasks don't see; where
+ * those of the next round are there already, it is sent as it is, and nothing is left of it. */
+static void a_part_is_multiplied_with_the_round_s_factor(void **state)
+{
+    (void)state;
+    bench own;
+    const tarry_matrix matrix = {2, 2};
+    const compress_form form = {
+        .kind = TARRY_COMPRESS_POWERSGD,
+        .low = {.rank = 1, .count = 1, .matrices = &matrix, .stripe = STRIPE}};
+    assert_int_equal(form_factor_numbers(form), 2);
+    set_up_form(&own, TARRY_KEEP_ALL, 1, form);
+    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    const uint32_t stood[][3] = {{0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, 1}};
+    for (uint64_t round = 0; round < 4; round++) {
+        gives_parameters(&own, round, 1 + (float)round);
+        says_stood(&own, round, stood[round], 1);
+        expect_reports(&own, 1, LOAD);
+        own.claimed_before_part = 0;
+        own.late = round == 3;
+        if (own.late)
+            gives_parameters(&own, round + 1, 1);
+        expect_parts(&own, 1, 7, 6 * (1 + (float)round));
+        assert_true(own.claimed_before_part > 0); /* it was as it is due */
+    }
+    residuals_free(own.mirror);
+    tear_down(&own);
+}
+
 static void who_leaves_leaves_nothing_of_it_behind(void **state)
 {
     (void)state;
     bench own;
     const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000};
     set_up_form(&own, TARRY_KEEP_ALL, 1, form);
-    assert_int_equal(residuals_create(form, DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
     const uint32_t stood[][3] = {{0, 0, 0}, {1, 1, 1}};
     for (uint64_t round = 0; round < 2; round++) {
         gives_parameters(&own, round, 1);
@@ -824,6 +894,8 @@ int main(void)
         cmocka_unit_test(what_is_finished_outlives_a_reconnect),
         cmocka_unit_test(a_part_goes_out_in_another_form),
         cmocka_unit_test(what_rounding_lost_is_in_the_next_part),
+        cmocka_unit_test(dense_rounds_send_all_numbers),
+        cmocka_unit_test(a_part_is_multiplied_with_the_round_s_factor),
         cmocka_unit_test(who_leaves_leaves_nothing_of_it_behind),
         cmocka_unit_test(a_part_moves_and_gradients_stay),
         cmocka_unit_test(a_chunk_in_progress_outlives_a_reconnect),

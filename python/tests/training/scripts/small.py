@@ -6,10 +6,12 @@ small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] [--s
 Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
 each step's gradient is compared with that of one process. --deaths FILE: workers but the first die in the middle of
 a sum over process groups, each in the fifth of its life, until FILE has --most-deaths bytes, one for each.
---halves: the steps come by two calls of job.steps. --compress FORM, --share F: gradients are sent so, and sums
-come back by --down FORM. With --check it
-prints 'off MOST LAST', how far the sums of all steps are from their own sum, at most and at the end, and 'exact X',
-how far mean losses and weights are, as a share of them.
+--slowly-until FILE: pieces take a tenth of a second until FILE is there, so that whoever is to come finds some left.
+--halves: the steps come by two calls of job.steps. --compress FORM, --share F, --rank R: gradients are sent so, with
+--first and --last dense steps (of --whole), and sums come back by --down FORM. With --check it
+prints 'off MOST LAST', how far the sums of all steps are from their own sum, at most and at the end, 'exact X',
+how far mean losses and weights are, as a share of them, and 'each X ..', how far the gradient of each step is from that
+of one process, as a share of that one's length.
 """
 
 import argparse
@@ -43,9 +45,14 @@ parser.add_argument("--most-deaths", type=int, default=0)
 parser.add_argument("--sum", default="everywhere")
 parser.add_argument("--compress", default="none")
 parser.add_argument("--share", type=float, default=0.0)
+parser.add_argument("--rank", type=int, default=0)
+parser.add_argument("--first", type=int, default=0)
+parser.add_argument("--last", type=int, default=0)
+parser.add_argument("--whole", type=int, default=0)
 parser.add_argument("--down", default="none")
-parser.add_argument("--noise", action="store_true")
+parser.add_argument("--noise", type=float, default=0.0)
 parser.add_argument("--report", type=int, default=0)
+parser.add_argument("--slowly-until", default="")
 parser.add_argument("--halves", action="store_true")
 options = parser.parse_args()
 
@@ -53,7 +60,7 @@ torch.manual_seed(7)
 model = torch.nn.Sequential(
     torch.nn.Linear(10, options.hidden),
     torch.nn.BatchNorm1d(options.hidden),
-    torch.nn.ReLU(),
+    torch.nn.Tanh(),  # at the corner of ReLU the last bit of a sum would decide on a whole gradient
     torch.nn.Dropout(0.2),
     torch.nn.Linear(options.hidden, 1),
 )
@@ -90,6 +97,10 @@ def serial_gradient(job: tt.Job, number: int) -> tuple[list[torch.Tensor], float
     return found, total / weight, weight
 
 
+def length_of(gradient: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([one.reshape(-1) for one in gradient]).norm()
+
+
 def digest() -> str:
     """Of everything that all workers must have alike."""
     text = hashlib.sha256()
@@ -118,14 +129,24 @@ def die_in_sums() -> None:
 
 if options.deaths and os.environ["TARRY_WORKER"] != "0":
     die_in_sums()
+
+
+def pause() -> None:
+    slowly = options.slowly_until and not os.path.exists(options.slowly_until)
+    time.sleep(0.1 if slowly else options.seconds)
+
+
 worst = inexact = most_off = last_off = 0.0
+each: list[float] = []
 off = [torch.zeros_like(one) for one in model.parameters()]
 noise = torch.Generator().manual_seed(os.getpid())
 with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
     sum=options.sum, engine=options.engine, compress=options.compress, compress_share=options.share,
-    compress_down=options.down, metrics=("error",),
+    compress_rank=options.rank,
+    compress_first=options.first, compress_last=options.last, steps=options.whole, compress_down=options.down,
+    metrics=("error",),
 ) as job:  # fmt: skip
     say("begins", job.worker, job.done)
     calls = [options.steps // 2, options.steps] if options.halves else [options.steps]
@@ -135,16 +156,18 @@ with tt.join(
         for piece in step:
             with piece:
                 x, y = piece.batch
-                time.sleep(options.seconds)
-                if options.noise:  # of its own for each process
-                    x = x + torch.randn(x.shape, generator=noise)
+                pause()
                 found = model(x)
+                if options.noise:  # of its own for each process
+                    found = found + options.noise * torch.randn(found.shape, generator=noise)
                 piece.add(error=float((found - y).detach().abs().sum()))
                 piece.backward(loss_of(found, y), weight=len(y))
         if options.check and not step.lost:
             largest = max(float(one.abs().max()) for one in serial)
             for own, other in zip(model.parameters(), serial, strict=True):
                 worst = max(worst, float((own.grad - other).abs().max()) / largest)
+            apart = [own.grad - other for own, other in zip(model.parameters(), serial, strict=True)]
+            each.append(float(length_of(apart) / length_of(serial)))
             for sums, own, other in zip(off, model.parameters(), serial, strict=True):
                 sums += weight * (own.grad - other)
             last_off = max(float(sums.abs().max()) for sums in off) / (weight * largest)
@@ -160,4 +183,5 @@ with tt.join(
     if options.check:
         say("off", most_off, last_off)
         say("exact", inexact)
+        say("each", *each)
     say("end", job.worker, job.done, digest())

@@ -145,6 +145,7 @@ static const tarry_engine_methods methods = {
     .wake = wake,
     .abandon = abandon,
     .free = free_engine,
+    .forms = true,
 };
 
 int direct_create(mesh *connections, bool owned, bool shares, const tarry_allocator *allocator,

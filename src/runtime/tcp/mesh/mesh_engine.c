@@ -312,6 +312,7 @@ const tarry_engine_methods mesh_engine_methods = {
     .wake = engine_wake,
     .abandon = engine_abandon,
     .free = engine_free,
+    .forms = true,
 };
 
 void mesh_engine_close(mesh *self)

@@ -6,7 +6,7 @@
 
 enum { NUMBER_BYTES = 4, MOST_OF_ONE = 2 * NUMBER_BYTES /* bytes in any form */ };
 
-static bool is_rounded(const mesh_sum *sum, sum_way way)
+static bool is_rounded(const mesh_sum *sum, tarry_way way)
 {
     return sum_form_rounds(&sum->forms.of, way);
 }
@@ -15,7 +15,7 @@ compress_form mesh_form_of(const mesh_sum *sum, wire_block_kind kind, route_span
 {
     if (kind == WIRE_BLOCK_PARTIAL)
         return (compress_form){.kind = TARRY_COMPRESS_NONE};
-    return sum_form_of(&sum->forms.of, kind == WIRE_BLOCK_PART ? SUM_UP : SUM_DOWN,
+    return sum_form_of(&sum->forms.of, kind == WIRE_BLOCK_PART ? TARRY_WAY_UP : TARRY_WAY_DOWN,
                        sum->cut.part_length, span.first, span.length);
 }
 
@@ -31,7 +31,7 @@ static size_t slice_bytes(const mesh_sum *sum, const mesh_slice *slice)
 {
     const bool own = slice->owner == sum->place;
     size_t bytes = 0;
-    if (!is_rounded(sum, own ? SUM_DOWN : SUM_UP))
+    if (!is_rounded(sum, own ? TARRY_WAY_DOWN : TARRY_WAY_UP))
         return 0;
     for (uint32_t stripe = 0; stripe < sum->cut.stripes; stripe++)
         bytes += block_bytes(sum, own ? WIRE_BLOCK_SUM : WIRE_BLOCK_PART,
@@ -76,15 +76,15 @@ int mesh_form_make_room(mesh *self, const tarry_engine_sum *asked)
     mesh_sum *sum = &self->sum;
     mesh_forms *forms = &sum->forms;
     int error = sum_forms_of(asked, sum->count, sum->workers[sum->place], &forms->of);
-    if (error != TARRY_OK || !(is_rounded(sum, SUM_UP) || is_rounded(sum, SUM_DOWN)))
+    if (error != TARRY_OK || !(is_rounded(sum, TARRY_WAY_UP) || is_rounded(sum, TARRY_WAY_DOWN)))
         return error;
     if (sum->shape.kind != TARRY_SHAPE_DIRECT)
         return TARRY_ERROR_ARGUMENT;
     sum->cut = layout_make(asked->dimension, asked->parts, sum->route.stripe_length);
     forms->in_stride = longest_block(sum) * NUMBER_BYTES + MOST_OF_ONE;
-    if (is_rounded(sum, SUM_UP))
+    if (is_rounded(sum, TARRY_WAY_UP))
         error = make_room(self, &forms->term, &forms->term_room, forms->in_stride);
-    if (error == TARRY_OK && is_rounded(sum, SUM_DOWN))
+    if (error == TARRY_OK && is_rounded(sum, TARRY_WAY_DOWN))
         error =
             make_room(self, &forms->in, &forms->in_room, sum->route.flow_count * forms->in_stride);
     return error == TARRY_OK ? make_room(self, &forms->out, &forms->out_room, out_bytes(sum))
@@ -116,16 +116,16 @@ void mesh_form_begin(mesh_sum *sum)
 const void *mesh_form_pack(const mesh_sum *sum, const mesh_slice *slice, route_span span)
 {
     const float *numbers = sum->asked.part + span.first;
-    if (!is_rounded(sum, SUM_UP))
+    if (!is_rounded(sum, TARRY_WAY_UP))
         return numbers;
-    sum_form_encode(&sum->forms.of, SUM_UP, sum->cut.part_length, span.first, span.length, numbers,
-                    slice->packed);
+    sum_form_encode(&sum->forms.of, TARRY_WAY_UP, sum->cut.part_length, span.first, span.length,
+                    numbers, slice->packed);
     return slice->packed;
 }
 
 void mesh_form_packed(const mesh_sum *sum, mesh_slice *slice, route_span span)
 {
-    if (is_rounded(sum, SUM_UP))
+    if (is_rounded(sum, TARRY_WAY_UP))
         slice->packed += block_bytes(sum, WIRE_BLOCK_PART, span);
 }
 
@@ -146,9 +146,9 @@ static void unpack(const mesh_sum *sum, const uint8_t *bytes, route_span span)
 
 void mesh_form_round(mesh_sum *sum, mesh_slice *slice, route_span span)
 {
-    if (!is_rounded(sum, SUM_DOWN))
+    if (!is_rounded(sum, TARRY_WAY_DOWN))
         return;
-    sum_form_encode(&sum->forms.of, SUM_DOWN, sum->cut.part_length, span.first, span.length,
+    sum_form_encode(&sum->forms.of, TARRY_WAY_DOWN, sum->cut.part_length, span.first, span.length,
                     sum->asked.sum + span.first, slice->packed);
     unpack(sum, slice->packed, span);
     slice->packed += block_bytes(sum, WIRE_BLOCK_SUM, span);
@@ -156,13 +156,13 @@ void mesh_form_round(mesh_sum *sum, mesh_slice *slice, route_span span)
 
 void *mesh_form_place(const mesh_sum *sum, const mesh_flow *flow, const wire_block *block)
 {
-    if (is_rounded(sum, SUM_DOWN))
+    if (is_rounded(sum, TARRY_WAY_DOWN))
         return sum->forms.in + (size_t)(flow - sum->route.flows) * sum->forms.in_stride;
     return sum->asked.sum + block->part * sum->stride + block->first;
 }
 
 void mesh_form_came(const mesh_sum *sum, const mesh_flow *flow, const wire_block *block)
 {
-    if (is_rounded(sum, SUM_DOWN))
+    if (is_rounded(sum, TARRY_WAY_DOWN))
         unpack(sum, mesh_form_place(sum, flow, block), (route_span){block->first, block->count});
 }

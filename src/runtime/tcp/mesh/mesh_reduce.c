@@ -83,7 +83,7 @@ static void send_sum(mesh *self, uint32_t place, const mesh_slice *slice, route_
 {
     const mesh_sum *sum = &self->sum;
     mesh_member *to = reached(sum, place);
-    if (!sum_form_rounds(&sum->forms.of, SUM_DOWN)) {
+    if (!sum_form_rounds(&sum->forms.of, TARRY_WAY_DOWN)) {
         for (uint32_t part = 0; part < sum->cut.parts; part++)
             send_part(self, place, WIRE_BLOCK_SUM, span, part);
     } else if (to != NULL) {
@@ -175,7 +175,7 @@ static void send_final(mesh *self, mesh_slice *slice)
             if (sum->intake[place].coded[slice->number] != MESH_NO_FLOW)
                 send_sum(self, place, slice, span);
         }
-        if (sum_form_rounds(&sum->forms.of, SUM_DOWN))
+        if (sum_form_rounds(&sum->forms.of, TARRY_WAY_DOWN))
             slice->unsent += block_of(sum, WIRE_BLOCK_SUM, 0, span).bytes;
     }
 }
@@ -304,7 +304,7 @@ static void decode_rounded(mesh_sum *sum, const mesh_slice *slice, route_span sp
 static void decode_stripe(mesh_sum *sum, mesh_slice *slice)
 {
     route_span span = mesh_span(sum, &slice->where, slice->decoded);
-    if (sum_form_rounds(&sum->forms.of, SUM_UP)) {
+    if (sum_form_rounds(&sum->forms.of, TARRY_WAY_UP)) {
         decode_rounded(sum, slice, span);
         return;
     }

@@ -168,6 +168,7 @@ void peers_free_closed(peers *all)
         peer *self = all->over;
         all->over = self->after;
         lanes_free(self->lanes);
+        memory_release(&all->allocator, self->key);
         memory_release(&all->allocator, self->held);
         memory_release(&all->allocator, self->advertised);
         memory_release(&all->allocator, self);
@@ -230,6 +231,13 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     }
     case WIRE_BATCH:
         return take_batch(self, head, body);
+    case WIRE_KEY: {
+        wire_key words;
+        if (self->state != PEER_WELCOMED || wire_key_decode(head, body, &words) != TARRY_OK)
+            return NOT_HERE;
+        on = events->key(events->user, self, &words);
+        break;
+    }
     case WIRE_HEARTBEAT:
         if (self->state == PEER_NEW)
             return NOT_HERE;

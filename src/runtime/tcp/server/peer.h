@@ -10,6 +10,7 @@
 #include <tarry/tcp.h>
 
 #include "protocol/wire/wire.h"
+#include "protocol/wire/wire_secure.h"
 #include "runtime/sum/stripes.h"
 #include "runtime/tcp/net/bucket.h"
 #include "runtime/tcp/net/link_channel.h"
@@ -69,6 +70,7 @@ typedef struct peer_events {
     void (*turned_away)(void *user, uint32_t worker, const char *from, const char *why);
     bool (*hello)(void *user, peer *from, const wire_hello *hello);
     bool (*ready)(void *user, peer *from, const wire_ready *ready);
+    bool (*key)(void *user, peer *from, const wire_key *words);
     bool (*message)(void *user, peer *from, tarry_message *message);
     bool (*fetch)(void *user, peer *from, const wire_fetch *fetch);
     void (*shared)(void *user, peer *from, const wire_shared *shared);
@@ -139,6 +141,9 @@ struct peer {
     outgoing large;
     uint8_t *held; /* frames for after it has turned */
     size_t held_size, held_room;
+    uint8_t *key; /* secure sums: its KEY; NULL: none came yet */
+    size_t key_size;
+    uint64_t numerics; /* that it says */
 };
 
 /* All connections, and what they have in common. */

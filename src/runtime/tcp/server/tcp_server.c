@@ -25,6 +25,7 @@ void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *settings, s
         .most_connections = 65536,
     };
     tarry_server_settings_init(&settings->server);
+    settings->server.stripe_length = 0;
 }
 
 static int check_settings(const tarry_tcp_server_settings *settings, tarry_diagnostic *diagnostic)
@@ -82,6 +83,7 @@ static int make_host(tarry_tcp_server *server, const tarry_plan *plan, tarry_dia
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
         .log = settings->log,
+        .grid = tcp_server_grid(&settings->secure),
         .parameters = settings->parameters,
         .seen = settings->view,
         .head_bytes = WIRE_HEAD_BYTES,
@@ -158,6 +160,8 @@ static int create(tarry_tcp_server *server, const tarry_plan *plan, tarry_diagno
         error = diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: not the credentials of a server",
                          security->credentials);
     if (error == TARRY_OK)
+        error = tcp_server_open_roster(server, diagnostic);
+    if (error == TARRY_OK)
         error = tcp_server_listen(server, diagnostic);
     if (error != TARRY_OK)
         return error;
@@ -178,6 +182,7 @@ static void release(tarry_runtime *runtime, bool finished)
     listeners_close(&server->listeners);
     tcp_server_meet_free(server);
     roster_destroy(&server->roster, &allocator);
+    roster_file_free(server->roster_file);
     credential_free(server->credential);
     if (server->has_changed)
         pthread_cond_destroy(&server->changed);
@@ -232,6 +237,8 @@ int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_setti
     int error = sized_check(settings->size, sizeof(*settings), "network server", diagnostic);
     if (error == TARRY_OK)
         error = check_settings(settings, diagnostic);
+    if (error == TARRY_OK)
+        error = tcp_server_check_secure(settings, plan->chunks, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_tcp_server *made = memory_allocate(allocator, 1, sizeof(*made));

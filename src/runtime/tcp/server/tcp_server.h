@@ -13,6 +13,7 @@
  *   tcp_server_gather.c  sums of coded parts that relays make
  *   tcp_server_near.c    memory shared with workers on this machine
  *   tcp_server_replan.c  another plan
+ *   tcp_server_secure.c  rules and keys of secure sums
  *   tcp_server_status.c  how the run stands, for viewers
  *   tcp_server_peers.c   what peers say and go through
  *   tcp_server_admit.c   who is let in, and as whom
@@ -40,6 +41,7 @@
 #include "runtime/tcp/server/peer.h"
 #include "runtime/tcp/server/roster.h"
 #include "runtime/tcp/trust/credential.h"
+#include "runtime/tcp/trust/roster_file.h"
 
 typedef struct tarry_tcp_server tarry_tcp_server;
 
@@ -74,6 +76,7 @@ struct tarry_tcp_server {
     tarry_allocator allocator;
     tarry_tcp_server_settings settings;
     credential *credential;
+    roster_file *roster_file; /* secure sums; else NULL */
     uint8_t *job;
     uint8_t *plan_bytes;
     size_t plan_size;
@@ -326,6 +329,31 @@ bool tcp_server_member(const tarry_tcp_server *server, uint32_t worker, wire_mem
 /* A worker has left in good order, or may not be talked to any more; so all that are revoked. */
 void tcp_server_part_from(tarry_tcp_server *server, uint32_t worker);
 void tcp_server_part_from_revoked(tarry_tcp_server *server);
+
+/* tcp_server_secure.c: where sums are not secure all are, and nothing is said. */
+static inline ring tcp_server_grid(const tarry_secure_rules *rules)
+{
+    return (ring){.bits = rules->bits, .fraction = rules->fraction, .bound = rules->bound};
+}
+/* Errors: ARGUMENT. */
+int tcp_server_check_secure(const tarry_tcp_server_settings *settings, uint32_t chunks,
+                            tarry_diagnostic *diagnostic);
+/* The list of workers of the own credentials, which the rules name. Errors: as credential_roster.
+ */
+int tcp_server_open_roster(tarry_tcp_server *server, tarry_diagnostic *diagnostic);
+/* Before WELCOME. */
+void tcp_server_send_rules(const tarry_tcp_server *server, peer *who);
+/* peer_events.key */
+bool tcp_server_take_key(void *user, peer *who, const wire_key *words);
+/* Whether a worker that is about to join has a key, and computes as those who are there; else `why`
+ * says what it lacks. */
+bool tcp_server_masks_alike(const tarry_tcp_server *server, const peer *who,
+                            const wire_ready *ready, char *why, size_t room);
+/* A worker is about to join: it is told the keys of those who are there. */
+void tcp_server_tell_keys(const tarry_tcp_server *server, peer *who);
+/* Its epoch is this one, as it joined or came anew to its round (a late worker that is called
+ * back): the others are told its key for that, if they were not. */
+void tcp_server_spread_key(const tarry_tcp_server *server, peer *who, uint32_t epoch);
 
 /* tcp_server_parents.c */
 /* peer_events.advertise */

@@ -49,6 +49,8 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
         return WIRE_REFUSED_IDENTITY;
     if (!who->trusted && who->identity.worker != CREDENTIAL_ANY_ID)
         claim.allowed = who->identity.worker;
+    else if (!who->trusted && server->settings.secure.bits != 0)
+        return WIRE_REFUSED_IDENTITY;
     uint32_t worker;
     uint64_t now = tcp_server_now(server);
     wire_reason reason =
@@ -99,7 +101,8 @@ static wire_reason admit_standby(const tarry_tcp_server *server, const peer *who
 /* A relay's own relays end at it: their lanes are its lanes. */
 static wire_reason admit_relay(const tarry_tcp_server *server, const peer *who)
 {
-    if (who->relay != NULL || (!who->trusted && who->identity.role != CREDENTIAL_RELAY))
+    if (who->relay != NULL || server->settings.secure.bits != 0 ||
+        (!who->trusted && who->identity.role != CREDENTIAL_RELAY))
         return WIRE_REFUSED_IDENTITY;
     return server->relays < RELAYS_MOST ? 0 : WIRE_REFUSED_FULL;
 }
@@ -139,7 +142,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .version = WIRE_VERSION,
         .worker = who->worker,
         .workers = server->base.host->plan->workers,
-        .parameters = server->settings.parameters,
+        .parameters = server->base.host->numbers,
         .dimension = server->base.host->cut.dimension,
         .stripe_length = server->base.host->cut.stripe_length,
         .keep = (uint8_t)settings->keep,
@@ -150,6 +153,9 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .compress = settings->compress,
         .compress_share = form_of(settings).share,
+        .compress_rank = settings->compress_rank,
+        .compress_first = settings->compress_first,
+        .compress_from = settings->compress_from,
         .compress_down = settings->compress_down,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,
@@ -163,13 +169,21 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     /* Over a second connection READY may be behind HELLO: nothing more is offered there. */
-    if (worker && !who->stood_by && who->relay == NULL && is_here(server, hello)) {
+    const bool secure = server->settings.secure.bits != 0;
+    if (worker && !secure && !who->stood_by && who->relay == NULL && is_here(server, hello)) {
         if (channel_is_unix(who->channel) && !tcp_server_is_everywhere(server))
             tcp_server_share(server, who);
         else if (!channel_is_unix(who->channel))
             snprintf(welcome.near, sizeof(welcome.near), "%s", tcp_server_near_socket(server));
     }
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    if (worker)
+        tcp_server_send_rules(server, who);
+    if (worker && settings->compress == TARRY_COMPRESS_POWERSGD) {
+        welcome.compress_matrix_count = settings->compress_matrix_count;
+        memcpy(welcome.compress_matrices, settings->compress_matrices,
+               settings->compress_matrix_count * sizeof(*settings->compress_matrices));
+    }
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_WELCOME_BYTES];
     channel_send(who->channel, frame, wire_welcome_encode(&welcome, frame));
     who->replanned = who->stood_by && welcome.plan_bytes > 0; /* its READY may be there already */
     if (welcome.plan_bytes > 0)
@@ -305,7 +319,8 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
     }
     char why[WIRE_TEXT_BYTES + 1];
     if (who->state == PEER_WELCOMED &&
-        !tcp_server_sums_alike(server, who, ready, why, sizeof(why))) {
+        (!tcp_server_sums_alike(server, who, ready, why, sizeof(why)) ||
+         !tcp_server_masks_alike(server, who, ready, why, sizeof(why)))) {
         peer_refuse(who, WIRE_REFUSED_DATA, why);
         return false;
     }

@@ -33,7 +33,7 @@ void tcp_server_share(tarry_tcp_server *server, peer *who)
     if (as_is)
         offer(who, WIRE_SHARE_PART, &who->shm->memory);
     if (place->memory.memory == NULL &&
-        share_create(share_parameters_bytes(server->settings.parameters), &place->memory) !=
+        share_create(share_parameters_bytes(server->base.host->numbers), &place->memory) !=
             TARRY_OK)
         return;
     offer(who, WIRE_SHARE_PARAMETERS, &place->memory);
@@ -61,6 +61,6 @@ void tcp_server_publish(tarry_tcp_server *server)
     shm_parameters *place = &server->shm_parameters;
     if (!place->published)
         share_publish(&place->memory, server->base.host->round.number, server->parameters,
-                      server->settings.parameters);
+                      server->base.host->numbers);
     place->published = true;
 }

@@ -167,6 +167,7 @@ peer_events tcp_server_peer_events(tarry_tcp_server *server)
         .turned_away = on_turned_away,
         .hello = tcp_server_admit,
         .ready = tcp_server_take_ready,
+        .key = tcp_server_take_key,
         .message = on_message,
         .fetch = on_fetch,
         .shared = tcp_server_take_shared,

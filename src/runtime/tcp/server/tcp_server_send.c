@@ -48,7 +48,7 @@ static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
                              .round = round,
                              .from = server->base.host->seen,
                              .bytes = (const uint8_t *)server->parameters,
-                             .size = server->settings.parameters * sizeof(float),
+                             .size = server->base.host->numbers * sizeof(float),
                          });
 }
 
@@ -60,6 +60,8 @@ int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, u
     if (who == NULL || (who->state != PEER_READY && who->state != PEER_TURNING))
         return TARRY_OK; /* the machine will hear that it is gone */
     tcp_server_note_sent(server, worker, message);
+    if (message->type == TARRY_MESSAGE_ROUND) /* before any signal that names it */
+        tcp_server_spread_key(server, who, message->epoch);
     if (message->type == TARRY_MESSAGE_LOAD && message->from == worker)
         tcp_server_lend(server, worker);
     frame -= WIRE_HEAD_BYTES;

@@ -196,10 +196,13 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                                   .numerics = member->numerics,
                               });
     host *core = server->base.host;
+    tcp_server_tell_keys(server, who);
     bool rejected =
         (returns ? host_return(core, who->worker) : host_join(core, who->worker)) != NULL;
     if (returns)
         tcp_server_leave_gathers(server, who->worker);
+    if (!rejected)
+        tcp_server_spread_key(server, who, tarry_server_epoch(core->machine, who->worker));
     count_present(server, !rejected);
     if (!rejected)
         return;

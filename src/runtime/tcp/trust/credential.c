@@ -15,6 +15,7 @@
 #include "runtime/tcp/trust/credential_verify.h"
 #include "runtime/tcp/trust/openssl_error.h"
 #include "runtime/tcp/trust/pem.h"
+#include "runtime/tcp/trust/roster_file.h"
 
 struct credential {
     tarry_allocator allocator;
@@ -280,7 +281,7 @@ int credential_verify_relayed(const credential *self, const uint8_t *der, size_t
     X509 *certificate = size <= CERTIFICATE_BYTES ? d2i_X509(NULL, &at, (long)size) : NULL;
     int error = TARRY_ERROR_FORMAT;
     if (certificate == NULL || at != der + size)
-        snprintf(text, CREDENTIAL_REFUSAL_SIZE, "what the relay passed on is no certificate");
+        snprintf(text, CREDENTIAL_REFUSAL_SIZE, "what was passed on is no certificate");
     else
         error = credential_verify_client(SSL_CTX_get_cert_store(self->context), certificate, text);
     ERR_clear_error();
@@ -317,6 +318,24 @@ void credential_fingerprint(const X509 *certificate,
     unsigned size = CREDENTIAL_FINGERPRINT_BYTES;
     if (X509_digest(certificate, EVP_sha256(), fingerprint, &size) != 1)
         memset(fingerprint, 0, CREDENTIAL_FINGERPRINT_BYTES);
+}
+
+int credential_own_der(const credential *self, uint8_t *der, size_t room, size_t *size)
+{
+    const X509 *own = SSL_CTX_get0_certificate(self->context);
+    int length = i2d_X509(own, NULL);
+    unsigned char *at = der;
+    if (length <= 0 || (size_t)length > room || i2d_X509(own, &at) != length) {
+        ERR_clear_error();
+        return TARRY_ERROR_FORMAT;
+    }
+    *size = (size_t)length;
+    return TARRY_OK;
+}
+
+EVP_PKEY *credential_key(const credential *self)
+{
+    return SSL_CTX_get0_privatekey(self->context);
 }
 
 void credential_own_fingerprint(const credential *self,
@@ -377,4 +396,19 @@ int credential_peer(const SSL *ssl, credential_identity *out)
         identity_of_certificate(certificate, out) != TARRY_OK)
         return TARRY_ERROR_STATE;
     return TARRY_OK;
+}
+
+int credential_roster(const credential *self, const tarry_allocator *allocator, roster_file **out,
+                      tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX];
+    int folder = (int)(strrchr(self->revoked_path, '/') - self->revoked_path);
+    int length = snprintf(path, sizeof(path), "%.*s/" ROSTER_FILE_NAME, folder, self->revoked_path);
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", ROSTER_FILE_NAME,
+                        strerror(ENAMETOOLONG));
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return diagnose(diagnostic, TARRY_ERROR_FILE,
+                        "%s: is missing; tarry keys roster makes it, where the authority is", path);
+    return roster_file_read(path, self->authority, allocator, out, diagnostic);
 }

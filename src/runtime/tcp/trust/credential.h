@@ -54,10 +54,10 @@ SSL *credential_open(const credential *self);
 SSL *credential_accept(const credential *self);
 
 /*
- * Verifies a certificate (DER) of a peer whose handshake a relay took, as a server verifies those
- * of its own connections: its chain, dates and usage, and that it is not revoked. *out is who it
- * says its owner is; that the peer has the key is the relay's word. Errors: FORMAT, with why in
- * `text`; NO_MEMORY.
+ * Verifies a certificate (DER) that somebody passed on as a server verifies those of its own
+ * connections: its chain, dates and usage, and that it is not revoked. *out is who it says its
+ * owner is; that the owner has the key is the word of the relay that took its handshake, or for
+ * key_proof.h to say. Errors: FORMAT, with why in `text`; NO_MEMORY.
  */
 int credential_verify_relayed(const credential *self, const uint8_t *der, size_t size, X509 **out,
                               char text[CREDENTIAL_REFUSAL_SIZE]);
@@ -79,6 +79,11 @@ void credential_fingerprint(const X509 *certificate,
                             uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES]);
 void credential_own_fingerprint(const credential *self,
                                 uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES]);
+
+/* The own certificate, DER. Errors: FORMAT (it has more than `room` bytes). */
+int credential_own_der(const credential *self, uint8_t *der, size_t room, size_t *size);
+/* The own private key, borrowed: for key_proof.c alone. */
+EVP_PKEY *credential_key(const credential *self);
 
 /*
  * Reads revoked.pem again if it has changed since; *changed says whether it was. Connections that

@@ -37,6 +37,8 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
     const char *fault = NULL;
     if (settings->connect == NULL)
         fault = "there is no address to connect to";
+    else if (settings->secure.required && settings->security.credentials == NULL)
+        fault = "secure sums need credentials";
     else if (settings->security.insecure && settings->security.credentials != NULL)
         fault = "credentials are of no use in plain text";
     else if (settings->rack != NULL && !rack_is_name(settings->rack))
@@ -68,6 +70,15 @@ static int load_credential(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
     if (own.role != CREDENTIAL_WORKER)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: not the credentials of a worker",
                         directory);
+    if (worker->settings.secure.required && own.worker == CREDENTIAL_ANY_ID)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "%s: secure sums need credentials that name their worker", directory);
+    if (worker->settings.secure.required) {
+        error =
+            credential_roster(worker->credential, &worker->allocator, &worker->roster, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
     if (own.worker == CREDENTIAL_ANY_ID)
         return TARRY_OK;
     if (worker->settings.worker != TARRY_TCP_NO_WORKER && worker->settings.worker != own.worker)
@@ -163,6 +174,7 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
     tcp_worker_drop_job(worker);
     tcp_worker_release_offer(worker, &worker->offers.waiting);
     tcp_worker_destroy_uplink(worker);
+    roster_file_free(worker->roster);
     credential_free(worker->credential);
     if (worker->has_changed)
         pthread_cond_destroy(&worker->changed);

@@ -16,6 +16,7 @@
  *   tcp_worker_view.c     parameters that come as changes of a view
  *   tcp_worker_near.c     memory shared with a server on this machine
  *   tcp_worker_mesh.c     the other workers, where they make the sum
+ *   tcp_worker_secure.c   rules and keys of secure sums
  *   tcp_worker_uplink.c   what goes out
  *   report_batch.c        reports that wait for the next ones
  *   tcp_worker_fetch.c    samples that the server ships
@@ -31,9 +32,11 @@
 
 #include <tarry/tcp.h>
 
+#include "base/digest.h"
 #include "compress/view.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
+#include "protocol/wire/wire_secure.h"
 #include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/assembly.h"
@@ -42,6 +45,7 @@
 #include "runtime/tcp/net/parents.h"
 #include "runtime/tcp/net/share.h"
 #include "runtime/tcp/trust/credential.h"
+#include "runtime/tcp/trust/roster_file.h"
 #include "runtime/tcp/worker/report_batch.h"
 #include "runtime/worker/executor.h"
 
@@ -54,6 +58,7 @@ typedef struct worker_offer {
     /* Bytes, the receiver's to release; NULL: there are none, or the worker said it has them. */
     uint8_t *plan, *job;
     size_t plan_size, job_size;
+    tarry_secure_rules rules; /* of secure sums; bits 0: they are not */
     share part;               /* where the coded part is to lie; without memory: where it is */
     char local[ADDRESS_TEXT]; /* the own end of the connection, with port 0 */
 } worker_offer;
@@ -118,6 +123,7 @@ typedef struct worker_waiting {
     uint64_t round;
     uint64_t received; /* numbers */
     float *place;      /* of snapshots_begin */
+    digest *hashed;    /* secure sums: of what was received; else NULL */
     uint8_t *frames;   /* each behind its size, 4 bytes */
     size_t size, room;
 } worker_waiting;
@@ -169,6 +175,8 @@ typedef struct worker_link {
     uint32_t claimed_worker;                 /* in HELLO */
     uint8_t claimed_job[WIRE_ID_BYTES];      /* the same */
     wire_welcome welcome;                    /* from PREPARING on */
+    tarry_secure_rules rules;                /* that came before it; bits 0: none did */
+    bool key_said;                           /* over this connection */
     assembly plan, job;
     bool welcome_blobs; /* the offer of this WELCOME is not complete yet */
     uint64_t offered;   /* number of the last offer that came over this connection; 0: none */
@@ -233,6 +241,10 @@ typedef struct worker_held {
     uint64_t numerics;                 /* of the job; 0: not known */
     uint8_t engine[WIRE_ENGINE_BYTES]; /* how others reach its engine, */
     size_t engine_size;                /* or 0 */
+    /* Secure sums: the rules of the job, and the KEY that goes before READY; size 0: none does. */
+    tarry_secure_rules rules;
+    uint8_t key[WIRE_HEAD_BYTES + WIRE_KEY_FRAME_BYTES];
+    size_t key_size;
 } worker_held;
 
 /* Samples that the server ships; under the lock. */
@@ -266,6 +278,7 @@ typedef struct worker_job {
     mesh *mesh;
     tarry_engine *engine;
     collective *collective;
+    masking *masking; /* secure sums; the loop's, too, while READY; else NULL */
     /* Under the lock: the failure of a sum with them that was told last, and when. */
     char failure[FAILURE_BYTES];
     uint64_t failure_ns;
@@ -337,6 +350,7 @@ struct tarry_tcp_worker {
     parents parents;                        /* the loop's thread's, once that runs */
     char *listen, *advertise, *credentials; /* of connections among workers; NULL: as settings */
     credential *credential;
+    roster_file *roster; /* secure sums; else NULL */
     uint8_t instance[WIRE_ID_BYTES];
     uint8_t host[SHARE_HOST_BYTES]; /* zeros: no memory is shared */
     wire_rack rack;                 /* "": it says none */
@@ -413,6 +427,31 @@ void tcp_worker_use_addresses(tarry_tcp_worker *worker);
 bool tcp_worker_settle(tarry_tcp_worker *worker, worker_fault fault);
 /* Closes it, with a last word if bye is not 0; there will be no other one. */
 void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye);
+
+/* tcp_worker_secure.c */
+static inline ring grid_of(const tarry_secure_rules *rules)
+{
+    return (ring){.bits = rules->bits, .fraction = rules->fraction, .bound = rules->bound};
+}
+/* SECURE came. The loop thread's, as whether the worker works by what came before this WELCOME: if
+ * not, the run ends. */
+worker_fault tcp_worker_take_rules(tarry_tcp_worker *worker, const wire_head *head,
+                                   const uint8_t *body);
+bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welcome);
+/* Whether the caller works by the rules of the job with this plan. The running thread's. Errors:
+ * FORMAT, what the caller says. */
+int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
+                     uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
+/* Makes what the job needs where its sums are secure; drop frees it, after the executor. The
+ * same. */
+int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+void tcp_worker_drop_masking(tarry_tcp_worker *worker);
+/* Sends the own KEY, if there is one and it was not sent yet. The loop thread's. */
+bool tcp_worker_say_key(tarry_tcp_worker *worker);
+/* KEY came. The same. */
+worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head,
+                                 const uint8_t *body);
+
 /* tcp_worker_near.c: memory shared with a server on this machine */
 /* SHARE came. */
 worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head,

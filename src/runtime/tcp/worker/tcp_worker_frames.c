@@ -35,6 +35,7 @@ void tcp_worker_offer(tarry_tcp_worker *worker)
         .plan_size = link->plan.size,
         .job = link->job.bytes,
         .job_size = link->job.size,
+        .rules = link->rules,
         .part = link->part,
     };
     address_text_without_port(&link->local, offer.local);
@@ -150,6 +151,8 @@ worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *he
             return NOT_HERE;
         take_empty_blob(worker, &blob);
         return NULL;
+    case WIRE_KEY:
+        return tcp_worker_take_key(worker, head, body);
     case WIRE_MEMBER:
         return tcp_worker_take_member(worker, head, body);
     case WIRE_PARENTS:

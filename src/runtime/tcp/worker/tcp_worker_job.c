@@ -9,7 +9,7 @@
 #include "protocol/form.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
-enum { SNAPSHOT_HOLDERS = 1 }; /* the computing thread */
+enum { SNAPSHOT_HOLDERS = 2 }; /* the computing thread; and the talking one, for a factor */
 
 void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer)
 {
@@ -38,6 +38,7 @@ static void drop_executor(tarry_tcp_worker *worker)
     executor_destroy(&worker->job.executor, &worker->allocator);
     worker->job.executor = (executor){0};
     tcp_worker_drop_others(worker);
+    tcp_worker_drop_masking(worker);
     share_close(&worker->job.part);
     if (worker->job.has_snapshots)
         snapshots_destroy(&worker->job.snapshots);
@@ -63,6 +64,14 @@ static bool is_same(const uint8_t *one, const uint8_t *other, size_t size)
     return memcmp(one, other, size) == 0;
 }
 
+static bool has_same_matrices(const wire_welcome *one, const wire_welcome *other)
+{
+    return one->compress_rank == other->compress_rank &&
+           one->compress_matrix_count == other->compress_matrix_count &&
+           memcmp(one->compress_matrices, other->compress_matrices,
+                  one->compress_matrix_count * sizeof(*one->compress_matrices)) == 0;
+}
+
 bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
 {
     return is_same(one->job, other->job, WIRE_ID_BYTES) && one->worker == other->worker &&
@@ -70,7 +79,9 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->dimension == other->dimension && one->stripe_length == other->stripe_length &&
            one->keep == other->keep && one->ahead == other->ahead &&
            one->keeps_stale == other->keeps_stale && one->compress == other->compress &&
-           one->compress_share == other->compress_share &&
+           one->compress_share == other->compress_share && has_same_matrices(one, other) &&
+           one->compress_first == other->compress_first &&
+           one->compress_from == other->compress_from &&
            one->compress_exact == other->compress_exact &&
            one->compress_down == other->compress_down &&
            one->compress_seed == other->compress_seed &&
@@ -95,6 +106,27 @@ static layout cut_of(const tarry_plan *plan, const wire_welcome *welcome)
                        (size_t)welcome->stripe_length);
 }
 
+static compress_lowrank lowrank_of_welcome(const wire_welcome *welcome)
+{
+    if (welcome->compress != TARRY_COMPRESS_POWERSGD)
+        return (compress_lowrank){0};
+    return (compress_lowrank){
+        .rank = welcome->compress_rank,
+        .count = welcome->compress_matrix_count,
+        .matrices = welcome->compress_matrices,
+        .stripe = (size_t)welcome->stripe_length,
+    };
+}
+
+/* Of so many numbers, of which some are exact; and whether there is a factor behind parameters. */
+static bool has_good_matrices(const wire_welcome *welcome)
+{
+    const compress_lowrank low = lowrank_of_welcome(welcome);
+    const uint64_t exact = welcome->compress_exact, all = welcome->dimension;
+    return lowrank_fault(&low, all > exact ? all - exact : 0) == NULL &&
+           lowrank_factor_numbers(&low) < welcome->parameters;
+}
+
 /* Whether the server's figures and the plan belong together, be it the one that came with them or
  * one that is here. */
 static int check_plan(const tarry_plan *plan, const wire_welcome *welcome,
@@ -107,6 +139,8 @@ static int check_plan(const tarry_plan *plan, const wire_welcome *welcome,
                  UINT32_MAX - 1 ||
              welcome->dimension > SIZE_MAX / sizeof(float))
         fault = "does not go with so long a gradient";
+    else if (welcome->compress == TARRY_COMPRESS_POWERSGD && !has_good_matrices(welcome))
+        fault = "does not go with the matrices of the gradient";
     return fault == NULL ? TARRY_OK
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
 }
@@ -145,11 +179,14 @@ static int check_part(const worker_offer *offer, const tarry_plan *plan,
 
 /* ---- an executor ---- */
 
-/* That of parts for the server; what goes to other workers is for the engine to write. */
+/* That of parts for the server; what goes to other workers is for the engine to write. What it
+ * points to is the offer's. */
 static compress_form form_of_welcome(const wire_welcome *welcome)
 {
-    return form_of_kind(welcome->everywhere ? TARRY_COMPRESS_NONE : welcome->compress,
-                        welcome->compress_share, welcome->compress_exact);
+    compress_form form = form_of_kind(welcome->everywhere ? TARRY_COMPRESS_NONE : welcome->compress,
+                                      welcome->compress_share, welcome->compress_exact);
+    form.low = lowrank_of_welcome(welcome);
+    return form;
 }
 
 static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
@@ -162,6 +199,8 @@ static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
         .keeps_stale = welcome->keeps_stale,
         .conditioning_limit = welcome->conditioning_limit,
         .form = form_of_welcome(welcome),
+        .grid = grid_of(&worker->job.offer.rules),
+        .dense = {.first = welcome->compress_first, .from = welcome->compress_from},
         .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
         .last = worker->job.last,
         .part = part->memory,
@@ -190,6 +229,7 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .cut = cut_of(worker->job.plan, welcome),
         .kernels = kernel_best(),
         .form = form_of_welcome(welcome),
+        .dense = {.first = welcome->compress_first, .from = welcome->compress_from},
         .compress_seed = welcome->compress_seed,
         .norms = welcome->norms,
         .straggler = worker->settings.straggler,
@@ -197,6 +237,7 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .user = worker->settings.user,
         .snapshots = &worker->job.snapshots,
         .collective = worker->job.collective,
+        .masking = worker->job.masking,
         .uplink = tcp_worker_uplink(worker),
     };
     error = executor_init(&worker->job.executor, &settings, first, &worker->allocator);
@@ -286,7 +327,7 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .worker = welcome->worker,
         .workers = welcome->workers,
         .plan = worker->job.plan,
-        .parameters = (size_t)welcome->parameters,
+        .parameters = (size_t)welcome->parameters - form_factor_numbers(form_of_welcome(welcome)),
         .dimension = (size_t)welcome->dimension,
         .job = worker->job.offer.job,
         .job_size = worker->job.offer.job_size,
@@ -317,6 +358,8 @@ static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *
     if (error == TARRY_OK)
         error = begin(worker, diagnostic);
     if (error == TARRY_OK)
+        error = tcp_worker_begin_masking(worker, diagnostic);
+    if (error == TARRY_OK)
         error = make_executor(worker, diagnostic);
     if (error != TARRY_OK)
         return error;
@@ -325,8 +368,17 @@ static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *
     return TARRY_OK;
 }
 
-static int go_on(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan)
+static int go_on(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
+                 tarry_diagnostic *diagnostic)
 {
+    uint8_t target[TARRY_DIGEST_SIZE];
+    int error = plan != NULL && worker->job.masking != NULL
+                    ? tcp_worker_agree(worker, plan, target, diagnostic)
+                    : TARRY_OK;
+    if (error != TARRY_OK) {
+        tarry_plan_free(plan);
+        return error;
+    }
     move_part(worker, &offer->part);
     return plan != NULL ? turn_to(worker, plan) : TARRY_OK;
 }
@@ -358,7 +410,8 @@ static int take_up(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *pl
         tarry_plan_free(plan);
         return error;
     }
-    return goes_on ? go_on(worker, offer, plan) : begin_job(worker, offer, plan, diagnostic);
+    return goes_on ? go_on(worker, offer, plan, diagnostic)
+                   : begin_job(worker, offer, plan, diagnostic);
 }
 
 int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diagnostic *diagnostic)

@@ -71,6 +71,8 @@ static void begin_greeting(tarry_tcp_worker *worker)
 {
     worker_link *link = &worker->link;
     link->stage = WORKER_GREETING;
+    link->rules.bits = 0;
+    link->key_said = false;
     link->early = 0; /* that was said over another connection */
     link->since_ns = link->heard_ns = link->sent_ns = clock_now_ns();
     link->sent_bytes = channel_sent(link->channel);
@@ -182,7 +184,8 @@ static void say_hello(tarry_tcp_worker *worker)
     channel_send(link->channel, frame, wire_hello_encode(&hello, frame));
 }
 
-/* A server on this machine has a shorter way. True: that is taken, and this one left. */
+/* A server on this machine has a shorter way. True: that is taken, and this one left. Other
+ * machines reach this worker by its TCP address, so that is kept. */
 static bool turn_near(tarry_tcp_worker *worker, const wire_welcome *welcome)
 {
     worker_link *link = &worker->link;
@@ -195,11 +198,13 @@ static bool turn_near(tarry_tcp_worker *worker, const wire_welcome *welcome)
     if (address_resolve(text, false, found, &count, NULL) != TARRY_OK)
         return false;
     channel *far = link->channel;
+    const address local = link->local;
     if (!open_connection(worker, &found[0])) {
         link->near_failed = true;
         return false;
     }
     channel_close(far);
+    link->local = local;
     link->turning_near = true;
     return true;
 }
@@ -209,6 +214,10 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
     worker_link *link = &worker->link;
     if (welcome->worker == WIRE_ANY_WORKER) {
         lose(worker, "the server gives no id");
+        return false;
+    }
+    if (!tcp_worker_accepts_rules(worker, welcome)) {
+        lose(worker, "its rules are not taken");
         return false;
     }
     if (turn_near(worker, welcome))
@@ -307,6 +316,8 @@ static bool greet(tarry_tcp_worker *worker, const wire_head *head, const uint8_t
         return take_welcome(worker, &welcome);
     if (head->kind == WIRE_SHARE)
         return tcp_worker_settle(worker, tcp_worker_take_share(worker, head, body));
+    if (head->kind == WIRE_SECURE)
+        return tcp_worker_settle(worker, tcp_worker_take_rules(worker, head, body));
     if (head->kind == WIRE_REFUSED && wire_refused_decode(head, body, &refused) == TARRY_OK)
         return take_refusal(worker, &refused);
     return tcp_worker_settle(worker, NO_SERVER);

@@ -100,7 +100,7 @@ static int make_engine(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     worker_job *job = &worker->job;
     tarry_engine *brought = worker->settings.engine;
-    if (brought != NULL && wire_workers_round(&job->offer.welcome))
+    if (brought != NULL && !brought->methods->forms && wire_workers_round(&job->offer.welcome))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "the engine '%s' sums float32, and in this job numbers travel in another "
                         "form",

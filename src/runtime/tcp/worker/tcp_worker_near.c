@@ -6,7 +6,8 @@ worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *he
 {
     worker_link *link = &worker->link;
     wire_share words;
-    if (!channel_is_unix(link->channel) || wire_share_decode(head, body, &words) != TARRY_OK)
+    if (worker->settings.secure.required || !channel_is_unix(link->channel) ||
+        wire_share_decode(head, body, &words) != TARRY_OK)
         return "the server shares memory in a way that makes no sense";
     share *memory = words.kind == WIRE_SHARE_PART ? &link->part : &link->shm_parameters;
     share_close(memory);

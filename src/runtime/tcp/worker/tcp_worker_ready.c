@@ -19,7 +19,8 @@ static bool say_ready(tarry_tcp_worker *worker)
     ready.size = (uint16_t)worker->held.engine_size;
     memcpy(ready.address, worker->held.engine, ready.size);
     pthread_mutex_unlock(&worker->lock);
-    return channel_send(worker->link.channel, frame, wire_ready_encode(&ready, frame));
+    return tcp_worker_say_key(worker) &&
+           channel_send(worker->link.channel, frame, wire_ready_encode(&ready, frame));
 }
 
 static void begin_rounds(tarry_tcp_worker *worker)

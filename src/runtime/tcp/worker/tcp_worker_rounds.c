@@ -15,10 +15,20 @@ enum {
     MOST_ROOM = 64 << 20, /* of what waits behind a round */
 };
 
+/* Nothing is hashed any more. */
+static void drop_hash(worker_waiting *waiting)
+{
+    uint8_t unused[WIRE_DIGEST_BYTES];
+    if (waiting->hashed != NULL)
+        digest_end(waiting->hashed, unused);
+    waiting->hashed = NULL;
+}
+
 void tcp_worker_forget_round(tarry_tcp_worker *worker)
 {
     worker_waiting *waiting = &worker->link.waiting;
     memory_release(&worker->allocator, waiting->frames);
+    drop_hash(waiting);
     *waiting = (worker_waiting){0};
 }
 
@@ -70,6 +80,32 @@ static void note_begun(tarry_tcp_worker *worker, uint64_t round)
     pthread_mutex_unlock(&worker->lock);
 }
 
+/* ---- secure sums: the digest of the parameters, worked out as they come ---- */
+
+static bool is_hashed(const tarry_tcp_worker *worker)
+{
+    return worker->link.rules.bits != 0;
+}
+
+/* From the first of them on. */
+static bool begin_hash(worker_waiting *waiting)
+{
+    drop_hash(waiting);
+    waiting->hashed = digest_begin();
+    return waiting->hashed != NULL;
+}
+
+static bool end_hash(tarry_tcp_worker *worker)
+{
+    uint8_t hash[WIRE_DIGEST_BYTES];
+    digest *state = worker->link.waiting.hashed;
+    worker->link.waiting.hashed = NULL;
+    if (state == NULL || digest_end(state, hash) != 0)
+        return false;
+    snapshots_set_digest(&worker->job.snapshots, hash);
+    return true;
+}
+
 /* All parameters are there. */
 static worker_fault begin_round(tarry_tcp_worker *worker)
 {
@@ -90,6 +126,8 @@ static worker_fault begin_round(tarry_tcp_worker *worker)
 worker_fault tcp_worker_take_parameters(tarry_tcp_worker *worker, uint64_t round)
 {
     const worker_waiting *waiting = &worker->link.waiting;
+    if (is_hashed(worker) && !end_hash(worker))
+        return "out of memory";
     publish(worker, round);
     return waiting->active && waiting->round == round ? begin_round(worker) : NULL;
 }
@@ -120,6 +158,8 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
         return fault;
     if (has_view(worker, round))
         return begin_round(worker);
+    if (is_hashed(worker) && !begin_hash(waiting))
+        return "out of memory";
     if (worker->link.welcome.parameters == 0 || tcp_worker_read_shm_parameters(worker))
         return tcp_worker_take_parameters(worker, round);
     return NULL;
@@ -182,6 +222,9 @@ bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters
         return false;
     if (!waiting->active || waiting->round != parameters->round)
         return true; /* of a round that is over */
+    if (parameters->first == 0 && waiting->received > 0 && is_hashed(worker) &&
+        !begin_hash(waiting))
+        return false;
     if (parameters->first == 0)
         waiting->received = 0;
     if (parameters->first != waiting->received ||
@@ -194,6 +237,10 @@ bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters
 worker_fault tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count)
 {
     worker_waiting *waiting = &worker->link.waiting;
+    if (is_hashed(worker) &&
+        digest_add_bytes(waiting->hashed, (const uint8_t *)(waiting->place + waiting->received),
+                         (size_t)count * sizeof(float)) != 0)
+        return "out of memory";
     waiting->received += count;
     return waiting->received < worker->link.welcome.parameters
                ? NULL

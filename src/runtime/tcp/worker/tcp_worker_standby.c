@@ -180,6 +180,8 @@ static void begin(tarry_tcp_worker *worker)
 
 void tcp_worker_standby_tick(tarry_tcp_worker *worker, uint64_t now)
 {
+    if (worker->settings.secure.required)
+        return; /* another parent would be a relay */
     worker_standby *its = standby_of(worker);
     uint64_t silence = worker->link.welcome.silence_ns;
     switch (its->stage) {

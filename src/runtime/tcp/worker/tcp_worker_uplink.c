@@ -240,6 +240,18 @@ static void broken(void *user, int error)
     give_up(worker);
 }
 
+/* From now on nothing is sent, whatever else is on its way to that. */
+static void refused(void *user, int error, const char *why)
+{
+    tarry_tcp_worker *worker = user;
+    worker_uplink *up = &worker->uplink;
+    tcp_worker_end(worker, error, "secure sums: %s", why);
+    pthread_mutex_lock(&up->lock);
+    up->lost = up->open;
+    pthread_mutex_unlock(&up->lock);
+    wake(worker);
+}
+
 /* It has turned to another plan, or is done with its last round. */
 static void changed(void *user)
 {
@@ -270,6 +282,7 @@ executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
         .given = tcp_worker_given,
         .broken = broken,
         .voided = voided,
+        .refused = refused,
     };
 }
 

@@ -440,6 +440,14 @@ static bool part(server_model *it, uint64_t now, uint32_t worker, const tarry_me
     return true;
 }
 
+/* Of a secure sum: an integer per number, and two that count. */
+static uint64_t stripe_bytes(const server_model *it, const tarry_message *part)
+{
+    uint64_t numbers = stripe_size(it, part->parts, part->stripe);
+    uint32_t bits = it->settings.secure;
+    return bits == 0 ? numbers * sizeof(float) : (numbers + 2) * bits / 8;
+}
+
 static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     model_member *member = &it->members[worker];
@@ -448,7 +456,7 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
     it->result.control_messages++;
     it->result.control_bytes += model_frame_bytes(it, worker, message);
     if (message->type == TARRY_MESSAGE_PART)
-        it->result.upload_bytes += stripe_size(it, message->parts, message->stripe) * sizeof(float);
+        it->result.upload_bytes += stripe_bytes(it, message);
     if (message->epoch != member->epoch)
         return false;
     member->heard = now;

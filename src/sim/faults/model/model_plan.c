@@ -14,6 +14,7 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
         return 24 + term + (message->limit != 0 ? 8 : 0) + (view + 7) / 8 +
                (model_stripes(it, it->least) + 7) / 8 +
                (message->group != NULL ? 64 + ((uint64_t)it->workers + 7) / 8 : 0) +
+               (message->holders != NULL ? 4 * ((uint64_t)it->workers + it->chunks) : 0) +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_FINISH:
     case TARRY_MESSAGE_ROUND:

@@ -52,6 +52,26 @@ static summation_settings settings_of(uint32_t threads)
     };
 }
 
+/* In each stripe a matrix and numbers that are none. */
+static compress_form draw_form(tarry_compress kind, random_stream *stream)
+{
+    static tarry_matrix matrices[2 * DIMENSION / STRIPE];
+    static float factor[DIMENSION];
+    compress_form form = form_of_kind(kind, 200000, EXACT);
+    if (kind != TARRY_COMPRESS_POWERSGD)
+        return form;
+    for (uint32_t i = 0; i < 2 * (DIMENSION / STRIPE); i++)
+        matrices[i] = i % 2 == 0 ? (tarry_matrix){4, 3} : (tarry_matrix){1, 4};
+    for (size_t i = 0; i < DIMENSION; i++)
+        factor[i] = (float)random_normal(stream);
+    form.low = (compress_lowrank){.rank = 1,
+                                  .count = 2 * (DIMENSION / STRIPE),
+                                  .matrices = matrices,
+                                  .stripe = STRIPE,
+                                  .factor = factor};
+    return form;
+}
+
 static void begin_form(bench *its, compress_form form, uint32_t threads, random_stream *stream)
 {
     *its = (bench){.stream = stream, .form = form};
@@ -168,13 +188,16 @@ static void sum_with_clears(tarry_compress kind, bool adaptive, uint32_t threads
 {
     bench its;
     if (kind != TARRY_COMPRESS_NONE)
-        begin_form(&its, form_of_kind(kind, 200000, EXACT), threads, stream);
+        begin_form(&its, draw_form(kind, stream), threads, stream);
     else
         begin(&its, adaptive, threads, stream);
     for (uint32_t round = 0; round < 20; round++) {
         double scale = 1 + random_uniform(stream);
         memset(its.estimate, 0xff, sizeof(its.estimate)); /* not a number */
         summation_begin(its.threads, its.estimate);
+        its.form.low.odd = round % 2 > 0;
+        if (kind == TARRY_COMPRESS_POWERSGD)
+            summation_form(its.threads, its.form);
         if (adaptive)
             its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
         clear_all(&its);
@@ -215,6 +238,7 @@ static void sums_what_was_added_since_it_was_cleared(void **state)
         sum_with_clears(TARRY_COMPRESS_INT4, false, threads, &stream);
         sum_with_clears(TARRY_COMPRESS_TOPK, false, threads, &stream);
         sum_with_clears(TARRY_COMPRESS_SIGN, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_POWERSGD, false, threads, &stream);
     }
 }
 

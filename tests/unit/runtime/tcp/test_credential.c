@@ -269,7 +269,7 @@ static void what_a_relay_passes_on_is_verified_as_a_handshake_is(void **state)
     for (size_t size = 0; size <= sizeof(nonsense); size++) {
         assert_int_equal(credential_verify_relayed(server, nonsense, size, &certificate, why),
                          TARRY_ERROR_FORMAT);
-        assert_string_equal(why, "what the relay passed on is no certificate");
+        assert_string_equal(why, "what was passed on is no certificate");
     }
     SSL *before = connection(its.home, "worker-1");
     uint8_t *der = NULL;

@@ -318,7 +318,27 @@ static void a_source_that_stands_still_ends_it(void **state)
     pair_free(&its);
 }
 
-/* In the middle: the taker stands until its source does, so that not all can be on the way. */
+static void see_asked(mesh *self, void *argument)
+{
+    *(bool *)argument = self->request.sent;
+}
+
+static void see_begun(mesh *self, void *argument)
+{
+    for (const mesh_link *link = self->links; link != NULL; link = link->next)
+        for (int i = 0; i < MESH_STREAMS; i++)
+            *(bool *)argument = *(bool *)argument || link->streams[i].sent > 0;
+}
+
+static void wait_until_seen(mesh *self, void (*see)(mesh *self, void *argument))
+{
+    uint64_t until = clock_from_now(PATIENCE_NS);
+    for (bool seen = false; !seen; mesh_do(self, see, &seen))
+        assert_true(clock_now_ns() < until);
+}
+
+/* In the middle: the source stands until its taker does, which has asked, and the taker until the
+ * source stands again, which has begun. So all of it can't be on the way. */
 static void a_transfer_that_stands_still_ends(void **state)
 {
     (void)state;
@@ -329,8 +349,12 @@ static void a_transfer_that_stands_still_ends(void **state)
     standing source, taker;
     pair_make(&its);
     mesh_lend(its.group.members[1], &third, large, LARGE);
+    begin_standing(&source, its.group.members[1]);
     its.taker->methods->load(its.taker, 10, &third);
+    wait_until_seen(its.group.members[0], see_asked);
     begin_standing(&taker, its.group.members[0]);
+    end_standing(&source);
+    wait_until_seen(its.group.members[1], see_begun);
     begin_standing(&source, its.group.members[1]);
     end_standing(&taker);
     exchange_progress progress = look_long_after(its.group.members[0]);

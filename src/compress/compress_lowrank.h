@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The form POWERSGD: of a matrix its product with a thin one, which all share.
+ *
+ * The gradient is some matrices, one behind the other (compress_lowrank.matrices), and what is
+ * none. Where a stripe of the part ends, so does a matrix: whole rows before and behind are
+ * matrices of their own, a row that is torn is no matrix. With rank R, what has m rows and n
+ * columns is worth it, a *block*, if R (m + n) <= m n. All else is float32, as it is.
+ *
+ * A block M is sent in turns (ACP-SGD: L. Zhang et al., Evaluation and optimization of gradient
+ * compression for distributed deep learning, ICDCS 2023), with Q or P the block's factor, whose
+ * columns are orthonormal, but for rounding:
+ *
+ *   in even rounds  P = M Q     (m x R), of Q (n x R), and counts as P Q^T
+ *   in odd rounds   Q = M^T P   (n x R), of P (m x R), and counts as P Q^T
+ *
+ * So what is sent is linear in M, and what all send can be added up: it is that of the sum.
+ *
+ * A thin matrix is float32, column by column. In a stripe's bytes blocks and what lies between them
+ * follow each other; so do the blocks' factors in the factor of the part.
+ *
+ * A number that is not finite, or a product beyond float32, makes all of its block infinite or NaN
+ * that it is multiplied with: in even rounds its row, in odd ones its column.
+ */
+#ifndef COMPRESS_COMPRESS_LOWRANK_H
+#define COMPRESS_COMPRESS_LOWRANK_H
+
+#include "compress/compress.h"
+#include "compress/compress_kernel.h"
+
+typedef struct lowrank_block {
+    size_t first; /* in the part */
+    size_t rows, columns;
+    size_t factor; /* where its own begins in the part's */
+} lowrank_block;
+
+/* All zeros: at the beginning of a part. */
+typedef struct lowrank_walk {
+    uint32_t matrix;
+    size_t begin; /* of that matrix in the part */
+    size_t row;   /* of it, the next one */
+    size_t factor;
+} lowrank_walk;
+
+/* The part's next block; false: there is none. `first` of `form` does not matter. */
+bool lowrank_next(const compress_lowrank *form, lowrank_walk *walk, lowrank_block *block);
+
+/* Numbers of a factor of the block, and of what is sent of it. */
+static inline size_t lowrank_factor_size(const compress_lowrank *form, const lowrank_block *block)
+{
+    return form->rank * (form->odd ? block->rows : block->columns);
+}
+
+static inline size_t lowrank_sent_size(const compress_lowrank *form, const lowrank_block *block)
+{
+    return form->rank * (form->odd ? block->columns : block->rows);
+}
+
+/* What is wrong with them, of a part with so many numbers that may be rounded; NULL: nothing.
+ * `odd`, `first` and `factor` do not matter. */
+const char *lowrank_fault(const compress_lowrank *form, uint64_t numbers);
+
+/* What stands for a gradient of which only the length is known: one that is nearly square. */
+tarry_matrix lowrank_square(uint64_t numbers);
+
+/* Numbers of a factor of the whole part: as many as are needed in even rounds, or in odd ones. */
+size_t lowrank_factor_numbers(const compress_lowrank *form);
+
+/* As compress_bytes, compress_encode and compress_decode_add (compress.h), of a stripe, or of a
+ * whole part; bytes: also without a factor. */
+size_t lowrank_bytes(const compress_lowrank *form, size_t count);
+void lowrank_put(const compress_lowrank *form, const lowrank_way *way, const float *numbers,
+                 size_t count, uint8_t *bytes);
+void lowrank_add(const compress_lowrank *form, const lowrank_way *way, const uint8_t *bytes,
+                 size_t count, float weight, float *out);
+
+#endif

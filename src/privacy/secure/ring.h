@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The integers mod 2^w in which secure sums are made. A number g counts as the whole number nearest
+ * to 2^f g, after g was clamped to -B..B; ties go to the even one. As long as 2^f B N < 2^(w-1) for
+ * the N chunks of a plan, no sum of them wraps.
+ *
+ * Words are w/8 bytes each, little-endian, at any address. Nothing here branches on numbers or
+ * words, or takes time that depends on them.
+ */
+#ifndef PRIVACY_SECURE_RING_H
+#define PRIVACY_SECURE_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ring {
+    uint32_t bits;    /* w: 32 or 64 */
+    int32_t fraction; /* f: -RING_MOST_FRACTION..RING_MOST_FRACTION */
+    double bound;     /* B: positive and finite; as large as the least normal float at least */
+} ring;
+
+enum { RING_MOST_FRACTION = 126 };
+
+/* What lies behind the numbers of each stripe: two words that count the chunks in them, and the
+ * numbers that were clamped (mod 2^w). */
+enum { RING_COUNTS = 2 };
+
+/* Whether the ring is one, and no sum of that many chunks, 1 or more, can wrap. */
+bool ring_fits(const ring *of, uint64_t chunks);
+/* The ring with the largest f that fits. False: there is none. */
+bool ring_choose(uint32_t bits, double bound, uint64_t chunks, ring *out);
+
+/* ---- of a ring that fits ---- */
+
+/* The largest whole number that one number of a chunk may count as. */
+uint64_t ring_most(const ring *of);
+
+static inline size_t ring_bytes(const ring *of, size_t count)
+{
+    return of->bits / 8 * count;
+}
+
+/* words[i] += what numbers[i] counts as. Gives back how many numbers were clamped, or are not
+ * finite: those count as 0. */
+size_t ring_add(const ring *of, const float *numbers, size_t count, void *words);
+
+/* sum[i] += words[i]. */
+void ring_sum(const ring *of, const void *words, size_t count, void *sum);
+
+/* numbers[i] = 2^-f words[i], of words with a sign, rounded once. With w = 32 numbers and words may
+ * be the same memory; else they do not overlap. */
+void ring_read(const ring *of, const void *words, size_t count, float *numbers);
+
+/* words[at] += value; and the word itself: for counts. */
+void ring_count(const ring *of, void *words, size_t at, uint64_t value);
+uint64_t ring_word(const ring *of, const void *words, size_t at);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Secure sums in a world: beside the coefficients that every part carries there, real gradients of
+ * a few numbers, rings, keys and masks, by the library that workers use. A process has one key pair
+ * for its life, and each of its arrivals is known to the others by that key.
+ */
+#ifndef SIM_FAULTS_SECURE_H
+#define SIM_FAULTS_SECURE_H
+
+#include "privacy/secure/secure_member.h"
+#include "sim/faults/model/model.h"
+
+enum {
+    SECURE_NUMBERS = 9, /* of a stripe, at most */
+    SECURE_WORDS = SECURE_NUMBERS + RING_COUNTS,
+    SECURE_ARRIVALS = 64, /* of a worker that are known; a world has fewer that matter */
+    SECURE_MASKED = 512,  /* stripes that are remembered, the latest, in a ring */
+};
+
+/* The stripe as it is sent: whole words of the ring, as the bytes lie. */
+typedef struct secure_part {
+    bool none; /* the masks could not be made any more */
+    uint64_t words[SECURE_WORDS];
+} secure_part;
+
+/* An arrival, and the key of the process that arrived. */
+typedef struct secure_arrival {
+    uint32_t epoch;
+    uint8_t key[AGREEMENT_KEY_BYTES];
+} secure_arrival;
+
+/* Of a worker. */
+typedef struct secure_node {
+    agreement *pair; /* of its process; NULL: there is none */
+    secure_member *member;
+    uint64_t life;                             /* whose it is */
+    uint64_t sum[MAX_STRIPES][SECURE_NUMBERS]; /* its running sum: words of the ring */
+    uint64_t chunks, clamped[MAX_STRIPES];     /* in it */
+    secure_arrival arrivals[SECURE_ARRIVALS];  /* the latest, in a ring */
+    uint32_t arrival_count;
+    uint32_t holders_before[MAX_CHUNKS]; /* what it masked for last; for planted errors */
+    bool has_before;
+} secure_node;
+
+/* What was masked at a place, by whom. */
+typedef struct secure_masked {
+    uint8_t kappa[KAPPA_BYTES];
+    uint32_t worker, stripe;
+    uint64_t plain[SECURE_WORDS];
+} secure_masked;
+
+typedef struct secure_world {
+    bool on;
+    bool reproducible; /* which the server is told, and which changes nothing */
+    ring ring;
+    secure_node nodes[MAX_WORKERS];
+    uint64_t sum[MAX_STRIPES][SECURE_WORDS]; /* the server's */
+    secure_masked masked[SECURE_MASKED];
+    uint32_t masked_count;
+    uint32_t sums, second_lives; /* sums that were read; keys that followed another of the worker */
+    uint32_t repeated;           /* attempts after the first */
+} secure_world;
+
+#endif

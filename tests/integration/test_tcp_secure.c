@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Secure sums over the network: the server's sum is that of integers, bit for bit, and what a
+ * worker sends is not what it has summed. Coded parts are looked at where they have come in, in the
+ * server's own function, which the linker wraps.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cluster.h"
+#include "pki/authority.h"
+#include "protocol/wire/wire.h"
+#include "runtime/host/host.h"
+#include "runtime/masked_words.h"
+
+enum { WORKERS = 6, CHUNKS = 6, COPIES = 2, DIMENSION = 1000, ATTEMPTS_MOST = 8 };
+
+/* ---- what comes in at the server ---- */
+
+/* The stripes of one worker's part, one behind the other. */
+typedef struct caught {
+    uint32_t attempt; /* 0: nothing came */
+    uint8_t bytes[8 * (DIMENSION + 64)];
+} caught;
+
+static pthread_mutex_t catching = PTHREAD_MUTEX_INITIALIZER;
+static caught parts[ATTEMPTS_MOST + 1][WORKERS];
+static bool calls_back; /* whose part comes first is asked to come anew to its round */
+static uint32_t called; /* that was it */
+
+const tarry_reject *__real_host_receive(host *self, uint32_t worker, tarry_message *message,
+                                        stripe *numbers);
+const tarry_reject *__wrap_host_receive(host *self, uint32_t worker, tarry_message *message,
+                                        stripe *numbers);
+
+const tarry_reject *__wrap_host_receive(host *self, uint32_t worker, tarry_message *message,
+                                        stripe *numbers)
+{
+    const ring *grid = &self->settings.grid;
+    bool calls = false;
+    if (numbers != NULL && grid->bits != 0 && message->attempt <= ATTEMPTS_MOST) {
+        pthread_mutex_lock(&catching);
+        caught *into = &parts[message->attempt][worker];
+        into->attempt = message->attempt;
+        memcpy(into->bytes + ring_bytes(grid, masked_stripe_first(&self->cut, message->stripe)),
+               numbers->bytes, masked_stripe_bytes(grid, &self->cut, message->stripe));
+        calls = calls_back;
+        calls_back = false;
+        called = calls ? worker : called;
+        pthread_mutex_unlock(&catching);
+    }
+    if (calls)
+        host_join(self, worker);
+    return __real_host_receive(self, worker, message, numbers);
+}
+
+/* ---- a cluster ---- */
+
+/* What workers note before they send, per attempt of the round in progress. */
+typedef struct notes {
+    cluster *its;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool kills;                           /* the first that would send dies; */
+    uint32_t victim;                      /* that was it */
+    uint32_t offers;                      /* that workers were asked to agree to */
+    uint32_t count[ATTEMPTS_MOST + 1];    /* how many noted the attempt, */
+    uint8_t kappa[ATTEMPTS_MOST + 1][32]; /* and what the first of them did */
+} notes;
+
+typedef struct witness {
+    notes *all;
+    uint32_t worker;
+} witness;
+
+static witness witnesses[WORKERS];
+
+static int take_note(void *user, const tarry_secure_attempt *attempt, tarry_diagnostic *diagnostic)
+{
+    const witness *own = user;
+    notes *all = own->all;
+    pthread_mutex_lock(&all->lock);
+    bool dies = all->kills;
+    if (dies)
+        all->victim = own->worker;
+    all->kills = false;
+    bool known = attempt->attempt <= ATTEMPTS_MOST;
+    if (known && all->count[attempt->attempt]++ == 0)
+        memcpy(all->kappa[attempt->attempt], attempt->kappa, sizeof(attempt->kappa));
+    bool same =
+        known && memcmp(all->kappa[attempt->attempt], attempt->kappa, sizeof(attempt->kappa)) == 0;
+    pthread_mutex_unlock(&all->lock);
+    if (!same)
+        return TARRY_ERROR_ARGUMENT;
+    if (!dies)
+        return TARRY_OK;
+    strcpy(diagnostic->text, "it dies here");
+    return TARRY_ERROR_INTERRUPTED;
+}
+
+static void forget(notes *all)
+{
+    pthread_mutex_lock(&all->lock);
+    memset(all->count, 0, sizeof(all->count));
+    pthread_mutex_unlock(&all->lock);
+    pthread_mutex_lock(&catching);
+    memset(parts, 0, sizeof(parts));
+    pthread_mutex_unlock(&catching);
+}
+
+static void prepare(cluster *its, notes *all, uint32_t bits)
+{
+    ring grid;
+    cluster_init(its);
+    *all = (notes){.its = its};
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_cond_init(&all->changed, NULL);
+    its->tls = its->secure = true;
+    its->dimension = DIMENSION;
+    its->plan_settings.replication = COPIES;
+    its->settings.server.keep = TARRY_KEEP_CREDITED;
+    its->settings.server.stop = TARRY_STOP_EXACT;
+    its->settings.server.secure = bits;
+    assert_true(ring_choose(bits, 1e6, CHUNKS, &grid));
+    its->settings.secure = (tarry_secure_rules){
+        .bits = bits, .fraction = grid.fraction, .bound = grid.bound, .colluders = 1, .least = 1};
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        witnesses[worker] = (witness){all, worker};
+        its->members[worker].member =
+            (tarry_secure_member){.lock = take_note, .user = &witnesses[worker]};
+    }
+    forget(all);
+}
+
+static ring grid_of_cluster(const cluster *its)
+{
+    const tarry_secure_rules *rules = &its->settings.secure;
+    return (ring){.bits = rules->bits, .fraction = rules->fraction, .bound = rules->bound};
+}
+
+/* The words of the sum of these chunks, serially. */
+static void sum_serially(const cluster *its, uint64_t round, unsigned chunks, uint8_t *words)
+{
+    const ring grid = grid_of_cluster(its);
+    float gradient[DIMENSION];
+    memset(words, 0, ring_bytes(&grid, DIMENSION));
+    for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
+        if ((chunks >> chunk & 1) == 0)
+            continue;
+        cluster_gradient(its, round, chunk, gradient);
+        ring_add(&grid, gradient, DIMENSION, words);
+    }
+}
+
+static void assert_sum_is_the_integers(const cluster *its, uint64_t round)
+{
+    const ring grid = grid_of_cluster(its);
+    static uint8_t words[8 * DIMENSION];
+    float wanted[DIMENSION];
+    sum_serially(its, round, (1U << CHUNKS) - 1, words);
+    ring_read(&grid, words, DIMENSION, wanted);
+    assert_memory_equal(its->sum, wanted, sizeof(wanted));
+}
+
+/* How many of the numbers that came from the worker are those of these chunks. */
+static uint32_t count_open(const cluster *its, uint64_t round, const caught *part, unsigned chunks)
+{
+    const ring grid = grid_of_cluster(its);
+    const layout cut = layout_make(DIMENSION, 1, its->settings.server.stripe_length);
+    static uint8_t words[8 * DIMENSION];
+    uint32_t open = 0;
+    sum_serially(its, round, chunks, words);
+    for (uint32_t index = 0; index < cut.stripes; index++)
+        for (size_t i = 0; i < layout_stripe_length(&cut, index); i++)
+            open += ring_word(&grid, part->bytes, masked_stripe_first(&cut, index) + i) ==
+                    ring_word(&grid, words, layout_stripe_start(&cut, index) + i);
+    return open;
+}
+
+/* Whatever a worker had summed, hardly a number of it was sent: of 32 random bits one in 4e9 is
+ * right by chance. */
+static void assert_parts_are_masked(const cluster *its, uint64_t round, uint32_t attempt)
+{
+    uint32_t sent = 0;
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        const caught *part = &parts[attempt][worker];
+        unsigned held = 0;
+        if (part->attempt == 0)
+            continue;
+        sent++;
+        for (uint32_t slot = 0; slot < tarry_plan_load(its->plan, worker); slot++)
+            held |= 1U << tarry_plan_chunk(its->plan, worker, slot);
+        for (unsigned chunks = held; chunks > 0; chunks = (chunks - 1) & held)
+            assert_in_range(count_open(its, round, part, chunks), 0, 2);
+    }
+    assert_true(sent >= 2);
+}
+
+static tarry_round_result secure_round(cluster *its, notes *all)
+{
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+    forget(all);
+    int error = cluster_round(its, &result, &diagnostic);
+    for (uint32_t worker = 0; error != TARRY_OK && worker < WORKERS; worker++)
+        if (its->members[worker].diagnostic.text[0] != '\0')
+            print_error("worker %u: %s\n", worker, its->members[worker].diagnostic.text);
+    if (error != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    assert_true(result.exact);
+    assert_sum_is_the_integers(its, result.round);
+    return result;
+}
+
+static void end(cluster *its, notes *all)
+{
+    cluster_end(its);
+    pthread_cond_destroy(&all->changed);
+    pthread_mutex_destroy(&all->lock);
+}
+
+/* ---- stories ---- */
+
+static void the_sum_is_that_of_integers(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = {32, 64};
+    for (unsigned i = 0; i < 2; i++) {
+        cluster its;
+        notes all;
+        prepare(&its, &all, bits[i]);
+        cluster_begin(&its);
+        for (uint32_t round = 0; round < 5; round++) {
+            tarry_round_result result = secure_round(&its, &all);
+            assert_parts_are_masked(&its, result.round, 1);
+        }
+        end(&its, &all);
+    }
+}
+
+static void numbers_beyond_the_bound_are_clamped_and_counted(void **state)
+{
+    (void)state;
+    cluster its;
+    notes all;
+    float gradient[DIMENSION];
+    prepare(&its, &all, 32);
+    its.settings.secure.bound = 5e4;
+    cluster_begin(&its);
+    tarry_round_result result = secure_round(&its, &all);
+    uint64_t beyond = 0;
+    for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
+        cluster_gradient(&its, result.round, chunk, gradient);
+        for (size_t i = 0; i < DIMENSION; i++)
+            beyond += gradient[i] > 5e4F || gradient[i] < -5e4F;
+    }
+    assert_in_range(beyond, 100, CHUNKS * DIMENSION / 2);
+    assert_int_equal(result.clamped, beyond);
+    end(&its, &all);
+}
+
+/* How many numbers of the worker's two parts are the same. */
+static uint32_t count_same(const cluster *its, uint32_t worker, uint32_t one, uint32_t other)
+{
+    const ring grid = grid_of_cluster(its);
+    const caught *first = &parts[one][worker], *second = &parts[other][worker];
+    uint32_t same = 0;
+    for (size_t i = 0; first->attempt != 0 && second->attempt != 0 && i < DIMENSION; i++)
+        same += ring_word(&grid, first->bytes, i) == ring_word(&grid, second->bytes, i);
+    return same;
+}
+
+/* Who computes nothing more takes part in the second attempt with what was masked in the first. */
+static void a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = {32, 64};
+    for (unsigned i = 0; i < 2; i++) {
+        cluster its;
+        notes all;
+        prepare(&its, &all, bits[i]);
+        cluster_begin(&its);
+        secure_round(&its, &all);
+        all.kills = true;
+        tarry_round_result result = secure_round(&its, &all);
+        const uint32_t victim = all.victim;
+        assert_in_range(result.attempts, 2, ATTEMPTS_MOST);
+        assert_memory_not_equal(all.kappa[1], all.kappa[2], 32);
+        assert_int_equal(parts[1][victim].attempt, 0);
+        assert_parts_are_masked(&its, result.round, result.attempts);
+        for (uint32_t worker = 0; worker < WORKERS; worker++)
+            assert_in_range(count_same(&its, worker, 1, 2), 0, 2);
+        cluster_join(&its, victim);
+        assert_int_equal(its.members[victim].result, TARRY_ERROR_INTERRUPTED);
+        assert_non_null(strstr(its.members[victim].diagnostic.text, "it dies here"));
+
+        /* Another life of it, with another key. */
+        cluster_start(&its, victim);
+        cluster_wait(&its, WORKERS);
+        for (uint32_t round = 0; round < 3; round++) {
+            result = secure_round(&its, &all);
+            assert_parts_are_masked(&its, result.round, 1);
+        }
+        end(&its, &all);
+    }
+}
+
+/* As a late worker does that is called back: it has another epoch over the same connection, for
+ * which the others have to know its key. */
+static void a_worker_that_comes_anew_to_its_round_is_masked_for_again(void **state)
+{
+    (void)state;
+    cluster its;
+    notes all;
+    prepare(&its, &all, 32);
+    cluster_begin(&its);
+    secure_round(&its, &all);
+    pthread_mutex_lock(&catching);
+    calls_back = true;
+    pthread_mutex_unlock(&catching);
+    tarry_round_result result = secure_round(&its, &all);
+    assert_in_range(result.attempts, 2, ATTEMPTS_MOST);
+    assert_int_equal(parts[1][called].attempt, 1);
+    for (uint32_t round = 0; round < 4; round++)
+        secure_round(&its, &all);
+    end(&its, &all);
+}
+
+static int count_offers(void *user, const tarry_secure_offer *offer,
+                        uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+{
+    const witness *own = user;
+    (void)diagnostic;
+    pthread_mutex_lock(&own->all->lock);
+    own->all->offers++;
+    pthread_cond_signal(&own->all->changed);
+    pthread_mutex_unlock(&own->all->lock);
+    memset(target, 7, TARRY_DIGEST_SIZE);
+    return tarry_plan_chunks(offer->plan) == CHUNKS ? TARRY_OK : TARRY_ERROR_ARGUMENT;
+}
+
+static void open_server(cluster *its)
+{
+    cluster_begin_server(its);
+    assert_int_equal(tarry_runtime_open(its->server, NULL), TARRY_OK);
+}
+
+static void await_offers(notes *all, uint32_t count)
+{
+    pthread_mutex_lock(&all->lock);
+    while (all->offers < count)
+        pthread_cond_wait(&all->changed, &all->lock);
+    assert_int_equal(all->offers, count);
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void workers_agree_to_each_plan(void **state)
+{
+    (void)state;
+    cluster its;
+    notes all;
+    prepare(&its, &all, 32);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        its.members[worker].member.agree = count_offers;
+    cluster_begin(&its);
+    for (uint32_t plan = 0; plan < 3; plan++) {
+        await_offers(&all, (plan + 1) * WORKERS);
+        for (uint32_t round = 0; round < 2; round++)
+            secure_round(&its, &all);
+        const double paces[WORKERS] = {1, 2, 3, plan + 1, 5, 1};
+        tarry_plan_evolution wanted;
+        tarry_plan *next;
+        tarry_plan_evolution_init(&wanted);
+        wanted.pace = paces;
+        wanted.most_moves = 4;
+        assert_int_equal(tarry_plan_evolve(its.plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+        assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
+        tarry_plan_free(its.plan);
+        its.plan = next;
+        secure_round(&its, &all);
+    }
+    end(&its, &all);
+}
+
+/* The lists are made anew in between: the server goes by the old one. */
+static void a_worker_with_another_list_of_workers_ends(void **state)
+{
+    (void)state;
+    cluster its;
+    notes all;
+    char place[128];
+    tarry_diagnostic diagnostic;
+    prepare(&its, &all, 32);
+    open_server(&its);
+    snprintf(place, sizeof(place), "%s/keys", its.folder);
+    const credential_identity other = {.role = CREDENTIAL_WORKER, .worker = WORKERS};
+    assert_int_equal(
+        authority_add(place, other, (authority_hosts){0}, (int64_t)time(NULL), &diagnostic),
+        TARRY_OK);
+    authority_rostered listed;
+    assert_int_equal(authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic), TARRY_OK);
+    cluster_start(&its, 0);
+    cluster_join(&its, 0);
+    assert_int_equal(its.members[0].result, TARRY_ERROR_STATE);
+    assert_non_null(strstr(its.members[0].diagnostic.text, "another list of workers"));
+    end(&its, &all);
+}
+
+/* Both sides have to want it. */
+static void a_worker_and_a_server_agree_that_sums_are_private(void **state)
+{
+    (void)state;
+    for (unsigned open = 0; open < 2; open++) {
+        cluster its;
+        notes all;
+        prepare(&its, &all, 32);
+        if (open) {
+            its.settings.server.secure = 0;
+            its.settings.secure = (tarry_secure_rules){0};
+        }
+        open_server(&its);
+        its.secure = open;
+        cluster_start(&its, 0);
+        cluster_join(&its, 0);
+        assert_int_equal(its.members[0].result, TARRY_ERROR_STATE);
+        assert_non_null(strstr(its.members[0].diagnostic.text,
+                               open ? "its sums are not secure" : "its sums are secure"));
+        end(&its, &all);
+    }
+}
+
+static void workers_that_compute_other_bits_are_not_together(void **state)
+{
+    (void)state;
+    cluster its;
+    notes all;
+    prepare(&its, &all, 32);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        its.members[worker].numerics = worker == 5 ? 8 : 7;
+    open_server(&its);
+    for (uint32_t worker = 0; worker < 5; worker++)
+        cluster_start(&its, worker);
+    cluster_wait(&its, 5);
+    cluster_start(&its, 5);
+    cluster_join(&its, 5);
+    assert_int_equal(its.members[5].result, TARRY_ERROR_STATE);
+    assert_non_null(strstr(its.members[5].diagnostic.text, "other bits than worker"));
+    secure_round(&its, &all);
+    end(&its, &all);
+}
+
+static int decline(void *user, const tarry_secure_offer *offer, uint8_t target[TARRY_DIGEST_SIZE],
+                   tarry_diagnostic *diagnostic)
+{
+    const witness *own = user;
+    assert_int_equal(offer->worker, own->worker);
+    assert_int_equal(offer->rules->bits, 32);
+    assert_int_equal(offer->dimension, DIMENSION);
+    assert_int_equal(tarry_plan_chunks(offer->plan), CHUNKS);
+    (void)target;
+    strcpy(diagnostic->text, "too few samples are hidden");
+    return TARRY_ERROR_ARGUMENT;
+}
+
+static void a_worker_that_does_not_agree_ends(void **state)
+{
+    (void)state;
+    cluster its;
+    notes all;
+    prepare(&its, &all, 32);
+    its.members[3].member.agree = decline;
+    open_server(&its);
+    cluster_start(&its, 3);
+    cluster_join(&its, 3);
+    assert_int_equal(its.members[3].result, TARRY_ERROR_ARGUMENT);
+    assert_string_equal(its.members[3].diagnostic.text, "too few samples are hidden");
+    end(&its, &all);
+}
+
+static void a_server_whose_settings_make_no_secure_sum_is_none(void **state)
+{
+    (void)state;
+    tarry_plan *plan;
+    tarry_plan_settings wanted;
+    tarry_plan_settings_init(&wanted);
+    wanted.workers = WORKERS;
+    wanted.chunks = CHUNKS;
+    wanted.replication = COPIES;
+    assert_int_equal(tarry_plan_create(&wanted, NULL, &plan, NULL), TARRY_OK);
+    for (unsigned fault = 0; fault < 5; fault++) {
+        const char *listen = "127.0.0.1:0";
+        tarry_tcp_server_settings settings;
+        tarry_runtime *server = NULL;
+        tarry_diagnostic why;
+        tarry_tcp_server_settings_init(&settings);
+        settings.listen = &listen;
+        settings.listen_count = 1;
+        settings.parameters = settings.dimension = DIMENSION;
+        settings.server.keep = TARRY_KEEP_CREDITED;
+        settings.server.secure = fault == 0 ? 64 : fault == 1 ? 0 : 32;
+        settings.secure =
+            (tarry_secure_rules){.bits = 32, .fraction = fault == 2 ? 30 : 0, .bound = 1000};
+        settings.security.insecure = fault == 3;
+        settings.security.credentials = fault == 3 ? NULL : "/nowhere";
+        if (fault == 4) {
+            settings.server.secure = settings.secure.bits = 64;
+            settings.server.stripe_length = WIRE_NUMBERS_MOST;
+        }
+        assert_int_equal(tarry_tcp_server_create(plan, &settings, NULL, &server, &why),
+                         TARRY_ERROR_ARGUMENT);
+        assert_non_null(strstr(why.text, "network server: "));
+    }
+    tarry_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_sum_is_that_of_integers),
+        cmocka_unit_test(a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks),
+        cmocka_unit_test(a_worker_that_comes_anew_to_its_round_is_masked_for_again),
+        cmocka_unit_test(numbers_beyond_the_bound_are_clamped_and_counted),
+        cmocka_unit_test(workers_agree_to_each_plan),
+        cmocka_unit_test(a_worker_with_another_list_of_workers_ends),
+        cmocka_unit_test(a_worker_and_a_server_agree_that_sums_are_private),
+        cmocka_unit_test(workers_that_compute_other_bits_are_not_together),
+        cmocka_unit_test(a_worker_that_does_not_agree_ends),
+        cmocka_unit_test(a_server_whose_settings_make_no_secure_sum_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

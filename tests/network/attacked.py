@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Secure sums of a server and four workers, as processes, with a dishonest server between them: what its attacks and their
+tests have in common.
+"""
+
+import collections
+import os
+import random
+import struct
+import threading
+
+from cluster import WAIT, NetworkTest
+from dishonest import DOWN, KEY, UP, Dishonest, Signal, is_signal, learns, parts_of
+from frames import Type
+
+WORKERS, CHUNKS, ROWS, FEATURES, BITS = 4, 4, 200, 5, 64
+ROUNDS = 60
+STRUCK = 5  # the round in which an attack begins, which then goes on
+# A chunk takes all workers about as long, so that each has some in nearly every round.
+SLEEP = ["--straggler", "shifted-exp:0.001,0.0002/chunk"]
+SHAPE = ["--workers", str(WORKERS), "--chunks", str(CHUNKS), "--pieces", "1", "--replication", "2", "--design", "cyclic",
+         "--rounds", str(ROUNDS)]
+JOB = [*SHAPE, "--secure", "--secure-bits", str(BITS), "--secure-least", "50", "--wait", "60", "--patience", "1",
+       "--save", "parameters.npy"]
+ENDLESS = [*JOB, "--rounds", "100000"]  # until whoever is told something else has a part in a sum
+# Of each chunk, by the cyclic design of replication 2: worker j holds chunks j and j + 1.
+HOLDERS = [{chunk, (chunk - 1) % WORKERS} for chunk in range(CHUNKS)]
+VICTIM = 1
+
+
+def samples(rows):
+    draw = random.Random(3)
+    lines = []
+    for _ in range(rows):
+        row = [draw.gauss(0, 1) for _ in range(FEATURES)]
+        lines.append(",".join(f"{value:.4f}" for value in row) + f",{1 if sum(row) > 0 else -1}\n")
+    return "".join(lines)
+
+
+class Attack:
+    """Looks at all frames, keeps the parts of the rounds that it has to do with, and changes what it wants to."""
+
+    def __init__(self):
+        self.parts = {}  # (round, attempt, worker): words of stripe 0, as they were sent first
+        self.again = 0  # parts that came another time, with other words
+        self.struck = threading.Event()
+        self.keys = {}  # worker: its KEY, as it came up
+        self.told = {}  # (round, attempt): whom something else than the others
+
+    def __call__(self, worker, way, frame, body):
+        if way == UP and frame.is_message(Type.PART) and frame.index == 0:
+            words = parts_of(body, BITS)
+            self.again += self.parts.setdefault((frame.round, frame.attempt, worker), words) != words
+        if way == DOWN and is_signal(frame, body):
+            for chunk, holder in enumerate(Signal(body, WORKERS, CHUNKS).holders):
+                assert holder in HOLDERS[chunk], (chunk, holder)
+        if way == UP and frame.kind == KEY:
+            self.keys[worker] = body
+        return self.change(worker, way, frame, body)
+
+    def change(self, worker, way, frame, body):
+        return None
+
+    def other_sum(self, signal, worker):
+        """Says in the signal that another worker's copy of a chunk is summed, of which the receiver has none: as good a sum
+        as the true one. False: there is no such chunk this time, or another worker is told so in this attempt."""
+        held = collections.Counter(signal.holders)
+        if self.told.get((signal.round, signal.attempt), worker) != worker or not signal.lives[worker]:
+            return False
+        for chunk, now in enumerate(signal.holders):
+            other = next(holder for holder in HOLDERS[chunk] if holder != now)
+            if worker in (now, other) or not signal.lives[other]:
+                continue
+            signal.holders[chunk] = other
+            if held[now] == 1:
+                signal.lives[now] = 0
+            self.told[signal.round, signal.attempt] = worker
+            self.struck.set()
+            return True
+        return False
+
+    def parts_of_round(self, round):
+        return [words for (of, _, _), words in sorted(self.parts.items()) if of == round]
+
+
+class AttackedTest(NetworkTest):
+    def begin(self, attack, job=JOB, keys=None, rows=ROWS, samples_of=None):
+        """A server, the dishonest one before it, and workers."""
+        self.secret_keys = keys or self.secret_keys_of(WORKERS)
+        self.attack = attack
+        self.training = self.cluster([*job, "--secure-data", f"rows:{rows},features:{FEATURES}"],
+                                     keys=self.secret_keys)
+        with open(os.path.join(self.training.folder, "data.csv"), "w") as file:
+            file.write(samples(samples_of or rows))
+        self.address = self.training.serve()
+        self.liar = self.enterContext(Dishonest(self.address, self.secret_keys, attack))
+        for worker in range(WORKERS):
+            self.work(worker)
+
+    def secret_keys_of(self, workers):
+        keys = self.keys(workers)
+        self.tarry("keys", "roster", keys, folder=os.path.dirname(keys))
+        return keys
+
+    def work(self, worker, *options, name=None):
+        return self.training.work(worker, self.liar.address, "--secure", "--secure-least", "50", "--data", "data.csv",
+                                  "--patience", "1", *SLEEP, *options, name=name)
+
+    def end(self):
+        """Until the server has ended, well or not; gives back its status."""
+        status = self.training.server.wait(WAIT)
+        for worker in self.training.workers.values():
+            worker.wait(WAIT)
+        self.assertEqual(self.liar.failed, [])
+        return status
+
+    def assert_nothing_learnt(self):
+        """In as many rounds as a whole job has, the last ones of those that there were."""
+        for round in sorted({round for round, _, _ in self.attack.parts})[-ROUNDS:]:
+            parts = self.attack.parts_of_round(round)
+            self.assertEqual(learns(parts[:8], CHUNKS, BITS), [], f"round {round}")
+
+    def assert_refused(self, worker, *words):
+        """That worker has ended, and says why."""
+        process = self.training.workers[f"worker-{worker}"]
+        self.assertEqual(process.wait(WAIT), 1, process.told())
+        for word in words:
+            self.assertIn(word, process.errors())
+
+    def assert_silent(self, worker):
+        """It has sent no part, and what the others sent without it tells nothing."""
+        self.assertNotIn(worker, {sender for _, _, sender in self.attack.parts})
+        self.assert_nothing_learnt()
+
+    def honest_parameters(self):
+        folder = self.folder()
+        with open(os.path.join(folder, "data.csv"), "w") as file:
+            file.write(samples(ROWS))
+        self.tarry("train", "--data", "data.csv", *SHAPE, "--save", "parameters.npy", "--quiet", folder=folder)
+        return self.numbers(folder)
+
+    def numbers(self, folder):
+        with open(os.path.join(folder, "parameters.npy"), "rb") as file:
+            return struct.unpack(f"<{FEATURES}f", file.read()[-4 * FEATURES:])

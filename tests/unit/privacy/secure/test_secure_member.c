@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+#include <tarry/error.h>
+
+#include "base/random.h"
+#include "failing_allocator.h"
+#include "privacy/secure/secure_member.h"
+#include "seed.h"
+
+enum { MOST = 40, WORDS = 50 };
+
+typedef struct group {
+    uint32_t workers;
+    agreement *pairs[MOST];
+    secure_member *members[MOST];
+    uint32_t lives[MOST], holders[MOST];
+    kappa_context context;
+} group;
+
+static agreement *pair_of(uint32_t number)
+{
+    uint8_t seed[32] = {(uint8_t)number, (uint8_t)(number >> 8), 1};
+    agreement *pair = agreement_of_seed(seed);
+    assert_non_null(pair);
+    return pair;
+}
+
+static void group_begin(group *of, uint32_t workers, uint32_t bits)
+{
+    *of = (group){.workers = workers};
+    for (uint32_t j = 0; j < workers; j++) {
+        of->pairs[j] = pair_of(j);
+        assert_int_equal(secure_member_create(j, workers, of->pairs[j], NULL, &of->members[j]),
+                         TARRY_OK);
+        of->lives[j] = 5;
+        of->holders[j] = j;
+    }
+    for (uint32_t j = 0; j < workers; j++)
+        for (uint32_t k = 0; k < workers; k++)
+            assert_int_equal(
+                secure_member_hear(of->members[j], k, 5, agreement_public_key(of->pairs[k])),
+                TARRY_OK);
+    of->context = (kappa_context){.round = 7,
+                                  .attempt = 1,
+                                  .workers = workers,
+                                  .lives = of->lives,
+                                  .chunks = workers,
+                                  .holders = of->holders,
+                                  .colluders = 1};
+    assert_true(ring_choose(bits, 1, workers, &of->context.ring));
+}
+
+static void group_end(group *of)
+{
+    for (uint32_t j = 0; j < of->workers; j++) {
+        secure_member_free(of->members[j]);
+        agreement_free(of->pairs[j]);
+    }
+}
+
+/* Masks words of all in S, and adds them up. */
+static void sum_masked(group *of, uint64_t first, const uint64_t *plain, uint64_t *sum)
+{
+    memset(sum, 0, WORDS * sizeof(*sum));
+    for (uint32_t j = 0; j < of->workers; j++) {
+        uint64_t words[WORDS];
+        uint8_t kappa[32];
+        if (of->lives[j] == 0)
+            continue;
+        memcpy(words, plain, sizeof(words));
+        assert_int_equal(secure_member_begin(of->members[j], &of->context, kappa), TARRY_OK);
+        assert_int_equal(secure_member_mask(of->members[j], first, words, words, WORDS), TARRY_OK);
+        if (of->workers > 2) /* alone in S, it has nobody to share masks with */
+            assert_memory_not_equal(words, plain, 16);
+        ring_sum(&of->context.ring, words, WORDS, sum);
+    }
+}
+
+static void masks_of_a_group_cancel(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {1, 2, 3, 33, 34, 40};
+    random_stream stream = random_stream_make(test_seed("secure member", 1), RANDOM_TEST, 0, 0);
+    for (size_t c = 0; c < 12; c++) {
+        group of;
+        group_begin(&of, sizes[c / 2], c % 2 == 0 ? 32 : 64);
+        uint64_t plain[WORDS], sum[WORDS];
+        for (size_t i = 0; i < WORDS; i++)
+            plain[i] = random_u64(&stream);
+        for (uint32_t round = 0; round < 3; round++) {
+            const uint32_t gone = random_below(&stream, of.workers);
+            of.lives[gone] = of.workers > 1 ? 0 : 5;
+            of.context.round++;
+            sum_masked(&of, random_u64(&stream) >> 20, plain, sum);
+            for (size_t i = 0; i < WORDS; i++)
+                assert_true(
+                    ring_word(&of.context.ring, sum, i) ==
+                    (ring_word(&of.context.ring, plain, i) * (of.workers - (of.workers > 1)))
+                            << (64 - of.context.ring.bits) >>
+                        (64 - of.context.ring.bits));
+            of.lives[gone] = 5;
+        }
+        group_end(&of);
+    }
+}
+
+/* The oracle adds the definition's masks one by one. */
+static void a_mask_is_the_signed_sum_over_the_neighbours(void **state)
+{
+    (void)state;
+    group of;
+    group_begin(&of, 5, 64);
+    of.lives[3] = 0;
+    uint8_t kappa[32], secret[32];
+    uint64_t words[WORDS] = {0}, wanted[WORDS] = {0};
+    assert_int_equal(secure_member_begin(of.members[2], &of.context, kappa), TARRY_OK);
+    assert_int_equal(secure_member_mask(of.members[2], 9, words, words, WORDS), TARRY_OK);
+    mask_cipher *cipher = mask_cipher_create();
+    assert_non_null(cipher);
+    for (uint32_t k = 0; k < 5; k++) {
+        if (k == 2 || k == 3)
+            continue;
+        mask_stream with = {.subtract = k > 2};
+        const agreement_member own = {2, agreement_public_key(of.pairs[2])};
+        const agreement_member other = {k, agreement_public_key(of.pairs[k])};
+        assert_int_equal(agreement_secret(of.pairs[k], own.key, secret), TARRY_OK);
+        assert_int_equal(agreement_mask_key(of.pairs[k], secret, k < 2 ? other : own,
+                                            k < 2 ? own : other, kappa, with.key),
+                         TARRY_OK);
+        assert_int_equal(mask_apply(cipher, &with, 1, &of.context.ring, 9, wanted, wanted, WORDS),
+                         TARRY_OK);
+    }
+    assert_memory_equal(words, wanted, sizeof(words));
+    mask_cipher_free(cipher);
+    group_end(&of);
+}
+
+static int begin(group *of, uint32_t id)
+{
+    uint8_t kappa[32];
+    return secure_member_begin(of->members[id], &of->context, kappa);
+}
+
+static void attempts_only_go_on(void **state)
+{
+    (void)state;
+    group of;
+    group_begin(&of, 3, 32);
+    uint64_t once[WORDS] = {0}, twice[WORDS] = {0};
+    assert_int_equal(secure_member_mask(of.members[0], 0, once, once, WORDS), TARRY_ERROR_STATE);
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    assert_int_equal(secure_member_mask(of.members[0], 0, once, once, WORDS), TARRY_OK);
+    /* The same again: the same bytes. */
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    assert_int_equal(secure_member_mask(of.members[0], 0, twice, twice, WORDS), TARRY_OK);
+    assert_memory_equal(once, twice, sizeof(once));
+    /* Other content under the same number, or a lower one, is refused, and changes nothing. */
+    of.context.least++;
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
+    of.context.least--;
+    of.context.attempt--;
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
+    of.context.round--;
+    of.context.attempt = 9;
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
+    memset(twice, 0, sizeof(twice));
+    assert_int_equal(secure_member_mask(of.members[0], 0, twice, twice, WORDS), TARRY_OK);
+    assert_memory_equal(once, twice, sizeof(once));
+    /* A later life, round or attempt is not. */
+    of.context.round++;
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    of.context.round++;
+    of.context.attempt = 1;
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    assert_int_equal(secure_member_hear(of.members[0], 0, 6, agreement_public_key(of.pairs[0])),
+                     TARRY_OK);
+    of.lives[0] = 6;
+    of.context.round = 0;
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    /* What is over can't be begun again. */
+    secure_member_end(of.members[0]);
+    assert_int_equal(secure_member_mask(of.members[0], 0, once, once, WORDS), TARRY_ERROR_STATE);
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
+    of.context.attempt++;
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    group_end(&of);
+}
+
+static void keys_belong_to_lives(void **state)
+{
+    (void)state;
+    group of;
+    group_begin(&of, 3, 32);
+    agreement *later = pair_of(99);
+    const uint8_t *key = agreement_public_key(later);
+    assert_int_equal(secure_member_hear(of.members[0], 3, 1, key), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(secure_member_hear(of.members[0], 1, 0, key), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(secure_member_hear(of.members[0], 1, 5, key), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(secure_member_hear(of.members[0], 0, 6, key), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(secure_member_hear(of.members[0], 1, 4, key), TARRY_OK);
+    assert_int_equal(begin(&of, 0), TARRY_OK); /* life 5 is still the one */
+    of.lives[1] = 6;
+    of.context.attempt++;
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_FORMAT);
+    assert_int_equal(secure_member_hear(of.members[0], 1, 6, key), TARRY_OK);
+    uint64_t words[2][WORDS] = {{0}};
+    assert_int_equal(begin(&of, 0), TARRY_OK);
+    assert_int_equal(secure_member_mask(of.members[0], 0, words[0], words[0], WORDS), TARRY_OK);
+    /* The other one, in its new life, has the same masks. */
+    secure_member *other;
+    uint8_t kappa[32];
+    assert_int_equal(secure_member_create(1, 3, later, NULL, &other), TARRY_OK);
+    for (uint32_t k = 0; k < 3; k++)
+        assert_int_equal(secure_member_hear(other, k, k == 1 ? 6 : 5,
+                                            k == 1 ? key : agreement_public_key(of.pairs[k])),
+                         TARRY_OK);
+    assert_int_equal(secure_member_hear(of.members[2], 1, 6, key), TARRY_OK);
+    assert_int_equal(secure_member_begin(other, &of.context, kappa), TARRY_OK);
+    assert_int_equal(secure_member_mask(other, 0, words[0], words[0], WORDS), TARRY_OK);
+    assert_int_equal(begin(&of, 2), TARRY_OK);
+    assert_int_equal(secure_member_mask(of.members[2], 0, words[0], words[0], WORDS), TARRY_OK);
+    assert_memory_equal(words[0], words[1], sizeof(words[0]));
+    of.lives[0] = 0;
+    of.context.attempt++;
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_ARGUMENT); /* it is not in S itself */
+    secure_member_free(other);
+    agreement_free(later);
+    group_end(&of);
+}
+
+static void a_key_of_small_order_ends_the_attempt(void **state)
+{
+    (void)state;
+    group of;
+    group_begin(&of, 3, 32);
+    const uint8_t zeros[32] = {0};
+    assert_int_equal(secure_member_hear(of.members[0], 1, 6, zeros), TARRY_OK);
+    of.lives[1] = 6;
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_NUMERICAL);
+    uint64_t words[WORDS] = {0};
+    assert_int_equal(secure_member_mask(of.members[0], 0, words, words, WORDS), TARRY_ERROR_STATE);
+    assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
+    group_end(&of);
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    secure_member *self;
+    int error = secure_member_create(0, 3, user, allocator, &self);
+    if (error == TARRY_OK)
+        secure_member_free(self);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    agreement *pair = pair_of(1);
+    assert_int_equal(fail_each_allocation(create, pair), 6);
+    agreement_free(pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_of_a_group_cancel),
+        cmocka_unit_test(a_mask_is_the_signed_sum_over_the_neighbours),
+        cmocka_unit_test(attempts_only_go_on),
+        cmocka_unit_test(keys_belong_to_lives),
+        cmocka_unit_test(a_key_of_small_order_ends_the_attempt),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "failing_allocator.h"
+#include "pki/authority.h"
+#include "pki/authority_files.h"
+#include "runtime/tcp/trust/pem.h"
+#include "runtime/tcp/trust/roster_file.h"
+
+enum { PATH = 300, TEXT = 4096 };
+
+static const int64_t NOW = 1800000000;
+static const authority_hosts no_hosts = {0};
+
+/* A cluster of three workers, and another one. */
+typedef struct bench {
+    char root[64], home[PATH], other[PATH];
+} bench;
+
+static void begin(bench *its)
+{
+    strcpy(its->root, "/tmp/tarry-roster-XXXXXX");
+    assert_non_null(mkdtemp(its->root));
+    snprintf(its->home, PATH, "%s/home", its->root);
+    snprintf(its->other, PATH, "%s/other", its->root);
+    assert_int_equal(authority_init(its->home, 3, no_hosts, NOW, NULL, NULL), TARRY_OK);
+    assert_int_equal(authority_init(its->other, 1, no_hosts, NOW, NULL, NULL), TARRY_OK);
+}
+
+static void end(bench *its)
+{
+    authority_remove(its->root);
+}
+
+static credential_identity identity(const char *name)
+{
+    credential_identity read;
+    assert_int_equal(identity_parse(name, &read), TARRY_OK);
+    return read;
+}
+
+static authority_rostered sign(const char *home, int64_t now)
+{
+    authority_rostered made;
+    tarry_diagnostic why;
+    if (authority_roster(home, now, &made, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    return made;
+}
+
+static X509 *read_certificate(const char *home, const char *name)
+{
+    char path[PATH + 40];
+    X509 *read;
+    snprintf(path, sizeof(path), "%s/%s", home, name);
+    assert_int_equal(pem_read_certificate(path, &read, NULL), TARRY_OK);
+    return read;
+}
+
+static size_t read_text(const char *home, const char *name, char text[TEXT])
+{
+    char path[PATH + 40];
+    snprintf(path, sizeof(path), "%s/%s", home, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t size = fread(text, 1, TEXT, file);
+    fclose(file);
+    assert_in_range(size, 1, TEXT - 1);
+    text[size] = '\0';
+    return size;
+}
+
+static roster_file *read_roster(const char *home)
+{
+    roster_file *read;
+    tarry_diagnostic why;
+    assert_int_equal(authority_read_roster(home, &read, &why), TARRY_OK);
+    assert_non_null(read);
+    return read;
+}
+
+static void a_roster_has_each_worker_s_certificate(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    roster_file *none;
+    assert_int_equal(authority_read_roster(its.home, &none, NULL), TARRY_OK);
+    assert_null(none);
+    authority_rostered made = sign(its.home, NOW);
+    assert_int_equal(made.number, 1);
+    assert_int_equal(made.workers, 3);
+    assert_false(made.same);
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        uint8_t expected[CREDENTIAL_FINGERPRINT_BYTES];
+        char name[40];
+        snprintf(name, sizeof(name), "worker-%u/cert.pem", worker);
+        X509 *certificate = read_certificate(its.home, name);
+        credential_fingerprint(certificate, expected);
+        X509_free(certificate);
+        roster_file *roster = read_roster(its.home);
+        assert_int_equal(roster->count, 3);
+        assert_memory_equal(roster_file_find(roster, worker), expected, sizeof(expected));
+        assert_null(roster_file_find(roster, 3));
+        assert_null(roster_file_find(roster, CREDENTIAL_ANY_ID));
+        roster_file_free(roster);
+    }
+    end(&its);
+}
+
+static void a_list_that_differs_has_the_next_number(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    sign(its.home, NOW);
+    roster_file *before = read_roster(its.home);
+    authority_rostered made = sign(its.home, NOW + 5);
+    assert_true(made.same);
+    assert_int_equal(made.number, 1);
+    roster_file *again = read_roster(its.home);
+    assert_memory_equal(again->digest, before->digest, sizeof(before->digest));
+    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
+    made = sign(its.home, NOW);
+    assert_int_equal(made.number, 2);
+    assert_int_equal(made.workers, 2);
+    roster_file *after = read_roster(its.home);
+    assert_null(roster_file_find(after, 1));
+    assert_memory_not_equal(after->digest, before->digest, sizeof(before->digest));
+    /* Back to who was there before, and yet no list of before. */
+    assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW, NULL), TARRY_OK);
+    made = sign(its.home, NOW);
+    assert_int_equal(made.number, 3);
+    roster_file *last = read_roster(its.home);
+    assert_memory_not_equal(roster_file_find(last, 1), roster_file_find(before, 1),
+                            CREDENTIAL_FINGERPRINT_BYTES);
+    roster_file_free(last);
+    roster_file_free(after);
+    roster_file_free(again);
+    roster_file_free(before);
+    end(&its);
+}
+
+/* A folder that was moved away leaves two good certificates: one id is one worker all the same. */
+static void of_two_certificates_the_last_one_counts(void **state)
+{
+    (void)state;
+    bench its;
+    char from[PATH + 20], to[PATH + 20];
+    uint8_t expected[CREDENTIAL_FINGERPRINT_BYTES];
+    begin(&its);
+    snprintf(from, sizeof(from), "%s/worker-2", its.home);
+    snprintf(to, sizeof(to), "%s/away", its.root);
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(authority_add(its.home, identity("worker-2"), no_hosts, NOW + 9, NULL),
+                     TARRY_OK);
+    assert_int_equal(sign(its.home, NOW + 10).workers, 3);
+    X509 *certificate = read_certificate(its.home, "worker-2/cert.pem");
+    credential_fingerprint(certificate, expected);
+    X509_free(certificate);
+    roster_file *roster = read_roster(its.home);
+    assert_memory_equal(roster_file_find(roster, 2), expected, sizeof(expected));
+    roster_file_free(roster);
+    /* Who has expired is on none. */
+    authority_rostered made;
+    tarry_diagnostic why;
+    assert_int_equal(authority_roster(its.home, NOW + INT64_C(86400) * 3000, &made, &why),
+                     TARRY_ERROR_STATE);
+    assert_non_null(strstr(why.text, "has no worker with an id of its own"));
+    end(&its);
+}
+
+static void all_folders_that_are_there_get_it(void **state)
+{
+    (void)state;
+    bench its;
+    char text[TEXT], copy[TEXT], path[PATH + 20];
+    begin(&its);
+    snprintf(path, sizeof(path), "%s/worker-1", its.home);
+    authority_remove(path);
+    sign(its.home, NOW);
+    size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
+    static const char *const there[] = {"server/roster.txt", "worker-0/roster.txt",
+                                        "worker-2/roster.txt"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(read_text(its.home, there[i], copy), size);
+        assert_memory_equal(text, copy, size);
+    }
+    assert_int_not_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof(path), "%s/worker/roster.txt", its.home);
+    assert_int_not_equal(access(path, F_OK), 0);
+    end(&its);
+}
+
+static void refuse(const void *text, size_t size, X509 *authority, const char *expected)
+{
+    roster_file *read;
+    tarry_diagnostic why;
+    assert_int_equal(roster_file_decode(text, size, authority, NULL, &read, &why),
+                     TARRY_ERROR_FORMAT);
+    if (expected != NULL)
+        assert_string_equal(why.text, expected);
+}
+
+/* Every bit that is not as it was signed, every end that is missing, and all that is behind it. */
+static void no_other_bytes_are_a_roster(void **state)
+{
+    (void)state;
+    bench its;
+    char text[TEXT];
+    begin(&its);
+    sign(its.home, NOW);
+    X509 *authority = read_certificate(its.home, "ca.pem");
+    size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
+    roster_file *read;
+    assert_int_equal(roster_file_decode(text, size, authority, NULL, &read, NULL), TARRY_OK);
+    roster_file_free(read);
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
+        refuse(text, size, authority, NULL);
+        text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
+    }
+    for (size_t less = 0; less < size; less++)
+        refuse(text, less, authority, NULL);
+    text[size] = '\n';
+    refuse(text, size + 1, authority, "has no end");
+    end(&its);
+    X509_free(authority);
+}
+
+static size_t replace(char text[TEXT], const char *from, const char *to)
+{
+    char copy[TEXT];
+    char *at = strstr(text, from);
+    assert_non_null(at);
+    strcpy(copy, at + strlen(from));
+    assert_true(strlen(text) + strlen(to) < TEXT);
+    strcpy(at, to);
+    strcat(text, copy);
+    return strlen(text);
+}
+
+static void it_says_what_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
+        {"tarry roster 1", "tarry roster 2", "this is no roster"},
+        {"authority ", "authority  ", "does not say whose it is"},
+        {"number 1", "number 01", "has no number"},
+        {"number 1", "number 0", "has no number"},
+        {"number 1", "number 18446744073709551616", "has no number"},
+        {"number 1", "number 2", "not signed by the authority in ca.pem"},
+        {"worker-0", "worker-1", "a worker's line is none, or not in its place"},
+        {"worker-2", "worker-1000000", "a worker's line is none, or not in its place"},
+        {"worker-2", "worker-3", "not signed by the authority in ca.pem"},
+        {"worker-0", "worker", "a worker's line is none, or not in its place"},
+        {"signature ", "sign ", "has no signature"},
+    };
+    bench its;
+    char text[TEXT];
+    begin(&its);
+    sign(its.home, NOW);
+    sign(its.other, NOW);
+    X509 *authority = read_certificate(its.home, "ca.pem");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        read_text(its.home, ROSTER_FILE_NAME, text);
+        refuse(text, replace(text, cases[i].from, cases[i].to), authority, cases[i].expected);
+    }
+    size_t size = read_text(its.other, ROSTER_FILE_NAME, text);
+    refuse(text, size, authority, "of another cluster than ca.pem");
+    X509_free(authority);
+    end(&its);
+}
+
+/* The authority signs certificates and revocation lists with the same key. */
+static void what_a_member_signs_is_no_roster(void **state)
+{
+    (void)state;
+    bench its;
+    char path[PATH + 40], *bytes;
+    size_t size;
+    EVP_PKEY *key;
+    begin(&its);
+    X509 *authority = read_certificate(its.home, "ca.pem");
+    snprintf(path, sizeof(path), "%s/server/key.pem", its.home);
+    assert_int_equal(pem_read_key(path, &key, NULL), TARRY_OK);
+    const roster_entry entry = {.worker = 4};
+    assert_int_equal(roster_file_encode(&entry, 1, 9, authority, key, &bytes, &size, NULL),
+                     TARRY_OK);
+    refuse(bytes, size, authority, "not signed by the authority in ca.pem");
+    memory_release(NULL, bytes);
+    EVP_PKEY_free(key);
+    X509_free(authority);
+    end(&its);
+}
+
+static void a_folder_says_what_is_missing(void **state)
+{
+    (void)state;
+    bench its;
+    char folder[64 + 16];
+    credential *own;
+    roster_file *roster;
+    tarry_diagnostic why;
+    const int64_t now = (int64_t)time(NULL); /* a credential has to be good when it is loaded */
+    strcpy(its.root, "/tmp/tarry-roster-XXXXXX");
+    assert_non_null(mkdtemp(its.root));
+    snprintf(its.home, PATH, "%s/home", its.root);
+    assert_int_equal(authority_init(its.home, 1, no_hosts, now, NULL, NULL), TARRY_OK);
+    snprintf(folder, sizeof(folder), "%s/home/worker-0", its.root);
+    assert_int_equal(credential_load(folder, NULL, &own, NULL), TARRY_OK);
+    assert_int_equal(credential_roster(own, NULL, &roster, &why), TARRY_ERROR_FILE);
+    assert_non_null(strstr(why.text, "worker-0/roster.txt: is missing; tarry keys roster makes"));
+    sign(its.home, now);
+    assert_int_equal(credential_roster(own, NULL, &roster, &why), TARRY_OK);
+    uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
+    credential_own_fingerprint(own, fingerprint);
+    assert_memory_equal(roster_file_find(roster, 0), fingerprint, sizeof(fingerprint));
+    roster_file_free(roster);
+    credential_free(own);
+    end(&its);
+}
+
+typedef struct content {
+    const char *text;
+    size_t size;
+    X509 *authority;
+} content;
+
+static int decode(void *user, const tarry_allocator *allocator)
+{
+    const content *from = user;
+    roster_file *read;
+    int error = roster_file_decode(from->text, from->size, from->authority, allocator, &read, NULL);
+    if (error == TARRY_OK)
+        roster_file_free(read);
+    return error;
+}
+
+static void no_allocation_has_to_succeed(void **state)
+{
+    (void)state;
+    bench its;
+    char text[TEXT];
+    begin(&its);
+    sign(its.home, NOW);
+    X509 *authority = read_certificate(its.home, "ca.pem");
+    size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
+    const content its_own = {text, size, authority};
+    assert_int_equal(fail_each_allocation(decode, (void *)&its_own), 2);
+    X509_free(authority);
+    end(&its);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_roster_has_each_worker_s_certificate),
+        cmocka_unit_test(a_list_that_differs_has_the_next_number),
+        cmocka_unit_test(of_two_certificates_the_last_one_counts),
+        cmocka_unit_test(all_folders_that_are_there_get_it),
+        cmocka_unit_test(no_other_bytes_are_a_roster),
+        cmocka_unit_test(it_says_what_is_wrong),
+        cmocka_unit_test(what_a_member_signs_is_no_roster),
+        cmocka_unit_test(a_folder_says_what_is_missing),
+        cmocka_unit_test(no_allocation_has_to_succeed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

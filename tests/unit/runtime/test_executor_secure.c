@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An executor whose sums are secure, without a server: worker 0 of two, which has the chunks 0 and
+ * 1. The test is its uplink, and has the key of worker 1, whose masks are taken off what is sent.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <tarry/error.h>
+
+#include "edge_plan.h"
+#include "privacy/secure/secure_member.h"
+#include "protocol/wire/codec.h"
+#include "runtime/clock.h"
+#include "runtime/masked_words.h"
+#include "runtime/worker/executor.h"
+
+enum { LOAD = 2, CHUNKS = 3, DIMENSION = 10, STRIPE = 4, STRIPES = 3, MOST_POSTS = 64, WORD = 4 };
+
+static const edge edges[] = {{0, 0}, {0, 1}, {1, 2}};
+static const uint32_t holders[CHUNKS] = {0, 0, 1};
+static const uint32_t lives[2] = {1, 5};
+static const uint8_t digest[TARRY_DIGEST_SIZE] = {9};
+
+typedef struct bench {
+    tarry_plan *plan;
+    snapshots pool;
+    executor executor;
+    masking *masks;
+    agreement *pair; /* of worker 1, */
+    secure_member *other;
+    ring grid;
+    bool refuses;    /* the lock does */
+    bool shut;       /* compute functions wait */
+    uint8_t bound;   /* what they bind their tasks to; 0: nothing */
+    int bindings[3]; /* what comes of that, of the same once more, and of something else */
+
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    tarry_message posts[MOST_POSTS];
+    size_t count, read;
+    uint8_t parts[STRIPES][WORD * (STRIPE + RING_COUNTS)];
+    size_t sent; /* stripes */
+    size_t locks, refusals, calls;
+    int error;
+    char why[200];
+} bench;
+
+static void post(void *user, const tarry_message *message, bool more)
+{
+    bench *own = user;
+    (void)more;
+    pthread_mutex_lock(&own->lock);
+    own->posts[own->count++ % MOST_POSTS] = *message;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void post_part(void *user, const tarry_message *message, const executor_stripe *stripe)
+{
+    bench *own = user;
+    pthread_mutex_lock(&own->lock);
+    memcpy(own->parts[message->stripe], stripe->bytes, stripe->size);
+    own->sent += stripe->size == ring_bytes(&own->grid, stripe->count + RING_COUNTS);
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void claim(void *user, size_t first, size_t count)
+{
+    (void)user;
+    assert_true(first + count <= DIMENSION);
+}
+
+static void ignore(void *user)
+{
+    (void)user;
+}
+
+static void refused(void *user, int error, const char *why)
+{
+    bench *own = user;
+    pthread_mutex_lock(&own->lock);
+    own->refusals++;
+    own->error = error;
+    strncpy(own->why, why, sizeof(own->why) - 1);
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static int note_attempt(void *user, const tarry_secure_attempt *attempt,
+                        tarry_diagnostic *diagnostic)
+{
+    bench *own = user;
+    (void)diagnostic;
+    pthread_mutex_lock(&own->lock);
+    own->locks++;
+    bool early = own->sent == 0;
+    bool refuses = own->refuses;
+    pthread_mutex_unlock(&own->lock);
+    return refuses || !early || attempt->epoch != 1 ? TARRY_ERROR_FILE : TARRY_OK;
+}
+
+/* The gradient of chunk c is the parameter times c + 1, but for its last number. */
+static int compute(void *user, const tarry_task *task)
+{
+    bench *own = user;
+    pthread_mutex_lock(&own->lock);
+    own->calls++;
+    pthread_cond_broadcast(&own->change);
+    while (own->shut)
+        pthread_cond_wait(&own->change, &own->lock);
+    pthread_mutex_unlock(&own->lock);
+    if (own->bound != 0) {
+        const uint8_t state[TARRY_DIGEST_SIZE] = {own->bound}, other[TARRY_DIGEST_SIZE] = {1};
+        own->bindings[0] = tarry_task_bind(task, state);
+        own->bindings[1] = tarry_task_bind(task, state);
+        own->bindings[2] = tarry_task_bind(task, other);
+    }
+    for (size_t i = 0; i < DIMENSION; i++)
+        task->gradient[i] = task->parameters[0] * (float)(task->chunk + 1);
+    task->gradient[DIMENSION - 1] = 1e9F;
+    return 0;
+}
+
+static masking_settings masking_of(bench *own)
+{
+    return (masking_settings){
+        .rules = {.bits = 32,
+                  .fraction = own->grid.fraction,
+                  .bound = own->grid.bound,
+                  .colluders = 1,
+                  .least = 1,
+                  .roster = {3}},
+        .workers = 2,
+        .job_id = {4},
+        .job = {5},
+        .target = {6},
+        .member = {.lock = note_attempt, .user = own},
+    };
+}
+
+static void set_up(bench *own)
+{
+    *own = (bench){0};
+    pthread_mutex_init(&own->lock, NULL);
+    assert_int_equal(clock_init_condition(&own->change), 0);
+    own->plan = edge_plan_make(2, CHUNKS, 1, edges, CHUNKS, NULL);
+    assert_non_null(own->plan);
+    assert_true(ring_choose(32, 100, CHUNKS, &own->grid));
+    assert_int_equal(snapshots_init(&own->pool, 1, 1, NULL), TARRY_OK);
+    const masking_settings wishes = masking_of(own);
+    assert_int_equal(masking_create(&wishes, NULL, &own->masks), TARRY_OK);
+    own->pair = agreement_create();
+    assert_non_null(own->pair);
+    assert_int_equal(secure_member_create(1, 2, own->pair, NULL, &own->other), TARRY_OK);
+    const executor_settings settings = {
+        .pieces = 1,
+        .cut = layout_make(DIMENSION, 1, STRIPE),
+        .kernels = kernel_best(),
+        .compute = compute,
+        .user = own,
+        .snapshots = &own->pool,
+        .masking = own->masks,
+        .uplink = {.post = post,
+                   .post_part = post_part,
+                   .claim = claim,
+                   .give_up = ignore,
+                   .changed = ignore,
+                   .refused = refused,
+                   .user = own},
+    };
+    const worker_slate_settings wanted = {.cut = settings.cut,
+                                          .keep = TARRY_KEEP_CREDITED,
+                                          .ahead = LOAD,
+                                          .conditioning_limit = 1e6,
+                                          .grid = own->grid};
+    worker_slate *first;
+    assert_int_equal(worker_slate_create(own->plan, 0, &wanted, NULL, &first), TARRY_OK);
+    assert_int_equal(executor_init(&own->executor, &settings, first, NULL), TARRY_OK);
+    assert_int_equal(executor_start(&own->executor), TARRY_OK);
+}
+
+static void tear_down(bench *own)
+{
+    executor_close(&own->executor);
+    executor_destroy(&own->executor, NULL);
+    snapshots_destroy(&own->pool);
+    masking_free(own->masks);
+    secure_member_free(own->other);
+    agreement_free(own->pair);
+    edge_plan_free(own->plan);
+    pthread_cond_destroy(&own->change);
+    pthread_mutex_destroy(&own->lock);
+}
+
+static void set(bench *own, bool *what, bool value)
+{
+    pthread_mutex_lock(&own->lock);
+    *what = value;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static size_t get(bench *own, const size_t *counter)
+{
+    pthread_mutex_lock(&own->lock);
+    size_t value = *counter;
+    pthread_mutex_unlock(&own->lock);
+    return value;
+}
+
+static void waits_for(bench *own, const size_t *counter, size_t least)
+{
+    struct timespec until = clock_timespec(clock_now_ns() + UINT64_C(60000000000));
+    int expired = 0;
+    pthread_mutex_lock(&own->lock);
+    while (*counter < least && expired == 0)
+        expired = pthread_cond_timedwait(&own->change, &own->lock, &until);
+    pthread_mutex_unlock(&own->lock);
+    assert_int_equal(expired, 0);
+}
+
+static void says(bench *own, const tarry_message *message)
+{
+    uint8_t frame[512];
+    const codec_shape *shape = &own->executor.slate->shape;
+    size_t size = codec_size(shape, message);
+    assert_in_range(size, 1, sizeof(frame));
+    codec_encode(shape, message, frame);
+    assert_int_equal(executor_deliver(&own->executor, frame, size), TARRY_OK);
+}
+
+static void gives_parameters(bench *own, uint64_t round, float value, const uint8_t hash[32])
+{
+    float *parameters = snapshots_begin(&own->pool);
+    assert_non_null(parameters);
+    parameters[0] = value;
+    snapshots_set_digest(&own->pool, hash);
+    snapshots_commit(&own->pool, round);
+}
+
+static void says_round(bench *own, uint64_t round)
+{
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_ROUND, .epoch = 1, .round = round});
+}
+
+static void expect_report(bench *own)
+{
+    waits_for(own, &own->count, own->read + 1);
+    pthread_mutex_lock(&own->lock);
+    tarry_message report = own->posts[own->read++ % MOST_POSTS];
+    pthread_mutex_unlock(&own->lock);
+    assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
+    assert_false(report.failed);
+}
+
+static void says_credited(bench *own, uint64_t round, uint32_t slot)
+{
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
+                               .epoch = 1,
+                               .round = round,
+                               .slot = slot,
+                               .fate = TARRY_FATE_CREDITED});
+}
+
+static void says_signal(bench *own, uint64_t round, uint32_t attempt, const uint32_t *named)
+{
+    const uint64_t psi = 3, stripes = 7;
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                               .epoch = 1,
+                               .round = round,
+                               .attempt = attempt,
+                               .parts = 1,
+                               .psi = &psi,
+                               .stripes = &stripes,
+                               .holders = holders,
+                               .lives = named});
+}
+
+/* What it was told before has been dealt with once it answers. */
+static void is_heard(bench *own)
+{
+    size_t before = get(own, &own->count);
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+    waits_for(own, &own->count, before + 1);
+    own->read = before + 1;
+}
+
+static void hears_of_the_other(bench *own)
+{
+    assert_int_equal(masking_hear(own->masks, 1, lives[1], agreement_public_key(own->pair)),
+                     TARRY_OK);
+}
+
+/* Finishes both chunks, of which the server credits both. */
+static void works(bench *own, uint64_t round, float value)
+{
+    gives_parameters(own, round, value, digest);
+    says_round(own, round);
+    for (uint32_t slot = 0; slot < LOAD; slot++) {
+        expect_report(own);
+        says_credited(own, round, slot);
+    }
+}
+
+static void name_parameters(const bench *own, uint8_t out[32])
+{
+    static const char label[] = "tarry: parameters and a state, 1";
+    uint8_t bytes[sizeof(label) + 64] = {0};
+    memcpy(out, digest, 32);
+    if (own->bound == 0)
+        return;
+    memcpy(bytes, label, sizeof(label));
+    memcpy(bytes + sizeof(label), digest, 32);
+    bytes[sizeof(label) + 32] = own->bound;
+    assert_int_equal(EVP_Digest(bytes, sizeof(bytes), out, NULL, EVP_sha256(), NULL), 1);
+}
+
+/* Takes the masks of worker 1 off, by the same names of everything, and reads what is left. */
+static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float sum)
+{
+    const masking_settings wishes = masking_of(own);
+    const layout cut = layout_make(DIMENSION, 1, STRIPE);
+    uint8_t kappa[KAPPA_BYTES];
+    kappa_context context = {
+        .round = round,
+        .attempt = attempt,
+        .ring = own->grid,
+        .colluders = wishes.rules.colluders,
+        .least = wishes.rules.least,
+        .workers = 2,
+        .lives = lives,
+        .chunks = CHUNKS,
+        .holders = holders,
+    };
+    memcpy(context.job, wishes.job, 32);
+    memcpy(context.target, wishes.target, 32);
+    memcpy(context.roster, wishes.rules.roster, 32);
+    memcpy(context.plan, own->plan->digest, 32);
+    name_parameters(own, context.parameters);
+    assert_int_equal(secure_member_hear(own->other, 0, lives[0], masking_key(own->masks)),
+                     TARRY_OK);
+    assert_int_equal(secure_member_hear(own->other, 1, lives[1], agreement_public_key(own->pair)),
+                     TARRY_OK);
+    assert_int_equal(secure_member_begin(own->other, &context, kappa), TARRY_OK);
+    for (uint32_t index = 0; index < STRIPES; index++) {
+        const size_t length = layout_stripe_length(&cut, index);
+        uint8_t *words = own->parts[index];
+        float numbers[STRIPE];
+        assert_int_not_equal(ring_word(&own->grid, words, length + MASKED_CHUNKS), LOAD);
+        assert_int_equal(secure_member_mask(own->other, masked_stripe_first(&cut, index), words,
+                                            words, length + RING_COUNTS),
+                         TARRY_OK);
+        ring_read(&own->grid, words, length, numbers);
+        for (size_t i = 0; i < length; i++) { /* the last of all was clamped to 100, twice */
+            bool last = layout_stripe_start(&cut, index) + i + 1 == DIMENSION;
+            assert_float_equal(numbers[i], (last ? 200.0F : sum), 1e-4F);
+        }
+        assert_int_equal(ring_word(&own->grid, words, length + MASKED_CHUNKS), LOAD);
+        assert_int_equal(ring_word(&own->grid, words, length + MASKED_CLAMPED),
+                         index + 1 == STRIPES ? LOAD : 0);
+    }
+}
+
+static void a_part_is_masked_for_those_who_take_part(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own);
+    hears_of_the_other(&own);
+    for (uint32_t round = 0; round < 3; round++) {
+        pthread_mutex_lock(&own.lock);
+        own.sent = 0;
+        pthread_mutex_unlock(&own.lock);
+        works(&own, round, 2 + (float)round);
+        says_signal(&own, round, 1, lives);
+        waits_for(&own, &own.sent, STRIPES);
+        assert_int_equal(get(&own, &own.locks), round + 1);
+        assert_part_is(&own, round, 1, 3 * (2 + (float)round));
+    }
+    assert_int_equal(get(&own, &own.refusals), 0);
+    tear_down(&own);
+}
+
+/* Masks are of the state, too, that a round's tasks were bound to; another round has another one.
+ */
+static void a_part_is_masked_for_those_with_the_same_state(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own);
+    hears_of_the_other(&own);
+    for (uint32_t round = 0; round < 3; round++) {
+        pthread_mutex_lock(&own.lock);
+        own.sent = 0;
+        own.bound = round < 2 ? (uint8_t)(7 + round) : 0;
+        pthread_mutex_unlock(&own.lock);
+        works(&own, round, 2);
+        says_signal(&own, round, 1, lives);
+        waits_for(&own, &own.sent, STRIPES);
+        assert_part_is(&own, round, 1, 6);
+        assert_int_equal(own.bindings[0], TARRY_OK);
+        assert_int_equal(own.bindings[1], TARRY_OK);
+        assert_int_equal(own.bindings[2], TARRY_ERROR_STATE);
+    }
+    assert_int_equal(get(&own, &own.refusals), 0);
+    tear_down(&own);
+}
+
+/* Who gives some workers other parameters in the middle of a round would learn what these make of
+ * a chunk, if the others' gradients are zero. */
+static void other_parameters_within_a_round_end_it(void **state)
+{
+    (void)state;
+    for (unsigned between = 0; between < 2; between++) {
+        bench own;
+        set_up(&own);
+        hears_of_the_other(&own);
+        if (between) { /* two chunks */
+            set(&own, &own.shut, true);
+            gives_parameters(&own, 0, 2, digest);
+            says_round(&own, 0);
+            waits_for(&own, &own.calls, 1);
+            gives_parameters(&own, 0, 3, digest);
+            set(&own, &own.shut, false);
+            for (uint32_t slot = 0; slot < LOAD; slot++) {
+                expect_report(&own);
+                says_credited(&own, 0, slot);
+            }
+        } else { /* them and the signal */
+            works(&own, 0, 2);
+            gives_parameters(&own, 0, 3, digest);
+        }
+        says_signal(&own, 0, 1, lives);
+        waits_for(&own, &own.refusals, 1);
+        is_heard(&own);
+        assert_non_null(strstr(own.why, "other parameters"));
+        assert_int_equal(get(&own, &own.sent), 0);
+        assert_int_equal(get(&own, &own.locks), 0);
+        tear_down(&own);
+    }
+}
+
+static void a_lock_that_is_not_written_ends_it(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own);
+    own.refuses = true;
+    hears_of_the_other(&own);
+    works(&own, 0, 2);
+    says_signal(&own, 0, 1, lives);
+    waits_for(&own, &own.refusals, 1);
+    set(&own, &own.refuses, false); /* what could be written later changes nothing */
+    is_heard(&own);
+    assert_int_equal(own.error, TARRY_ERROR_FILE);
+    assert_int_equal(get(&own, &own.refusals), 1);
+    assert_int_equal(get(&own, &own.locks), 1);
+    assert_int_equal(get(&own, &own.sent), 0);
+    tear_down(&own);
+}
+
+/* A key that comes too late is that of a later life. */
+static void nothing_is_sent_to_a_life_that_nobody_told_of(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own);
+    works(&own, 0, 2);
+    says_signal(&own, 0, 1, lives);
+    is_heard(&own);
+    assert_int_equal(get(&own, &own.sent), 0);
+    assert_int_equal(get(&own, &own.refusals), 0);
+    assert_int_equal(get(&own, &own.locks), 0);
+    tear_down(&own);
+}
+
+static void a_signal_that_breaks_a_rule_ends_it(void **state)
+{
+    (void)state;
+    bench own;
+    const uint32_t other_life[2] = {2, 5};
+    set_up(&own);
+    hears_of_the_other(&own);
+    works(&own, 0, 2);
+    says_signal(&own, 0, 1, other_life);
+    waits_for(&own, &own.refusals, 1);
+    assert_int_equal(own.error, TARRY_ERROR_STATE);
+    assert_string_not_equal(own.why, "");
+    assert_int_equal(get(&own, &own.sent), 0);
+    tear_down(&own);
+}
+
+/* ---- without an executor ---- */
+
+typedef struct
+try {
+    bench *own;
+    masking_attempt attempt;
+}
+try;
+
+static try attempt_of(bench *own)
+{
+    return (try){.own = own,
+                 .attempt = {.epoch = lives[0],
+                             .round = 3,
+                             .attempt = 1,
+                             .plan = own->plan,
+                             .parameters = digest,
+                             .holders = holders,
+                             .lives = lives,
+                             .version = 7}};
+}
+
+static int begins(const try *its, bool *ready)
+{
+    tarry_diagnostic why = {{0}};
+    int error = masking_begin(its->own->masks, &its->attempt, ready, &why);
+    assert_int_equal(error == TARRY_OK, why.text[0] == '\0');
+    return error;
+}
+
+static void masks_are_made_once_for_one_content(void **state)
+{
+    (void)state;
+    bench own;
+    bool ready;
+    set_up(&own);
+    hears_of_the_other(&own);
+    try its = attempt_of(&own);
+    assert_int_equal(begins(&its, &ready), TARRY_OK);
+    assert_true(ready);
+    assert_int_equal(begins(&its, &ready), TARRY_OK); /* the next stripe */
+    assert_true(ready);
+    assert_int_equal(own.locks, 1);
+    its.attempt.version++;
+    assert_int_equal(begins(&its, &ready), TARRY_ERROR_STATE);
+    tear_down(&own);
+}
+
+static void attempts_never_go_back(void **state)
+{
+    (void)state;
+    bench own;
+    bool ready;
+    set_up(&own);
+    hears_of_the_other(&own);
+    try its = attempt_of(&own);
+    its.attempt.attempt = 2;
+    assert_int_equal(begins(&its, &ready), TARRY_OK);
+    its.attempt.attempt = 1;
+    assert_int_equal(begins(&its, &ready), TARRY_ERROR_STATE);
+    its.attempt.attempt = 2;
+    its.attempt.round = 2;
+    assert_int_equal(begins(&its, &ready), TARRY_ERROR_STATE);
+    its.attempt.round = 4;
+    its.attempt.attempt = 1;
+    assert_int_equal(begins(&its, &ready), TARRY_OK);
+    tear_down(&own);
+}
+
+static void a_key_that_is_none_is_not_heard(void **state)
+{
+    (void)state;
+    bench own;
+    const uint8_t zeros[MASKING_KEY_BYTES] = {0};
+    set_up(&own);
+    assert_int_equal(masking_hear(own.masks, 0, 1, masking_key(own.masks)), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(masking_hear(own.masks, 2, 1, agreement_public_key(own.pair)),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(masking_hear(own.masks, 1, 0, agreement_public_key(own.pair)),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(masking_hear(own.masks, 1, lives[1], zeros), TARRY_OK);
+    bool ready;
+    const try its = attempt_of(&own);
+    assert_int_equal(begins(&its, &ready), TARRY_ERROR_NUMERICAL);
+    assert_int_equal(own.locks, 0);
+    tear_down(&own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_is_masked_for_those_who_take_part),
+        cmocka_unit_test(a_part_is_masked_for_those_with_the_same_state),
+        cmocka_unit_test(other_parameters_within_a_round_end_it),
+        cmocka_unit_test(a_lock_that_is_not_written_ends_it),
+        cmocka_unit_test(nothing_is_sent_to_a_life_that_nobody_told_of),
+        cmocka_unit_test(a_signal_that_breaks_a_rule_ends_it),
+        cmocka_unit_test(masks_are_made_once_for_one_content),
+        cmocka_unit_test(attempts_never_go_back),
+        cmocka_unit_test(a_key_that_is_none_is_not_heard),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

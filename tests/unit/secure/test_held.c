@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "secure/held.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "learn/batch.h"
+#include "seed.h"
+
+enum { SAMPLES = 60, WORKERS = 6 };
+
+static tarry_plan *make_plan(uint64_t seed, uint32_t chunks, uint32_t replication)
+{
+    tarry_plan_settings settings;
+    tarry_plan *plan;
+    tarry_plan_settings_init(&settings);
+    settings.workers = WORKERS;
+    settings.chunks = chunks;
+    settings.pieces = 2;
+    settings.replication = replication;
+    settings.design = TARRY_DESIGN_RANDOM;
+    settings.seed = seed;
+    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+    return plan;
+}
+
+/* Who holds what, sample by sample. */
+typedef struct oracle {
+    bool has[WORKERS][SAMPLES];
+} oracle;
+
+static void note(oracle *its, const tarry_plan *plan, const batch_settings *batch)
+{
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++) {
+            uint32_t chunk = tarry_plan_chunk(plan, worker, slot);
+            for (uint32_t i = 0; i < tarry_plan_span_count(plan, chunk); i++) {
+                tarry_span span = tarry_plan_span(plan, chunk, i);
+                size_t first, count;
+                uint64_t begin, end;
+                batch_chunk(batch, span.origin, &first, &count);
+                tarry_span_samples(span, count, &begin, &end);
+                for (uint64_t sample = first + begin; sample < first + end; sample++)
+                    its->has[worker][sample] = true;
+            }
+        }
+    }
+}
+
+/* Of all sets of so many colluders: the fewest samples that none of them has. */
+static uint64_t judge(const oracle *its, uint32_t colluders)
+{
+    uint64_t left = SAMPLES;
+    for (uint32_t set = 0; set < 1u << WORKERS; set++) {
+        if ((uint32_t)__builtin_popcount(set) != colluders)
+            continue;
+        uint64_t hidden = 0;
+        for (uint32_t sample = 0; sample < SAMPLES; sample++) {
+            bool known = false;
+            for (uint32_t worker = 0; worker < WORKERS; worker++)
+                known = known || ((set >> worker & 1) != 0 && its->has[worker][sample]);
+            hidden += !known;
+        }
+        left = hidden < left ? hidden : left;
+    }
+    return left;
+}
+
+static uint64_t left_by(const held *samples, uint32_t colluders)
+{
+    uint64_t left;
+    assert_int_equal(held_left(samples, SAMPLES, colluders, &left), TARRY_OK);
+    return left;
+}
+
+static void check(const held *samples, const oracle *its)
+{
+    for (uint32_t colluders = 0; colluders <= WORKERS; colluders++)
+        assert_int_equal(left_by(samples, colluders), judge(its, colluders));
+}
+
+/* Plans of a job, some of which follow from the one before: against a table of all samples. */
+static void it_is_what_all_plans_gave(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("held", 1), RANDOM_TEST, 0, 0);
+    for (int job = 0; job < 40; job++) {
+        const batch_settings batch = {.rows = SAMPLES,
+                                      .chunks = 2 * (3 + random_below(&stream, 5))};
+        const held_cut cut = {.samples = batch.rows, .origins = batch.chunks};
+        static const oracle nothing;
+        oracle its = nothing;
+        held *samples;
+        assert_int_equal(held_create(&samples), TARRY_OK);
+        check(samples, &its);
+        for (int i = 0; i < 3; i++) {
+            tarry_plan *plan =
+                make_plan(random_u64(&stream) >> 1, batch.chunks / 2, 1 + random_below(&stream, 3));
+            double pace[WORKERS];
+            tarry_plan_evolution wanted;
+            tarry_plan *next;
+            for (int j = 0; j < WORKERS; j++)
+                pace[j] = random_exponential(&stream) + 0.1;
+            tarry_plan_evolution_init(&wanted);
+            wanted.pace = pace;
+            wanted.most_moves = random_below(&stream, 20);
+            wanted.heaviest = 1;
+            tarry_diagnostic why;
+            if (held_add(samples, plan, &cut, &why) != TARRY_OK)
+                fail_msg("%s", why.text);
+            note(&its, plan, &batch);
+            check(samples, &its);
+            assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+            assert_int_equal(held_add(samples, next, &cut, NULL), TARRY_OK);
+            note(&its, next, &batch);
+            check(samples, &its);
+            tarry_plan_free(next);
+            tarry_plan_free(plan);
+        }
+        char *text;
+        size_t size;
+        held *again;
+        assert_int_equal(held_write(samples, &text, &size), TARRY_OK);
+        assert_int_equal(held_read(text, size, SAMPLES, &again), TARRY_OK);
+        check(again, &its);
+        held_free(again);
+        memory_release(NULL, text);
+        held_free(samples);
+    }
+}
+
+static void a_plan_of_other_chunks_is_refused(void **state)
+{
+    (void)state;
+    tarry_plan *plan = make_plan(1, 5, 2);
+    const held_cut cut = {.samples = SAMPLES, .origins = 11};
+    held *samples;
+    tarry_diagnostic why;
+    assert_int_equal(held_create(&samples), TARRY_OK);
+    assert_int_equal(held_add(samples, plan, &cut, &why), TARRY_ERROR_FORMAT);
+    assert_string_equal(why.text, "the plan is of other chunks than the job");
+    assert_int_equal(left_by(samples, 1), SAMPLES);
+    held_free(samples);
+    tarry_plan_free(plan);
+}
+
+static void other_texts_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "0 0 10",
+        "0 0 10\n0 10 20\n",
+        "0 0 10\n0 5 20\n",
+        "1 0 10\n0 0 10\n",
+        "0 10 10\n",
+        "0 0 61\n",
+        "0 00 10\n",
+        " 0 0 10\n",
+        "0 0 10\n\n",
+        "0 0 10 3\n",
+        "0 -1 10\n",
+        "x\n",
+        "0 0 0x10\n",
+        "16777216 0 1\n",
+        "0 0 99999999999999999999999999999999999999999999999999999999999999999999\n",
+    };
+    held *read;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(held_read(wrong[i], strlen(wrong[i]), SAMPLES, &read), TARRY_ERROR_FORMAT);
+    assert_int_equal(held_read("0 0 10\0", 8, SAMPLES, &read), TARRY_ERROR_FORMAT);
+    assert_int_equal(held_read("", 0, SAMPLES, &read), TARRY_OK);
+    held_free(read);
+    assert_int_equal(held_read("0 0 10\n0 11 60\n4 0 1\n", 21, SAMPLES, &read), TARRY_OK);
+    assert_int_equal(left_by(read, 1), 1);
+    assert_int_equal(left_by(read, UINT32_MAX), 1); /* that nobody holds */
+    held_free(read);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_what_all_plans_gave),
+        cmocka_unit_test(a_plan_of_other_chunks_is_refused),
+        cmocka_unit_test(other_texts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
