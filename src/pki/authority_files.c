@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "base/hex.h"
 #include "runtime/tcp/trust/pem.h"
 
 enum { FOLDER_MODE = 0700, OPEN_FOLDERS = 8 };
@@ -36,9 +37,8 @@ void authority_serial(const X509 *certificate, char serial[AUTHORITY_SERIAL_SIZE
     const ASN1_INTEGER *number = X509_get0_serialNumber(certificate);
     const unsigned char *bytes = ASN1_STRING_get0_data(number);
     int length = ASN1_STRING_length(number);
-    serial[0] = '\0';
-    for (int i = 0; i < length && i < AUTHORITY_SERIAL_SIZE / 2; i++)
-        snprintf(serial + 2 * i, 3, "%02x", bytes[i]);
+    size_t most = (AUTHORITY_SERIAL_SIZE - 1) / 2;
+    hex_put(serial, bytes, (size_t)length < most ? (size_t)length : most);
 }
 
 int authority_folder(const char *path, tarry_diagnostic *diagnostic)

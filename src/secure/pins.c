@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "runtime/tcp/trust/private_file.h"
 
@@ -113,13 +114,6 @@ static int write_file(const char *path, const char *text, tarry_diagnostic *diag
     return error;
 }
 
-/* Of PINS_DIGEST_BYTES at most. */
-static void put_digits(const uint8_t *bytes, size_t count, char text[DIGITS + 1])
-{
-    for (size_t i = 0; i < count; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /*
  * A file of which every byte is known beforehand, or which is another one. `title` is its first
  * line.
@@ -156,7 +150,7 @@ int pins_hold_target(pins *self, const pins_target *wanted, bool *first,
 {
     static const char title[] = "tarry target 1\n";
     char digits[DIGITS + 1], text[TEXT];
-    put_digits(wanted->data, sizeof(wanted->data), digits);
+    hex_put(digits, wanted->data, sizeof(wanted->data));
     snprintf(text, sizeof(text), "%sdata %s\nsamples %" PRIu64 "\n", title, digits,
              wanted->samples);
     return hold(self, "target", title, text, "other samples", first, diagnostic);
@@ -176,26 +170,18 @@ int pins_hold_grid(pins *self, const pins_grid *wanted, bool *first, tarry_diagn
 static void put_lock(const pins_lock *lock, char text[TEXT])
 {
     char job[DIGITS + 1], kappa[DIGITS + 1];
-    put_digits(lock->job, sizeof(lock->job), job);
-    put_digits(lock->kappa, sizeof(lock->kappa), kappa);
+    hex_put(job, lock->job, sizeof(lock->job));
+    hex_put(kappa, lock->kappa, sizeof(lock->kappa));
     snprintf(text, TEXT,
              "tarry lock 1\njob %s\nepoch %" PRIu64 "\nround %" PRIu64 "\nattempt %" PRIu64
              "\nkappa %s\n",
              job, lock->epoch, lock->round, lock->attempt, kappa);
 }
 
-static unsigned digit_of(char digit)
-{
-    return digit <= '9' ? (unsigned)(digit - '0') : (unsigned)(digit - 'a') + 10;
-}
-
 static bool get_digits(const char *digits, uint8_t *bytes, size_t count)
 {
-    if (strlen(digits) != 2 * count)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (uint8_t)(digit_of(digits[2 * i]) << 4 | digit_of(digits[2 * i + 1]));
-    return true;
+    size_t length = strlen(digits);
+    return length == 2 * count && hex_get(digits, length, bytes, count) == count;
 }
 
 /* Only what put_lock writes is one. */
@@ -273,7 +259,7 @@ int pins_advance(pins *self, const pins_lock *next, tarry_diagnostic *diagnostic
 static int put_held_head(const uint8_t job[PINS_JOB_BYTES], char head[TEXT])
 {
     char digits[DIGITS + 1];
-    put_digits(job, PINS_JOB_BYTES, digits);
+    hex_put(digits, job, PINS_JOB_BYTES);
     return snprintf(head, TEXT, "tarry held 1\njob %s\n", digits);
 }
 

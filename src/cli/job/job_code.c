@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/hex.h"
 #include "base/parse.h"
 #include "cli/text/report_json.h"
 
@@ -44,8 +45,7 @@ static json_t *whole(uint64_t number)
 static json_t *hexadecimal(const uint8_t bytes[HASH_SIZE])
 {
     char text[2 * HASH_SIZE + 1];
-    for (size_t i = 0; i < HASH_SIZE; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    hex_put(text, bytes, HASH_SIZE);
     return json_string(text);
 }
 
@@ -233,25 +233,12 @@ static void read_hidden(reader *from, objective_settings *model)
     model->hidden_layers = (uint32_t)layers;
 }
 
-/* Of a lower-case hexadecimal digit; above 15 for anything else. */
-static unsigned digit_of(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return (unsigned)(digit - '0');
-    return digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a') + 10 : 16;
-}
-
 static void read_hexadecimal(reader *from, const char *name, uint8_t bytes[HASH_SIZE])
 {
     const char *text = read_text(from, name);
-    if (strlen(text) != 2 * HASH_SIZE)
-        return reject(from, name);
-    for (size_t i = 0; i < HASH_SIZE; i++) {
-        unsigned high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        if (high > 15 || low > 15)
-            return reject(from, name);
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
+    size_t length = strlen(text);
+    if (length != 2 * HASH_SIZE || hex_get(text, length, bytes, HASH_SIZE) != HASH_SIZE)
+        reject(from, name);
 }
 
 /* What a sample adds is bounded in a sum over chunks alone. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/run_report.h"
 
-#include <stdio.h>
-
+#include "base/hex.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
@@ -10,8 +9,7 @@ void plan_digest_text(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 
 {
     uint8_t digest[TARRY_DIGEST_SIZE];
     tarry_plan_digest(plan, digest);
-    for (size_t i = 0; i < TARRY_DIGEST_SIZE; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    hex_put(text, digest, TARRY_DIGEST_SIZE);
 }
 
 static json_t *loads_json(const tarry_plan *plan)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "cli/job/draws_key.h"
 #include "cli/options/data_options.h"
@@ -49,9 +50,7 @@ static int name_socket(runner_processes *own, tarry_diagnostic *diagnostic)
     uint8_t random[RANDOM_BYTES];
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "worker processes: %s", strerror(errno));
-    int at = snprintf(own->socket, sizeof(own->socket), "unix:@tarry-");
-    for (size_t i = 0; i < sizeof(random); i++)
-        at += snprintf(own->socket + at, sizeof(own->socket) - (size_t)at, "%02x", random[i]);
+    hex_put(stpcpy(own->socket, "unix:@tarry-"), random, sizeof(random));
     return TARRY_OK;
 }
 

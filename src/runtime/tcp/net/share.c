@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/hex.h"
 #include "memory/sealed.h"
 
 #define PREFIX "tarry-"
@@ -44,8 +45,7 @@ static bool draw_token(char token[TOKEN_BYTES])
     uint8_t random[RANDOM_BYTES];
     if (RAND_bytes(random, sizeof(random)) != 1)
         return false;
-    for (size_t i = 0; i < sizeof(random); i++)
-        snprintf(token + 2 * i, 3, "%02x", random[i]);
+    hex_put(token, random, sizeof(random));
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "base/hex.h"
 
 enum {
     ACCEPTED_PER_TURN = 64,
@@ -97,9 +98,7 @@ static void listen_near(tarry_tcp_server *server)
     bool has_one = server->credential == NULL && tcp_server_near_socket(server)[0] != '\0';
     if (!server->settings.share || has_one || RAND_bytes(random, sizeof(random)) != 1)
         return;
-    int at = snprintf(text, sizeof(text), "unix:@tarry-");
-    for (size_t i = 0; i < sizeof(random); i++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%02x", random[i]);
+    hex_put(stpcpy(text, "unix:@tarry-"), random, sizeof(random));
     listeners_add(&server->listeners, text, NULL);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/digest.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "runtime/tcp/trust/openssl_error.h"
 #include "runtime/tcp/trust/private_file.h"
@@ -41,26 +42,12 @@ static bool take_word(text *from, const char *word)
     return true;
 }
 
-/* Of a lower-case hexadecimal digit; above 15 for anything else. */
-static unsigned digit_of(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return (unsigned)(digit - '0');
-    return digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a') + 10 : 16;
-}
-
 /* As many bytes as there are pairs of digits, up to `most`; gives back how many. */
 static size_t take_bytes(text *from, uint8_t *out, size_t most)
 {
-    size_t count = 0;
-    while (count < most && from->left >= 2) {
-        unsigned high = digit_of(from->at[0]), low = digit_of(from->at[1]);
-        if (high > 15 || low > 15)
-            break;
-        out[count++] = (uint8_t)(high << 4 | low);
-        from->at += 2;
-        from->left -= 2;
-    }
+    size_t count = hex_get(from->at, from->left, out, most);
+    from->at += 2 * count;
+    from->left -= 2 * count;
     return count;
 }
 
@@ -224,12 +211,7 @@ const uint8_t *roster_file_find(const roster_file *self, uint32_t worker)
 
 static size_t put_bytes(char *at, const uint8_t *bytes, size_t count)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        *at++ = digits[bytes[i] >> 4];
-        *at++ = digits[bytes[i] & 15];
-    }
-    *at = '\n';
+    *hex_put(at, bytes, count) = '\n';
     return 2 * count + 1;
 }
 
