@@ -10,27 +10,8 @@ import sys
 
 import cffi
 
+import callbacks
 import declarations
-
-# Called by C's threads: cffi takes the interpreter's lock for them.
-CALLBACKS = """
-extern "Python" int tarry_py_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job, uint8_t *data,
-                                   tarry_diagnostic *diagnostic);
-extern "Python" void tarry_py_observe(void *user, const tarry_tcp_notice *notice);
-extern "Python" void tarry_py_tell(void *user, const char *line);
-extern "Python" uint64_t tarry_py_state_size(void *user);
-extern "Python" int tarry_py_save(void *user, uint64_t first, void *bytes, size_t size);
-extern "Python" int tarry_py_load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size);
-extern "Python" int tarry_py_append(void *user, const tarry_sum_id *entry);
-extern "Python" int tarry_py_look(void *user, const tarry_server *machine);
-extern "Python" void tarry_py_engine_address(tarry_engine *engine, uint8_t *bytes, size_t *size);
-extern "Python" int tarry_py_engine_form(tarry_engine *engine, const tarry_engine_group *group,
-                                         tarry_diagnostic *diagnostic);
-extern "Python" int tarry_py_engine_start(tarry_engine *engine, const tarry_engine_sum *sum);
-extern "Python" void tarry_py_engine_wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress);
-extern "Python" void tarry_py_engine_wake(tarry_engine *engine);
-extern "Python" void tarry_py_engine_abandon(tarry_engine *engine);
-"""
 
 # An engine of sums in Python: what the library's begin with, and the object.
 ENGINE = """
@@ -68,8 +49,8 @@ def main():
     middle = rest.index("--")
     includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
-    ffi.cdef(declarations.declarations(compiler, includes) + ENGINE + CALLBACKS + POOL_DECLARATION)
-    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + ENGINE + POOL)
+    ffi.cdef(declarations.declarations(compiler, includes) + ENGINE + callbacks.declarations() + POOL_DECLARATION)
+    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + ENGINE + callbacks.source() + POOL)
     ffi.emit_c_code(output)
     pathlib.Path(output).touch()
 

@@ -33,6 +33,7 @@ class Handle:
         self.kept = kept  # what the library's object points to
         self._memory = [pointer]
         self._calls: list[None] = []
+        self._ends: list[None] = []  # of calls: the last one may free the object, which joins its threads
         self._arrays: list[None] = []
         self._closed = False
         self._stopped = False
@@ -55,7 +56,7 @@ class Handle:
     @property
     def called(self) -> bool:
         """Whether a call is in progress."""
-        return bool(self._calls)
+        return bool(self._calls or self._ends)
 
     def use(self, *, closed: bool = False) -> "_Use":
         """For the time of a call: gives the library's object, which is not freed meanwhile.
@@ -74,9 +75,13 @@ class Handle:
 
     def leave(self) -> None:
         """The end of a call."""
+        self._ends.append(None)
         self._calls.pop()
-        if self._stopped:
-            self._free_if_unused()
+        try:
+            if self._stopped:
+                self._free_if_unused()
+        finally:
+            self._ends.pop()
 
     def lend(self, pointer: Any, count: int, *, writable: bool) -> Floats:
         """An array over `count` numbers of the object's memory, which is not freed before the array."""
@@ -168,6 +173,8 @@ def close_all() -> None:
     until = time.monotonic() + _EXIT_SECONDS
     while any(handle.called for handle in handles) and time.monotonic() < until:
         time.sleep(0.001)
+    # Threads of what is open all the same find no Python any more.
+    lib.tarry_py_end_calls(round(_EXIT_SECONDS * 1e9))
 
 
 def _forget_all() -> None:
@@ -178,6 +185,7 @@ def _forget_all() -> None:
     _open.clear()
     _closer.clear()
     _made.clear()
+    lib.tarry_py_forget_calls()
     atexit.register(lib.tarry_py_renew_pool)
 
 

@@ -39,9 +39,9 @@ class ReplicaCalls:
         self._coming = bytearray()
         self.pointer: Any = ffi.new("tarry_replica *")
         self.pointer.user = self.handle
-        self.pointer.state_size = lib.tarry_py_state_size
-        self.pointer.save = lib.tarry_py_save
-        self.pointer.load = lib.tarry_py_load
+        self.pointer.state_size = lib.tarry_call_state_size
+        self.pointer.save = lib.tarry_call_save
+        self.pointer.load = lib.tarry_call_load
         self.last: Any = ffi.new("tarry_sum_id *")
         last = getattr(replica, "last", None)
         if last is not None:

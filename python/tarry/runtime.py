@@ -219,7 +219,7 @@ class Runtime:
         _looks[handle] = found
         try:
             with self._handle.use() as runtime:
-                lib.tarry_runtime_visit(runtime, lib.tarry_py_look, handle)
+                lib.tarry_runtime_visit(runtime, lib.tarry_call_look, handle)
         finally:
             del _looks[handle]
         return found[0]

@@ -89,7 +89,7 @@ class SecureMember:
         put(settings, "least", least)
         settings.colluders_name, settings.least_name = self._names
         if self._tell is not None:
-            settings.tell, settings.user = lib.tarry_py_tell, self._tell
+            settings.tell, settings.user = lib.tarry_call_tell, self._tell
         made, why = ffi.new("tarry_secure_memory **"), Diagnostic()
         why.check(lib.tarry_secure_memory_open(settings, made, why.pointer))
         self._memory: Any = ffi.gc(made[0], lib.tarry_secure_memory_close)

@@ -100,13 +100,13 @@ class Server(Runtime):
         settings.patience_ns = nanoseconds(patience, "patience")
         self._log = _Log(log) if log is not None else None
         if self._log is not None:
-            settings.log.append, settings.log.user = lib.tarry_py_append, self._log.handle
+            settings.log.append, settings.log.user = lib.tarry_call_append, self._log.handle
         for place, entry in enumerate(last or ()):
             fill_sum_id(settings.log.last[place], entry)
         settings.log.term = term
         observer = Observer(observe) if observe is not None else None
         if observer is not None:
-            settings.observe, settings.observe_user = lib.tarry_py_observe, observer.handle
+            settings.observe, settings.observe_user = lib.tarry_call_observe, observer.handle
         made, why = ffi.new("tarry_runtime **"), Diagnostic()
         why.check(lib.tarry_tcp_server_create(plan.pointer, settings, ffi.NULL, made, why.pointer))
         self._kept: list[Any] = [plan, self._log, observer]

@@ -148,7 +148,7 @@ class Worker:
         settings.share = share_memory
         settings.patience_ns = nanoseconds(patience, "patience")
         put(settings, "seed", seed)
-        settings.begin = lib.tarry_py_begin
+        settings.begin = lib.tarry_call_begin
         settings.user = self._preparing.handle
         settings.listen = text(listen)
         settings.advertise = text(advertise)
@@ -157,7 +157,7 @@ class Worker:
             settings.engine = calls.pointer
         observer = Observer(observe) if observe is not None else None
         if observer is not None:
-            settings.observe, settings.observe_user = lib.tarry_py_observe, observer.handle
+            settings.observe, settings.observe_user = lib.tarry_call_observe, observer.handle
         if secure is not None:
             secure.fill(settings.secure)
             settings.share = False
