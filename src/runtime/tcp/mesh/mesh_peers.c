@@ -570,6 +570,7 @@ void mesh_peers_start(mesh *self)
 
 void mesh_peers_stop(mesh *self)
 {
+    self->unreached = NULL; /* nobody is reached any more, and needs to be */
     while (self->member_count > 0)
         mesh_drop(self, self->members[0], "the worker ends");
     while (self->links != NULL)
