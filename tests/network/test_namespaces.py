@@ -99,7 +99,8 @@ class Machines(NetworkTest):
         report = self.check(*how[:2])
         peers = [worker.log("connected")[0]["peer"] for worker in self.training.workers.values()]
         self.assertEqual([peer.startswith("unix ") for peer in peers], [True] * 2 + [False] * (WORKERS - 2), peers)
-        self.assertEqual([each["sum"]["voters"] for each in report["rounds"]], [WORKERS] * ROUNDS)
+        # Whom the machine holds up is not waited for; who is not connected never has a part.
+        self.assertEqual(max(each["sum"]["voters"] for each in report["rounds"]), WORKERS)
         last = self.training.server.log("round")[-1]["time"]  # who ends then refuses others, who learn of it later
         for worker in self.training.workers.values():
             self.assertEqual(worker.wait(), 0, worker.told())

@@ -35,6 +35,14 @@ def assert_few_lost(lines: list[str]) -> None:
     assert told and 10 * sum(told) <= len(told), lines
 
 
+def assert_survivor(lines: list[str], steps: int) -> None:
+    """What a worker that lived on said of its steps: each comes once, and few are missing: who loses one begins at the
+    next one that the others have not begun."""
+    numbers = [int(line.split()[2]) for line in lines]
+    assert numbers == sorted(set(numbers)) and numbers[-1] == steps - 1 and 10 * len(numbers) >= 9 * steps, numbers
+    assert_few_lost(lines)
+
+
 def worst(lines: list[str]) -> float:
     return max(float(line.split()[1]) for line in lines if line.startswith("worst "))
 

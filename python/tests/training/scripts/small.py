@@ -15,6 +15,7 @@ of one process, as a share of that one's length.
 """
 
 import argparse
+import fcntl
 import hashlib
 import itertools
 import os
@@ -87,7 +88,7 @@ def serial_gradient(job: tt.Job, number: int) -> tuple[list[torch.Tensor], float
         x, y = (one[torch.from_numpy(samples)] for one in data)
         loss = loss_of(model(x), y)
         loss.backward()
-        total += float(loss)
+        total += float(loss.detach())
         weight += len(y)
     found = [parameter.grad / weight for parameter in model.parameters()]
     for parameter, gradient in zip(model.parameters(), kept, strict=True):
@@ -113,14 +114,21 @@ def digest() -> str:
     return text.hexdigest()[:16]
 
 
+def claim_death() -> bool:
+    """Whether one is left; others may ask at the same time."""
+    with open(options.deaths, "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        left = os.path.getsize(options.deaths) < options.most_deaths
+        file.write(b"." if left else b"")
+        return left
+
+
 def die_in_sums() -> None:
     start, draws, sums = Collective.start, random.Random(os.getpid()), itertools.count(1)
 
     def start_and_die(own: Collective, wanted: EngineSum) -> None:
         start(own, wanted)
-        if next(sums) == 5 and os.path.getsize(options.deaths) < options.most_deaths:
-            with open(options.deaths, "ab") as file:
-                file.write(b".")
+        if next(sums) == 5 and claim_death():
             time.sleep(draws.random() / 100)
             os.kill(os.getpid(), signal.SIGKILL)
 
