@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/dot.h"
+
 enum { MOST_SWEEPS = 40 };
 
 /* The square of some units in the last place; and what that is of the largest column's squared
@@ -26,7 +28,7 @@ static bool orthogonalise(double *columns, uint32_t rows, uint32_t count, double
                           double noise, uint32_t x, uint32_t y)
 {
     double *a = columns + (size_t)x * rows, *b = columns + (size_t)y * rows;
-    double aa = svd_dot(a, a, rows), bb = svd_dot(b, b, rows), ab = svd_dot(a, b, rows);
+    double aa = dot(a, a, rows), bb = dot(b, b, rows), ab = dot(a, b, rows);
     if (ab * ab <= ROUNDING * rows * aa * bb || fabs(ab) <= noise)
         return false;
     double zeta = (bb - aa) / (2 * ab);
@@ -46,7 +48,7 @@ bool svd_rotate(double *columns, uint32_t rows, uint32_t count, double *basis)
     }
     double noise = 0;
     for (uint32_t x = 0; x < count; x++) {
-        double square = svd_dot(columns + (size_t)x * rows, columns + (size_t)x * rows, rows);
+        double square = dot(columns + (size_t)x * rows, columns + (size_t)x * rows, rows);
         noise = square > noise ? square : noise;
     }
     noise *= NOISE;

@@ -23,13 +23,4 @@
  */
 bool svd_rotate(double *columns, uint32_t rows, uint32_t count, double *basis);
 
-/* a^T b of `rows` numbers each; of a column with itself its squared length. */
-static inline double svd_dot(const double *a, const double *b, uint32_t rows)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < rows; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/bitset.h"
+#include "base/dot.h"
 #include "base/memory.h"
 #include "base/svd.h"
 #include "coding/psi.h"
@@ -130,7 +131,7 @@ static int decompose(coefficients *work, uint32_t parts, uint32_t count, double 
         return TARRY_ERROR_NUMERICAL;
     for (uint32_t k = 0; k < columns; k++) {
         const double *column = work->matrix + (size_t)k * rows;
-        work->sigma[k] = sqrt(svd_dot(column, column, rows));
+        work->sigma[k] = sqrt(dot(column, column, rows));
     }
     return TARRY_OK;
 }

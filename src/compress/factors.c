@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dot.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "compress/compress_lowrank.h"
@@ -74,14 +75,6 @@ void factors_free(factors *self)
 }
 
 /* ---- orthonormal columns ---- */
-
-static double dot(const double *one, const double *other, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += one[i] * other[i];
-    return sum;
-}
 
 /* Makes column r orthogonal to those before it, and of length 1. False: they leave nothing. */
 static bool settle_column(double *columns, size_t length, uint32_t r)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/dot.h"
 #include "base/memory.h"
 #include "base/svd.h"
 #include "plan/decode/subsets.h"
@@ -17,7 +18,7 @@ double conditioning_of_columns(double *columns, uint32_t size)
     svd_rotate(columns, size, size, NULL);
     double least = INFINITY;
     for (uint32_t k = 0; k < size; k++) {
-        double square = svd_dot(columns + k * size, columns + k * size, size);
+        double square = dot(columns + k * size, columns + k * size, size);
         least = square < least ? square : least;
     }
     return 1 / sqrt(least);

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dot.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "plan/decode/subsets.h"
@@ -71,14 +72,6 @@ typedef struct descent {
     unsigned squarings; /* p = 2^squarings */
     double scale;       /* keeps the powers in range */
 } descent;
-
-static double dot(const double *a, const double *b, uint32_t size)
-{
-    double sum = 0;
-    for (uint32_t k = 0; k < size; k++)
-        sum += a[k] * b[k];
-    return sum;
-}
 
 /* a -= factor * b */
 static void subtract(double *a, double factor, const double *b, uint32_t size)

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/digest.h"
+#include "base/dot.h"
 #include "base/random.h"
 #include "base/svd.h"
 #include "seed.h"
@@ -57,7 +58,7 @@ static void take_lengths(const matrix *a, double *lengths)
 {
     for (uint32_t k = 0; k < a->columns; k++) {
         const double *column = a->number + (size_t)k * a->rows;
-        lengths[k] = sqrt(svd_dot(column, column, a->rows));
+        lengths[k] = sqrt(dot(column, column, a->rows));
     }
     qsort(lengths, a->columns, sizeof(*lengths), compare_descending);
 }
@@ -90,7 +91,7 @@ static void assert_product(const matrix *a, const matrix *rotated, const double 
             assert_near(sum, a->number[j * a->rows + i], tolerance);
         }
         for (uint32_t k = 0; k < count; k++)
-            assert_near(svd_dot(basis + j * count, basis + k * count, count), j == k, 1e-13);
+            assert_near(dot(basis + j * count, basis + k * count, count), j == k, 1e-13);
     }
 }
 
