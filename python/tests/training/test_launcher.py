@@ -130,7 +130,7 @@ def test_ctrl_c_shows_no_tracebacks() -> None:
     with runs.running("wrong", "nothing", "--steps", 100_000, "--seconds", 0.01, workers=2) as process:
         runs.await_line(process, "step 2")
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
     assert process.returncode == 130
     assert errors == "tarry run: interrupted\n"
 

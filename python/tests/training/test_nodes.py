@@ -141,7 +141,7 @@ def test_the_end_of_the_first_machine_ends_all(keys: pathlib.Path) -> None:
         runs.await_line(other, "step 2 3")
         children = list(runs.workers(other).values())
         made.first.kill()
-        _, errors = other.communicate(timeout=60)
+        _, errors = other.communicate(timeout=runs.LIMIT_SECONDS)
     assert other.returncode == 1
     assert GONE.search(errors) or "the hub is gone" in errors, errors  # who notices first: the agent, or its workers
     assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
@@ -153,8 +153,8 @@ def test_ctrl_c_where_the_hub_is_ends_all(keys: pathlib.Path) -> None:
         runs.await_line(other, "step 2 3")
         made.first.send_signal(signal.SIGINT)
         assert made.first.stdout is not None
-        made.first.communicate(timeout=60)
-        _, errors = other.communicate(timeout=60)
+        made.first.communicate(timeout=runs.LIMIT_SECONDS)
+        _, errors = other.communicate(timeout=runs.LIMIT_SECONDS)
     assert (made.first.returncode, other.returncode) == (130, 1)
     assert f"tarry run: the hub at {made.address} has ended: interrupted\n" in errors
 
@@ -164,7 +164,7 @@ def test_ctrl_c_elsewhere_ends_its_own_workers(keys: pathlib.Path) -> None:
         other = made.more()
         runs.await_line(other, "step 2 10")
         other.send_signal(signal.SIGINT)
-        _, errors = other.communicate(timeout=60)
+        _, errors = other.communicate(timeout=runs.LIMIT_SECONDS)
         lines, told = finish(made.first)
     assert other.returncode == 130
     assert errors.endswith("tarry run: interrupted\n")
@@ -183,7 +183,7 @@ def test_a_place_is_taken_once(keys: pathlib.Path) -> None:
             (("--credentials", keys / "server"), "server is turned away|does not take this credential|the hub is gone"),
         ):
             late = made.more(*options)
-            _, errors = late.communicate(timeout=60)
+            _, errors = late.communicate(timeout=runs.LIMIT_SECONDS)
             assert late.returncode == 1
             assert re.search(why, errors), errors
 
@@ -192,7 +192,7 @@ def test_what_a_machine_lacks_is_told_before_anything_is_started(keys: pathlib.P
     (tmp_path / "worker-2").symlink_to(keys / "worker-2")
     with machines(keys, "small", 100_000) as made:
         other = made.more("--credentials", tmp_path)
-        output, errors = other.communicate(timeout=60)
+        output, errors = other.communicate(timeout=runs.LIMIT_SECONDS)
     assert other.returncode == 1 and output == ""
     assert f"tarry run: {tmp_path} has no cert.pem, and no folder worker-3 or worker with one\n" in errors
 
@@ -210,11 +210,11 @@ def test_a_process_by_itself_takes_part(keys: pathlib.Path) -> None:
             )
 
         posing = start(3, "worker-2")
-        _, errors = posing.communicate(timeout=60)
+        _, errors = posing.communicate(timeout=runs.LIMIT_SECONDS)
         assert posing.returncode == 1
         assert errors.rstrip().endswith("Refused: the credential of worker-2 is not for worker 3")
         third, fourth = start(2, "worker-2"), start(3, "worker-3")
-        outputs = [third.communicate(timeout=60), fourth.communicate(timeout=60)]
+        outputs = [one.communicate(timeout=runs.LIMIT_SECONDS) for one in (third, fourth)]
         lines, _ = finish(made.first)
     assert third.returncode == fourth.returncode == 0, outputs
     lines += [line for output, _ in outputs for line in output.splitlines()]
@@ -240,7 +240,7 @@ def check_processes(commands: list[list[str]], environments: list[dict[str, str]
         for command, known in zip(commands, environments, strict=True)
     ]
     try:
-        outputs = [process.communicate(timeout=120) for process in processes]
+        outputs = [process.communicate(timeout=runs.LIMIT_SECONDS) for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -322,7 +322,7 @@ def test_the_end_of_process_0_is_told(keys: pathlib.Path) -> None:
     try:
         runs.await_line(second, "step 1 3")
         first.kill()
-        _, errors = second.communicate(timeout=60)
+        _, errors = second.communicate(timeout=runs.LIMIT_SECONDS)
     finally:
         first.kill()
         second.kill()

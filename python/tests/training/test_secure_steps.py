@@ -88,7 +88,7 @@ def test_sums_are_those_of_whole_numbers_whoever_is_slow_or_dies(keys: pathlib.P
         if sum("begins 1" in line for line in lines) < 2:  # the first one was slow to begin
             runs.await_line(process, "begins 1")
         gate.touch()
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
         assert process.returncode == 0, output + errors
         assert output.count("] end ") == WORKERS
     resumed = ends(runs.succeed("secret", 16, *words, workers=WORKERS, options=over_tcp(keys)))
@@ -122,7 +122,7 @@ def work_for(hub: Hub, keys: pathlib.Path, steps: int) -> tuple[int, str]:
     with runs.running(
         "secret", steps, workers=WORKERS, options=("--connect", hub.address, "--credentials", keys)
     ) as process:
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
         return process.returncode, output + errors
 
 

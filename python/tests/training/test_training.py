@@ -164,7 +164,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_a_checkpoint(tmp_path: pathlib.Pat
         runs.await_line(process, "step 0 5")
         children = list(runs.workers(process).values())
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
     assert process.returncode == 130
     assert "interrupted" in errors
     assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
@@ -205,7 +205,7 @@ def test_sigterm_ends_all_processes() -> None:
         runs.await_line(process, "step 0 1")
         children = list(runs.workers(process).values())
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=runs.LIMIT_SECONDS)
     assert process.returncode == 143
     assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
 
