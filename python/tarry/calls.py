@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that wait in C, which Ctrl-C ends all the same."""
 
+import functools
 import queue
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from . import threads
+
+# A signal that comes just before the main thread begins to wait does not end that: it is heard after so long.
+_HEARD_SECONDS = 0.1
 _Result = TypeVar("_Result")
 
 
@@ -64,12 +69,13 @@ class Caller:
             return function()
         if self._orders is None:
             orders: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
-            threading.Thread(target=_carry_out, args=(orders,), name="tarry-calls", daemon=True).start()
+            threads.start(functools.partial(_carry_out, orders), "tarry-calls")
             self._orders = orders
         call = _Call(function)
         try:
             self._orders.put(call)
-            call.over.wait()
+            while not call.over.wait(_HEARD_SECONDS):
+                pass
         except BaseException:
             call.end(interrupt)
             raise

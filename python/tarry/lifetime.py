@@ -10,6 +10,7 @@ import time
 import warnings
 from typing import Any
 
+from . import threads
 from ._native import lib
 from .calls import Caller
 from .errors import StateError
@@ -155,8 +156,7 @@ def abandon(handle: Handle) -> None:
 def watch_for_abandoned() -> None:
     """Starts the thread that closes them."""
     if not _closer:
-        _closer.append(threading.Thread(target=_close_abandoned, name="tarry-closer", daemon=True))
-        _closer[0].start()
+        _closer.append(threads.start(_close_abandoned, "tarry-closer"))
 
 
 def _close_abandoned() -> None:
@@ -173,6 +173,7 @@ def close_all() -> None:
     until = time.monotonic() + _EXIT_SECONDS
     while any(handle.called for handle in handles) and time.monotonic() < until:
         time.sleep(0.001)
+    threads.await_beginnings(_EXIT_SECONDS)
     # Threads of what is open all the same find no Python any more.
     lib.tarry_py_end_calls(round(_EXIT_SECONDS * 1e9))
 
@@ -185,6 +186,7 @@ def _forget_all() -> None:
     _open.clear()
     _closer.clear()
     _made.clear()
+    threads.forget()
     lib.tarry_py_forget_calls()
     atexit.register(lib.tarry_py_renew_pool)
 

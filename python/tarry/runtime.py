@@ -215,13 +215,14 @@ class Runtime:
 
     def _look(self, look: Callable[[Any], Any]) -> Any:
         handle = ffi.new_handle(look)
-        found: list[Any] = []
-        _looks[handle] = found
+        found, failed = _looks[handle] = ([], [])
         try:
             with self._handle.use() as runtime:
                 lib.tarry_runtime_visit(runtime, lib.tarry_call_look, handle)
         finally:
             del _looks[handle]
+        for error in failed:
+            raise error
         return found[0]
 
     def checkpoint(self) -> bytes:
@@ -290,10 +291,16 @@ class Runtime:
         """Raises what went wrong in this process, if anything did."""
 
 
-_looks: dict[Any, list[Any]] = {}
+_looks: dict[Any, tuple[list[Any], list[BaseException]]] = {}  # what was found, and what went wrong
 
 
-@ffi.def_extern(error=0)
+def _fail(_kind: Any, error: BaseException, traceback: Any) -> None:
+    """Ctrl-C comes in the function below, too."""
+    if traceback is not None:
+        _looks[traceback.tb_frame.f_locals["user"]][1].append(error)
+
+
+@ffi.def_extern(error=0, onerror=_fail)
 def tarry_py_look(user: Any, machine: Any) -> int:
-    _looks[user].append(ffi.from_handle(user)(machine))
+    _looks[user][0].append(ffi.from_handle(user)(machine))
     return 0

@@ -224,7 +224,13 @@ class Worker:
         self.close()
 
 
-@ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED)
+def _fail(_kind: Any, error: BaseException, traceback: Any) -> None:
+    """Ctrl-C may come as the function below begins, which is called in the thread that takes a task."""
+    if traceback is not None:
+        ffi.from_handle(traceback.tb_frame.f_locals["user"]).fail(error)
+
+
+@ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED, onerror=_fail)
 def tarry_py_begin(user: Any, worker: Any, job: Any, data: Any, diagnostic: Any) -> int:
     own = ffi.from_handle(user)
     try:

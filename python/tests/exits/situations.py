@@ -380,11 +380,10 @@ def ctrl_c_in_a_round_of_a_server() -> None:
 @ends(0, out="heard\n1")
 def ctrl_c_while_a_worker_waits_for_a_task() -> None:
     server = serve()
-    worker = tarry.Worker(server.addresses[0], insecure=True)
     waiting = threading.Event()
+    worker = tarry.Worker(server.addresses[0], insecure=True, prepare=lambda _job: waiting.set())
     when(waiting, interrupt)
     try:
-        waiting.set()
         worker.take()
     except KeyboardInterrupt:
         print("heard")
@@ -439,6 +438,21 @@ def ctrl_c_while_it_waits_for_a_state() -> None:
     waiting = threading.Event()
     server = serve(sum="everywhere")
     when(waiting, interrupt)
+    try:
+        waiting.set()
+        server.state()
+    except KeyboardInterrupt:
+        print("heard")
+    print("over")
+
+
+@ends(0, out="heard\nover")
+def ctrl_c_that_does_not_wake_the_main_thread() -> None:
+    """As one that comes just before it begins to wait: here another thread gets the signal."""
+    waiting = threading.Event()
+    server = serve(sum="everywhere")
+    when(waiting, interrupt)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         waiting.set()
         server.state()
