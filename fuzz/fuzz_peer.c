@@ -127,6 +127,7 @@ static bool begin(run *its, input *in)
     if (tarry_tcp_server_create(its->plan, &settings, arena_begin(), &made, NULL) != TARRY_OK)
         return false;
     its->server = tcp_server_of(made);
+    require(its->server->base.host->numbers <= PARAMETERS + FACTOR);
     return true;
 }
 
@@ -240,12 +241,13 @@ static void hear_blob(const run *its, visitor *who, const wire_head *head, const
 static void hear_view(const run *its, visitor *who, const wire_head *head, const uint8_t *body)
 {
     const view *from = its->server->base.host->seen;
+    const size_t numbers = its->server->base.host->numbers;
     view_piece piece;
     bool complete;
     uint64_t digests[1];
     require(from != NULL && wire_view_decode(head, body, &piece) == TARRY_OK);
-    require(view_intake_begin(&who->seen, &piece, view_form(from), PARAMETERS) == TARRY_OK);
-    require(view_intake_add(&who->seen, body + wire_fixed_length(head, body[0]), PARAMETERS,
+    require(view_intake_begin(&who->seen, &piece, view_form(from), numbers) == TARRY_OK);
+    require(view_intake_add(&who->seen, body + wire_fixed_length(head, body[0]), numbers,
                             who->numbers[who->current], who->numbers[!who->current], digests,
                             &complete) == TARRY_OK);
     who->current ^= complete;
@@ -283,7 +285,7 @@ void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t
     case WIRE_PARAMETERS:
         require(its->server->base.host->seen == NULL);
         require(wire_parameters_decode(head, body, &parameters) == TARRY_OK);
-        require(parameters.first + parameters.count <= PARAMETERS);
+        require(parameters.first + parameters.count <= its->server->base.host->numbers);
         break;
     case WIRE_BLOB:
         hear_blob(its, who, head, body);

@@ -17,6 +17,7 @@ enum {
     SHARE = 300000, /* of its numbers, in that form of coded parts */
     EXACT = 5,      /* numbers of a gradient in every form */
     PARAMETERS = 8,
+    FACTOR = 2, /* numbers behind them where coded parts are products: of a matrix of two by two */
     MOST_DIMENSION = STRIPE * MOST_STRIPES * FUZZ_MOST_WORKERS,
     LANES = 4,
     MOST_FRAME = 4 * (WIRE_HEAD_BYTES + WIRE_SMALL_BYTES),
@@ -38,7 +39,7 @@ typedef struct visitor {
     uint8_t instance[WIRE_ID_BYTES];
     uint8_t plan[WIRE_DIGEST_BYTES];
     view_intake seen; /* of a view of the parameters, */
-    float numbers[2][PARAMETERS];
+    float numbers[2][PARAMETERS + FACTOR];
     uint32_t current;
     bool shares;                /* its coded part lies in the server's memory */
     uint8_t unsent[MOST_FRAME]; /* the rest of a frame that was sent in part */
