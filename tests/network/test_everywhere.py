@@ -140,6 +140,7 @@ class Everywhere(NetworkTest):
         cluster, address = self.begin([*job, *ENDLESS, "--wait", "1"], range(WORKERS), SLEEP)
         server = cluster.server
         server.await_log("round", round=6)
+        server.await_log("joined", worker=1)
         cluster.workers["worker-1"].kill()
         server.await_log("left_out", worker=1)
         cluster.work(1, address, *SLEEP)
