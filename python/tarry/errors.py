@@ -2,6 +2,7 @@
 """What goes wrong, as exceptions: tarry.Error, and one below it for each error of the library."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from ._native import ffi, lib
 
@@ -102,3 +103,10 @@ def refuse(setting: str, refused: Mapping[str, bool]) -> None:
     for why, is_there in refused.items():
         if is_there:
             raise ArgumentError(f"{setting} does not go with {why}")
+
+
+def keep_error(_kind: Any, error: BaseException, traceback: Any) -> None:
+    """Of functions that the library calls with an object of ours as `user`: its `fail` is told what they raise, Ctrl-C
+    as they begin among it."""
+    if traceback is not None:
+        ffi.from_handle(traceback.tb_frame.f_locals["user"]).fail(error)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ._native import ffi, lib
-from .errors import ArgumentError, Diagnostic, StateError, error_of
+from .errors import ArgumentError, Diagnostic, StateError, error_of, keep_error
 from .lifetime import Handle, abandon, watch_for_abandoned
 from .names import nanoseconds
 from .plan import Plan
@@ -214,16 +214,11 @@ class Runtime:
         )
 
     def _look(self, look: Callable[[Any], Any]) -> Any:
-        handle = ffi.new_handle(look)
-        found, failed = _looks[handle] = ([], [])
-        try:
-            with self._handle.use() as runtime:
-                lib.tarry_runtime_visit(runtime, lib.tarry_call_look, handle)
-        finally:
-            del _looks[handle]
-        for error in failed:
-            raise error
-        return found[0]
+        own = _Look(look)
+        handle = ffi.new_handle(own)
+        with self._handle.use() as runtime:
+            lib.tarry_runtime_visit(runtime, lib.tarry_call_look, handle)
+        return own.result()
 
     def checkpoint(self) -> bytes:
         """What a server for the same plan and settings needs to go on from here; between rounds."""
@@ -291,16 +286,27 @@ class Runtime:
         """Raises what went wrong in this process, if anything did."""
 
 
-_looks: dict[Any, tuple[list[Any], list[BaseException]]] = {}  # what was found, and what went wrong
+class _Look:
+    """A look at the server's machine, and what it found."""
+
+    def __init__(self, look: Callable[[Any], Any]) -> None:
+        self._look = look
+        self._found: list[Any] = []
+        self._error: BaseException | None = None
+
+    def see(self, machine: Any) -> None:
+        self._found.append(self._look(machine))
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
 
 
-def _fail(_kind: Any, error: BaseException, traceback: Any) -> None:
-    """Ctrl-C comes in the function below, too."""
-    if traceback is not None:
-        _looks[traceback.tb_frame.f_locals["user"]][1].append(error)
-
-
-@ffi.def_extern(error=0, onerror=_fail)
+@ffi.def_extern(error=0, onerror=keep_error)
 def tarry_py_look(user: Any, machine: Any) -> int:
-    _looks[user][0].append(ffi.from_handle(user)(machine))
+    ffi.from_handle(user).see(machine)
     return 0

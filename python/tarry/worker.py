@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from ._native import ffi, lib
 from .engine import Engine, EngineCalls
-from .errors import Diagnostic, StateError, error_of
+from .errors import Diagnostic, StateError, error_of, keep_error
 from .lifetime import Handle, abandon, watch_for_abandoned
 from .names import SUMS, name_of, nanoseconds, put
 from .notices import Notice, Observer
@@ -224,18 +224,7 @@ class Worker:
         self.close()
 
 
-def _fail(_kind: Any, error: BaseException, traceback: Any) -> None:
-    """Ctrl-C may come as the function below begins, which is called in the thread that takes a task."""
-    if traceback is not None:
-        ffi.from_handle(traceback.tb_frame.f_locals["user"]).fail(error)
-
-
-@ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED, onerror=_fail)
+@ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED, onerror=keep_error)
 def tarry_py_begin(user: Any, worker: Any, job: Any, data: Any, diagnostic: Any) -> int:
-    own = ffi.from_handle(user)
-    try:
-        own.begin(worker, job, data)
-    except BaseException as error:
-        own.fail(error)
-        return lib.TARRY_ERROR_INTERRUPTED
+    ffi.from_handle(user).begin(worker, job, data)
     return lib.TARRY_OK

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests of the package have in common: how many examples Hypothesis tries, and from which seed."""
+"""What all tests of the package have in common: how many examples Hypothesis tries, and from which seed; and the
+credentials of secure sums."""
 
 import os
+import pathlib
 
 import hypothesis
+import keys as credentials_of
 import pytest
 
 SEED = int(os.environ.get("TARRY_TEST_SEED", "1"))
@@ -32,3 +35,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"TARRY_TEST_SEED={SEED}{', the long form' if LONG else ''}"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return credentials_of.make_secure_cluster(
+        tmp_path_factory.mktemp("keys") / "cluster", credentials_of.SECURE_WORKERS
+    )
+
+
+@pytest.fixture
+def keys(authority: pathlib.Path) -> pathlib.Path:
+    """Of workers that have agreed to nothing yet."""
+    credentials_of.forget_agreements(authority)
+    return authority

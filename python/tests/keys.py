@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 
+SECURE_WORKERS = 4  # of the fixture `keys`
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="the command openssl makes the credentials")
 
 _CONFIGURATION = """\

@@ -16,22 +16,11 @@ import pytest
 import tarry
 
 pytestmark = credentials_of.needs_openssl
-WORKERS, SAMPLES, DIMENSION, BOUND = 4, 90, 700, 50.0
+WORKERS = credentials_of.SECURE_WORKERS
+SAMPLES, DIMENSION, BOUND = 90, 700, 50.0
 PLAN = tarry.Plan(WORKERS, 8, replication=2)
 RULES = tarry.SecureRules(BOUND, least=30)
 DIGEST = hashlib.sha256(b"the samples").digest()
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return credentials_of.make_secure_cluster(tmp_path_factory.mktemp("keys") / "cluster", WORKERS)
-
-
-@pytest.fixture
-def keys(authority: pathlib.Path) -> pathlib.Path:
-    """Of workers that have agreed to nothing yet."""
-    credentials_of.forget_agreements(authority)
-    return authority
 
 
 def gradient_of(unit: int, round_: int) -> npt.NDArray[np.float32]:

@@ -31,21 +31,9 @@ from tarry.torch.secure import Secret, digest_of, numerics  # noqa: E402
 from tarry.worker import Job  # noqa: E402
 
 pytestmark = credentials_of.needs_openssl
-WORKERS = 4
+WORKERS = credentials_of.SECURE_WORKERS
 HERE = "127.0.0.1:0"
 UNITS, PIECE = 12, 25  # of scripts/secret.py
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return credentials_of.make_secure_cluster(tmp_path_factory.mktemp("keys") / "cluster", WORKERS)
-
-
-@pytest.fixture
-def keys(authority: pathlib.Path) -> pathlib.Path:
-    """Of workers that have agreed to nothing yet."""
-    credentials_of.forget_agreements(authority)
-    return authority
 
 
 def over_tcp(keys: pathlib.Path, *options: object) -> tuple[object, ...]:
