@@ -53,6 +53,7 @@ def faults(docs):
         yield from faults_of(registry.PAGES.get(name), name, read(path))
     figures = pathlib.Path(docs) / "figures"
     drawn = {file for page in registry.PAGES.values() for group in page.figures for file in group.files}
+    drawn |= {file for page in registry.PAGES.values() for file in page.by_hand}
     there = {path.name for path in figures.iterdir()} if figures.exists() else set()
     for name in sorted(drawn ^ there):
         yield f"docs/figures/{name}: {'nothing draws it' if name in there else 'drawn by bench/pages, but not there'}"

@@ -29,7 +29,7 @@ int __wrap_shutdown(int fd, int how);
 int __real_close(int fd);
 int __wrap_close(int fd);
 void __wrap_share_host(uint8_t host[SHARE_HOST_BYTES]);
-int __wrap_share_create(size_t bytes, share *made);
+int __wrap_share_create(size_t bytes, const sealed_pause *pause, share *made);
 void __wrap_share_unlink(share *own);
 void __wrap_share_close(share *own);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
@@ -287,8 +287,9 @@ void __wrap_share_host(uint8_t host[SHARE_HOST_BYTES])
     memset(host, 1, SHARE_HOST_BYTES);
 }
 
-int __wrap_share_create(size_t bytes, share *made)
+int __wrap_share_create(size_t bytes, const sealed_pause *pause, share *made)
 {
+    (void)pause;
     *made = (share){.memory = calloc(bytes, 1), .bytes = bytes, .name = "1/2/3"};
     require(made->memory != NULL);
     return TARRY_OK;

@@ -335,6 +335,10 @@ static void say_piece(run *its, uint32_t who, input *in)
 static void forget_fetch(run *its)
 {
     exchange *own = mesh_exchange(its->mesh);
+    exchange_progress now;
+    own->methods->wait(own, 0, &now);
+    if (now.state == EXCHANGE_DONE && now.bytes != NULL && now.size % 2 == 0)
+        memory_release(NULL, own->methods->take(own));
     own->methods->abandon(own);
     free(its->into);
     its->into = NULL;

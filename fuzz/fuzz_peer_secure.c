@@ -2,7 +2,7 @@
 /*
  * Secure sums in fuzz_peer.c. No connection is encrypted, and nobody has a certificate: a worker's
  * stands for itself as its number, and a signature is good if it is even. What is masked is of no
- * matter to the server, but for how many chunks are counted in it.
+ * matter to the server, except for the count of chunks and the check words.
  */
 #include <string.h>
 
@@ -152,12 +152,14 @@ size_t fuzz_secure_draw_part(const run *its, input *in, uint8_t kind, const visi
     tarry_message message = fuzz_peer_part(who, place, off);
     message.form = (tarry_compress)(off >> 5 & 1);
     const size_t length = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
-    const size_t bytes = ring_bytes(&grid, length + RING_COUNTS + (off >> 4 & 1));
+    const size_t bytes = ring_bytes(&grid, length + MASKED_COUNTS + (off >> 4 & 1));
     uint8_t *words = frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES;
     wire_message_head(CODEC_HEADER_BYTES, bytes, frame);
     codec_encode(&none, &message, frame + WIRE_HEAD_BYTES);
     memset(words, place, bytes);
-    bytes_put(words + ring_bytes(&grid, length + MASKED_CHUNKS), who->chunks + (off >> 6),
-              (unsigned)ring_bytes(&grid, 1));
+    const masked_counts counts = {.chunks = who->chunks + (off >> 6 & 1), .clamped = place};
+    masked_counts_put(&grid, &counts, words + ring_bytes(&grid, length));
+    ring_count(&grid, words + ring_bytes(&grid, length), MASKED_CHECK + off % MASKED_CHECKS,
+               off >> 7);
     return WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + bytes;
 }

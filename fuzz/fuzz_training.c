@@ -63,17 +63,19 @@ static void read_shares(const checkpoint *state, uint32_t workers)
 static void read_rounds(const checkpoint *state, const uint8_t *log, size_t size, bool sealed)
 {
     uint8_t seal[HISTORY_LOG_DIGEST_SIZE], again[HISTORY_ROUND_BYTES];
-    size_t count = (size_t)state->round;
+    size_t count = (size_t)state->round, first = 0;
     history *past = NULL;
-    if (history_log_seal(log, size, count, seal, NULL) != TARRY_OK ||
+    if (history_log_seal(log, size, count, seal, &first, NULL) != TARRY_OK ||
         (!sealed && memcmp(seal, state->rounds, sizeof(seal)) != 0))
         return;
     require(history_create(1, 1, &past) == TARRY_OK);
-    if (history_log_rounds(log, count, past) == TARRY_OK) {
-        require(past->count == count);
-        for (size_t i = 0; i < count; i++) {
-            history_encode_round(&past->rounds[i], again);
-            require(memcmp(again, log + HISTORY_LOG_HEAD_BYTES + i * sizeof(again),
+    if (history_log_rounds(log, first, count, past) == TARRY_OK) {
+        require(past->first == first && past->count == count);
+        for (size_t i = first; i < count; i++) {
+            history_round round;
+            require(history_round_at(past, i, &round, NULL) == TARRY_OK);
+            history_encode_round(&round, again);
+            require(memcmp(again, log + HISTORY_LOG_HEAD_BYTES + (i - first) * sizeof(again),
                            sizeof(again)) == 0);
         }
     } else {
@@ -110,9 +112,11 @@ static void read(const uint8_t *bytes, size_t size, const uint8_t *log, size_t l
 /* The bytes of `count` rounds and their seal. */
 static size_t write_log(input *in, size_t count, uint8_t *bytes, uint8_t *seal)
 {
-    size_t size = HISTORY_LOG_HEAD_BYTES;
-    history_log_head(bytes);
-    for (size_t i = 0; i < count; i++, size += HISTORY_ROUND_BYTES) {
+    size_t size = HISTORY_LOG_HEAD_BYTES, first = 0;
+    if (count > 0)
+        first = take(in) % count;
+    history_log_head(first, bytes);
+    for (size_t i = first; i < count; i++, size += HISTORY_ROUND_BYTES) {
         history_round round = history_blank_round;
         round.result = (tarry_round_result){
             .round = i,
@@ -123,7 +127,7 @@ static size_t write_log(input *in, size_t count, uint8_t *bytes, uint8_t *seal)
         };
         history_encode_round(&round, bytes + size);
     }
-    require(history_log_seal(bytes, size, count, seal, NULL) == TARRY_OK);
+    require(history_log_seal(bytes, size, count, seal, &first, NULL) == TARRY_OK);
     return size;
 }
 

@@ -121,6 +121,46 @@ def quietly(command, **options):
     return result.returncode == 0
 
 
+# How ninja counts what it builds, and Meson the tests that have ended.
+COUNT = re.compile(r"^\s*\[?(\d+)/(\d+)\]?\s")
+
+
+class Progress:
+    """Says how far a command is: on a terminal in one line that is drawn again, elsewhere at each tenth."""
+
+    def __init__(self, what):
+        self._what, self._start, self._tenth = what, time.monotonic(), 0
+        self._terminal = sys.stdout.isatty()
+
+    def see(self, line):
+        count = COUNT.match(line)
+        if not count or int(count[2]) < 1:
+            return
+        done, of = int(count[1]), int(count[2])
+        text = f"{self._what}: {done} of {of}, {time.monotonic() - self._start:.0f} s"
+        if self._terminal:
+            print(f"\r\x1b[K{text}", end="", flush=True)
+        elif 10 * done // of > self._tenth:
+            self._tenth = 10 * done // of
+            print(text, flush=True)
+
+    def end(self):
+        if self._terminal:
+            print("\r\x1b[K", end="", flush=True)
+
+
+def watched(command, what, **options):
+    """Runs a command from the project's root, says how far it is, and gives back its status and its output."""
+    progress, output = Progress(what), []
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", bufsize=1, **options) as process:
+        for line in process.stdout:
+            output.append(line)
+            progress.see(line)
+    progress.end()
+    return process.returncode, "".join(output)
+
+
 def folder_of(configuration):
     return BUILDS / (configuration.folder or configuration.name)
 
@@ -149,7 +189,10 @@ def build(configuration, environment):
         if not quietly(setup, env=environment):
             return False
     needed = needed_files(folder, configuration) if configuration.needed else []
-    return quietly(["ninja", "-C", folder, "-j", JOBS, *needed], env=environment)
+    status, output = watched(["ninja", "-C", folder, "-j", JOBS, *needed], f"{configuration.name}: built", env=environment)
+    if status != 0:
+        print(output, flush=True)
+    return status == 0
 
 
 def introspect(folder, what):
@@ -190,8 +233,7 @@ def run_tests(configuration, tally, environment):
                "--num-processes", TESTS_AT_ONCE, *names]
     forms = {"TARRY_TEST_LONG": configuration.long, "TARRY_TEST_FULL": configuration.full}
     environment = {**environment, **ENVIRONMENT, **{name: "1" for name, asked in forms.items() if asked}}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    status, output = watched(command, f"{configuration.name}: tested", env=environment)
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     failed = 0
     for test in tests:
@@ -206,8 +248,8 @@ def run_tests(configuration, tally, environment):
             output = test.get("stdout", "") + "\n" + test.get("stderr", "")
             print(name, output, sep="\n")
             tally.complain(name, output)
-    if ended.returncode != 0 and failed == 0:
-        print(ended.stdout)
+    if status != 0 and failed == 0:
+        print(output)
         tally.add(False)
 
 

@@ -82,7 +82,7 @@ BELOW = {
     "cli/options": ("cli/text", "learn", "runtime/tcp/net"),
     "cli/output": ("cli/options",),
     "cli/job": ("cli/output", "privacy"),
-    "cli/runner": ("cli/job", "runtime/tcp/server"),
+    "cli/runner": ("cli/job", "pki", "runtime/tcp/server"),
     "cli/checkpoint": ("cli/runner", "file", "release"),
     "cli/train": ("cli/checkpoint", "cli/command.h", "pki", "secure", "sim"),
     "cli/relay": ("cli/command.h", "cli/output", "runtime/tcp/relay"),

@@ -2,7 +2,9 @@
 """docs/compression.md: seconds and bytes of a round by the form of coded parts, beside parts, and what rounding does to losses."""
 
 import itertools
+import tempfile
 
+import rare_features
 import registry
 from pages import parts
 
@@ -87,6 +89,23 @@ def feedback(tarry):
                          for form in ("none", *FED_BACK))
         rows.append([name, *(f"1/{sent(plain) / sent(form):.1f}: {spread(form, plain, 'loss')}" for form in forms)])
     return ["data and model", *(f"`{form}`" for form in FED_BACK)], rows
+
+
+SCALED = ("bf16", "int8", "int4", "sign", "topk:0.1", "topk:0.01")
+
+
+@page.table("rare")
+def rare(tarry):
+    options = ["--rounds", 200, "--optimizer", "adam", "--rate", 0.01]
+    with tempfile.NamedTemporaryFile("w", suffix=".svm") as file:
+        rare_features.write(1, file)
+        file.flush()
+        columns = []
+        for data in (tarry.needed("a9a.t"), file.name):
+            plain, *forms = ([tarry.report(*TRAINING, *options, "--data", data, "--compress", form, "--seed", seed)
+                              for seed in SEEDS[:3]] for form in ("none", *SCALED))
+            columns.append([spread(form, plain, "loss") for form in forms])
+    return ["form", "a9a's test set", "rare features"], [[f"`{form}`", *row] for form, *row in zip(SCALED, *columns)]
 
 
 def in_rounds(options, rounds):

@@ -139,6 +139,9 @@ TITLES = {
     "a_worker_that_masks_for_the_signal_before": "the same: a worker masks for what the signal before named",
     "another_holder_than_is_credited": "the same: the server names another holder than it credits",
     "a_signal_that_says_something_else_to_one": "the same: one worker is told of another holder than the others",
+    "masks_that_do_not_depend_on_the_length_of_stripes": "the same: masks don't depend on the length of stripes, and one "
+                                                         "worker is told another length",
+    "a_count_of_clamped_numbers_for_each_stripe": "the same: each stripe counts its own clamped numbers",
 }
 
 

@@ -83,12 +83,12 @@ static void run_secret(bench *b)
 
 static void run_key(bench *b)
 {
-    uint8_t key[MASK_KEY_BYTES];
+    agreement_mask_keys keys;
     const agreement_member lower = {0, agreement_public_key(b->pairs[0])};
     const agreement_member higher = {1, agreement_public_key(b->pairs[1])};
     for (int i = 0; i < KEYS; i++)
-        b->failed |=
-            agreement_mask_key(b->pairs[0], some_key, lower, higher, some_key, key) != TARRY_OK;
+        b->failed |= agreement_make_mask_keys(b->pairs[0], some_key, lower, higher, some_key,
+                                              &keys) != TARRY_OK;
 }
 
 static void run_mask(bench *b)
@@ -99,8 +99,8 @@ static void run_mask(bench *b)
 
 static void run_member(bench *b)
 {
-    b->failed |= secure_member_mask(b->member, 0, b->words.vectors, b->words.vectors,
-                                    b->settings->dimension) != TARRY_OK;
+    b->failed |= secure_member_mask_numbers(b->member, 0, b->words.vectors, b->words.vectors,
+                                            b->settings->dimension) != TARRY_OK;
 }
 
 static void run_add(bench *b)

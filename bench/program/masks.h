@@ -16,7 +16,7 @@ typedef struct bench_masks_settings {
 /* Of words of 32 bits, or of 64; 1e9 numbers or words a second. */
 typedef struct bench_ring {
     double mask;      /* one stream added to d words: mask_apply */
-    double member;    /* all masks of a member, times its neighbours: secure_member_mask */
+    double member;    /* all masks of a member, times its neighbours: secure_member_mask_numbers */
     double add;       /* d numbers added to d words: ring_add */
     double reference; /* the same in plain C */
     double sum;       /* d words added to d words: ring_sum */

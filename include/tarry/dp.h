@@ -61,14 +61,35 @@ TARRY_API void tarry_dp_free(tarry_dp *self); /* NULL is allowed */
 /* How many sums were released, with those that the ledger had before. */
 TARRY_API uint64_t tarry_dp_releases(const tarry_dp *self);
 
+/* Where a ledger is after so many releases. `seal` depends on the run and on all entries so far; 0:
+ * not known. */
+typedef struct tarry_dp_mark {
+    uint64_t releases;
+    uint64_t seal;
+} tarry_dp_mark;
+
+/* The mark after the last release: write it into each checkpoint. Zeros without a ledger. */
+TARRY_API void tarry_dp_mark_get(const tarry_dp *self, tarry_dp_mark *mark);
+
+/*
+ * Checks a ledger that a run resumes with: it must have all releases that it had at `mark`, when a
+ * checkpoint was written after `rounds` rounds, and at least as many as rounds. Otherwise it was
+ * cut off, or is of another run, and epsilon would be too small: do not resume. Errors: FORMAT,
+ * FILE, STATE (without a ledger), NO_MEMORY, with a diagnostic that names both counts.
+ */
+TARRY_API int tarry_dp_mark_check(const tarry_dp *self, const tarry_dp_mark *mark, uint64_t rounds,
+                                  tarry_diagnostic *diagnostic);
+
 /* Sets *spent: whether one more release would exceed the budget. May take some seconds, once, near
  * its end. Errors: NO_MEMORY. */
 TARRY_API int tarry_dp_spent(tarry_dp *self, bool *spent, tarry_diagnostic *diagnostic);
 
 /*
- * Releases a sum, which has to be exact: counts it, durably where there is a ledger, and then adds
- * the noise to all its numbers. After an error the sum is not to be used. Errors: FILE (it could
- * not be counted), NO_MEMORY, with a diagnostic.
+ * Releases a sum, which has to be exact: counts it, durably if there is a ledger, and then adds the
+ * noise to all its numbers. After an error the sum must not be used. Errors: FILE (it could not be
+ * counted), NUMERICAL (a number of it is NaN or infinite), NO_MEMORY, with a diagnostic. After the
+ * last two the sum is counted, and its numbers are zeros. The diagnostic of NUMERICAL names the
+ * round: the number of the release, from 1 on.
  */
 TARRY_API int tarry_dp_release(tarry_dp *self, float *sum, size_t count,
                                tarry_diagnostic *diagnostic);

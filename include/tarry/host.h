@@ -89,6 +89,10 @@ TARRY_API int tarry_host_create(const tarry_plan *plan, const tarry_host_setting
  * anew; or it is gone. */
 TARRY_API void tarry_host_join(tarry_runtime *runtime, uint32_t worker);
 TARRY_API void tarry_host_lose(tarry_runtime *runtime, uint32_t worker);
+/* The same: something came from the worker, if no whole frame. It is there, though its threads may
+ * be too busy with numbers to answer. A transport that has a thread of its own at each worker says
+ * so at least four times within silence_ns. */
+TARRY_API void tarry_host_heard(tarry_runtime *runtime, uint32_t worker);
 /* The same: a frame came from the worker, with `count` numbers behind it; copied. Errors: FORMAT
  * (it is none, or not with so many numbers; any bytes may come in), which is a reason to lose the
  * worker. */

@@ -36,7 +36,8 @@ typedef enum tarry_accountant {
     TARRY_ACCOUNTANT_RDP,  /* Renyi divergences (Mironov et al., arXiv 1908.10530; conversion of
                               Canonne et al., arXiv 2004.00010) */
     TARRY_ACCOUNTANT_PLD,  /* the distribution of the privacy loss on a grid (Doroshenko et al.,
-                              arXiv 2207.04380), some 1e-4 above the least epsilon */
+                              arXiv 2207.04380), some 1e-4 above the least epsilon; loose from 1e9
+                              steps on, and without a bound from about 1e10 */
 } tarry_accountant;
 
 /*
@@ -55,8 +56,9 @@ TARRY_API int tarry_privacy_delta(const tarry_privacy_settings *settings, double
 
 /*
  * The least noise, to 1 part in 10,000, with which the settings' steps and sample are (epsilon,
- * delta)-private; settings->noise is not looked at; epsilon > 0. Errors: ARGUMENT (also where no
- * noise up to 1e6 is enough), NO_MEMORY.
+ * delta)-private by that accountant: its epsilon for *noise is at most the one that is asked for.
+ * settings->noise is not looked at; epsilon > 0; no noise below 0.001 is found. Errors: ARGUMENT
+ * (also where no noise up to 1e6 is enough), NO_MEMORY.
  */
 TARRY_API int tarry_privacy_noise(const tarry_privacy_settings *settings, double epsilon,
                                   double delta, tarry_accountant accountant,

@@ -108,17 +108,26 @@ TARRY_API tarry_view tarry_runtime_view(const tarry_runtime *runtime);
 /*
  * A copy of the state (as tarry_replica.save writes it) after the last committed sum, or a later
  * one, of a worker that has it: *size bytes, to be given to tarry_runtime_release_state, after
- * *after. Waits for wait_ns at most until one has. Errors: STATE (nobody has it, or the server
- * makes the sum), NO_MEMORY, SYSTEM.
+ * *after. A call waits for at most wait_ns. Errors: STATE (the copy is not complete yet, no worker
+ * has the state, or the server makes the sum), NO_MEMORY, SYSTEM.
+ *
+ * A transfer may take several calls: each call continues the transfer that the call before it left
+ * incomplete. The transfer ends when the copy is complete or the runtime runs a round. If the
+ * worker is lost, or sends nothing for the silence limit, the runtime asks another worker. A caller
+ * that waits for a large state should give up when tarry_runtime_copied stops growing, not after a
+ * fixed time.
  */
 TARRY_API int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after,
                                   void **bytes, uint64_t *size, tarry_diagnostic *diagnostic);
 TARRY_API void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes);
 /* A copy of the last committed sum, of a worker that holds it, as they all do until the next round.
- * Waits as tarry_runtime_state. Errors: STATE (nobody holds it, or the server makes the sum),
- * NO_MEMORY; `sum` may hold anything then. */
+ * Waits and continues as tarry_runtime_state; `sum` is written only on success. Errors: STATE (the
+ * copy is not complete yet, no worker holds the sum, or the server makes it), NO_MEMORY. */
 TARRY_API int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
                                 tarry_diagnostic *diagnostic);
+/* Bytes that have arrived by the transfers of tarry_runtime_state and tarry_runtime_sum so far,
+ * over all calls and workers. It never falls. */
+TARRY_API uint64_t tarry_runtime_copied(const tarry_runtime *runtime);
 /*
  * A state after the sum `after` that workers may load from this process, over the network, where
  * no worker has the last one: a run that goes on has it from its checkpoint. The run goes back to

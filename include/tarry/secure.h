@@ -58,16 +58,28 @@ typedef struct tarry_secure_attempt {
     uint8_t kappa[TARRY_DIGEST_SIZE]; /* of all that the part and its masks depend on */
 } tarry_secure_attempt;
 
+/* The share of a part's numbers that may be beyond the bound, unless a worker's owner allows more:
+ * a thousandth. Numbers beyond the bound are all the same, so that a sum would show the rest. */
+#define TARRY_SECURE_CLAMPED_MOST 0.001
+
 /* What a worker insists on. */
 typedef struct tarry_secure_member {
     bool required; /* the server has to announce rules; false: it must not */
     /*
+     * The share of the numbers of the gradients in a part that may be clamped to the bound, or not
+     * finite. With more the worker ends, and sends nothing of that part. 0:
+     * TARRY_SECURE_CLAMPED_MOST; 1: any.
+     */
+    double clamped_most;
+    const char *bound_name; /* what the worker's owner calls the bound; borrowed. NULL: "bound" */
+    /*
      * Whether the worker works by these rules and this plan: the rules are those that it is to
      * insist on, the data are those that it agreed to before, the plan covers them exactly once,
-     * and leaves samples that no colluders hold. *target is what sums of this job are of, as all
-     * workers have to see it. Called in a thread of the worker after `begin`, and for each later
-     * plan of the job; not TARRY_OK: the worker ends with this error and diagnostic. NULL: any
-     * rules; *target is `data`. The runtime itself checks the roster, and that nothing can wrap.
+     * and with all that it agreed to before leaves samples that no colluders hold. *target is what
+     * sums of this job are of, as all workers have to see it. Called in a thread of the worker
+     * after `begin`, and for each later plan of the job; not TARRY_OK: the worker ends with this
+     * error and diagnostic. NULL: any rules; *target is `data`. The runtime itself checks the
+     * roster, and that nothing can wrap.
      */
     int (*agree)(void *user, const tarry_secure_offer *offer, uint8_t target[TARRY_DIGEST_SIZE],
                  tarry_diagnostic *diagnostic);
@@ -85,9 +97,10 @@ typedef struct tarry_secure_member {
 
 /*
  * Files in the folder `secure` beside a worker's credentials, which nobody but its owner changes:
- * the samples that are summed, the grid, how far the worker has sent, and which samples each worker
- * held under the plans of the last job. The first job writes them; whatever does not go with them
- * is refused, in this life of the worker and in the next. One process at a time has the folder.
+ * the samples that are summed, the grid, how far the worker has sent in each job, and which samples
+ * each worker held under all accepted plans over those samples, of whatever job. An offer is
+ * written down once it has passed all checks; whatever does not go with that is refused, in this
+ * life of the worker and in the next. One process at a time has the folder.
  */
 typedef struct tarry_secure_memory tarry_secure_memory;
 
@@ -98,11 +111,25 @@ typedef struct tarry_secure_memory_settings {
     uint64_t least; /* samples that it has to leave to one sum, at least; 0: an eighth of all */
     /* What diagnostics call these two; borrowed. NULL: "colluders" and "least". */
     const char *colluders_name, *least_name;
+    /*
+     * The grid that the server has to have: bits of a masked number (0: 32), and the bound of a
+     * chunk's numbers (0: TARRY_SECURE_BOUND_PER_SAMPLE times the samples of the largest original
+     * chunk). The fraction has to be the finest for the original chunks, or up to four less, for
+     * plans of up to 16 times as many chunks; and the bound at least 4096 steps of the grid.
+     */
+    uint32_t bits;
+    double bound;
+    uint64_t chunk_samples; /* that each chunk of a plan has at least; 0: 32 */
+    /* What diagnostics call these. NULL: "bits", "bound" and "chunk_samples". */
+    const char *bits_name, *bound_name, *chunk_samples_name;
     /* Called with a line for what a file holds the worker to from now on, in a thread of the
      * worker. NULL: nobody. */
     void (*tell)(void *user, const char *line);
     void *user;
 } tarry_secure_memory_settings;
+
+/* A default bound: a sample adds to a number of its chunk's gradient seldom more than that. */
+#define TARRY_SECURE_BOUND_PER_SAMPLE 4.0
 
 /* One colluder; everything else 0. */
 #define tarry_secure_memory_settings_init(settings)                                                \

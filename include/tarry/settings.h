@@ -96,7 +96,9 @@ TARRY_API int tarry_settings_settle(tarry_settings *settings, uint32_t given,
  * two rounds), one coded part of the least number of parts, the same in the form in which it is
  * sent, if that is another, and with TARRY_SUM_EVERYWHERE the sum.
  * What steps on that is the owner's, who knows it. Parameters come on top: a copy in
- * all for a local runtime, and two for each worker of its own process.
+ * all for a local runtime, and two for each worker of its own process; and with
+ * TARRY_SUM_EVERYWHERE about 1 MiB for each worker, through which it sums with those on its
+ * machine.
  */
 TARRY_API uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
                                       const tarry_server_settings *server, uint64_t dimension);

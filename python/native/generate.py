@@ -43,14 +43,23 @@ static void tarry_py_renew_pool(void)
 """
 POOL_DECLARATION = "void tarry_py_renew_pool(void);\n"
 
+# Memory of a library's object that was made without an allocator, and may outlive the object.
+MEMORY = """
+#include <stdlib.h>
+
+static void tarry_py_release(void *block) { free(block); }
+"""
+MEMORY_DECLARATION = "void tarry_py_release(void *block);\n"
+
 
 def main():
     output, rest = sys.argv[1], sys.argv[2:]
     middle = rest.index("--")
     includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
-    ffi.cdef(declarations.declarations(compiler, includes) + ENGINE + callbacks.declarations() + POOL_DECLARATION)
-    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + ENGINE + callbacks.source() + POOL)
+    own = ENGINE + callbacks.declarations() + POOL_DECLARATION + MEMORY_DECLARATION
+    ffi.cdef(declarations.declarations(compiler, includes) + own)
+    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + ENGINE + callbacks.source() + POOL + MEMORY)
     ffi.emit_c_code(output)
     pathlib.Path(output).touch()
 

@@ -43,6 +43,14 @@ def _read(text: str) -> Any:
     return terms
 
 
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """Where a ledger is after so many releases, as a checkpoint keeps it. Seal 0: not known."""
+
+    releases: int = 0
+    seal: int = 0
+
+
 class Releases:
     """For who owns the sums: counts each release, on disk where there is a ledger, and gives the sum its noise.
 
@@ -81,12 +89,26 @@ class Releases:
         return found[0]
 
     def release(self, sum: Floats) -> None:
-        """The sum, which has to be exact, is counted and has its noise afterwards. If that fails it is not to be used.
-        Raises FileError."""
+        """The sum, which has to be exact, is counted and has its noise afterwards. If that fails it must not be used.
+        Raises FileError; NumericalError if a number is NaN or infinite: the sum is counted, and becomes zeros."""
         if sum.dtype != np.float32 or not sum.flags.c_contiguous or not sum.flags.writeable:
             raise ArgumentError("float32 numbers that lie together and can be written are wanted")
         why = Diagnostic()
         why.check(lib.tarry_dp_release(self._owner, ffi.from_buffer("float[]", sum), sum.size, why.pointer))
+
+    @property
+    def mark(self) -> Mark:
+        """After the last release; without a ledger zeros."""
+        found = ffi.new("tarry_dp_mark *")
+        lib.tarry_dp_mark_get(self._owner, found)
+        return Mark(found.releases, found.seal)
+
+    def check(self, mark: Mark, rounds: int) -> None:
+        """The ledger has to have the releases of a checkpoint that was written at `mark`, after so many rounds. Raises
+        FormatError (it has fewer, or it is another run's: do not resume), FileError, StateError."""
+        why = Diagnostic()
+        at = ffi.new("tarry_dp_mark *", dataclasses.asdict(mark))
+        why.check(lib.tarry_dp_mark_check(self._owner, at, rounds, why.pointer))
 
     def key_of(self, piece: int) -> bytes:
         """By which the samples of a piece of the data are drawn."""

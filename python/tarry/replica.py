@@ -69,12 +69,15 @@ class ReplicaCalls:
         return lib.TARRY_OK
 
     def load(self, total: int, first: int, piece: Any, size: int) -> int:
-        if first == 0:
-            self._coming = bytearray(total)
-        self._coming[first : first + size] = ffi.buffer(piece, size)
-        if first + size < total:
-            return lib.TARRY_OK
-        state, self._coming = bytes(self._coming), bytearray()
+        if first == 0 and size == total:
+            state = bytes(ffi.buffer(piece, size))
+        else:
+            if first == 0:
+                self._coming = bytearray(total)
+            self._coming[first : first + size] = ffi.buffer(piece, size)
+            if first + size < total:
+                return lib.TARRY_OK
+            state, self._coming = bytes(self._coming), bytearray()
         try:
             self.replica.load(state)
         except BaseException as error:

@@ -58,7 +58,7 @@ class Round:
     fetches: int
     shape: str
     sum_id: SumId
-    clamped: int  # of a secure sum: numbers of gradients, over all workers, that were beyond the bound
+    clamped: int  # of a secure sum: numbers of gradients, over all workers, that were beyond the bound or not finite
 
 
 def round_of(result: Any, vector: Floats | None) -> Round:

@@ -15,7 +15,7 @@ from .lifetime import Handle, abandon, watch_for_abandoned
 from .names import nanoseconds
 from .plan import Plan
 from .results import Round, SumId, round_of, sum_id_of
-from .vectors import Floats, Vector, as_floats, pointer_to
+from .vectors import Bytes, Floats, Vector, as_floats, pointer_to
 
 # A wait that does not hear of interrupts is made of pieces of so long.
 _PIECE_NS = 50_000_000
@@ -91,16 +91,23 @@ class RuntimeHandle(Handle):
             raise
 
     def call_in_pieces(self, function: Callable[[Any, int], int], limit_ns: int) -> int:
-        """The same of a function that waits for so many nanoseconds and does not hear of interrupts."""
+        """Calls a function that copies something from a worker, waits for so many nanoseconds, does not hear of
+        interrupts, and continues the same transfer when it is called again. The limit is for a time without progress.
+        """
 
         def calls(runtime: Any) -> int:
+            copied = lib.tarry_runtime_copied(runtime)
             until = time.monotonic_ns() + limit_ns
             while True:
                 began = time.monotonic_ns()
                 piece = max(0, min(until - began, _PIECE_NS))
                 code = function(runtime, piece)
                 now = time.monotonic_ns()
-                if code != lib.TARRY_ERROR_STATE or now - began < piece or now >= until:
+                if code != lib.TARRY_ERROR_STATE or now - began < piece:
+                    return code
+                if (moved := lib.tarry_runtime_copied(runtime)) != copied:
+                    copied, until = moved, now + limit_ns
+                if now >= until:
                     return code
                 if self._wanted or self.closed:
                     return lib.TARRY_ERROR_INTERRUPTED
@@ -241,8 +248,14 @@ class Runtime:
     def state(self, timeout: float | None = None) -> tuple[SumId, bytes]:
         """Where everyone gets the sum: the state after the last committed sum, of a worker that has it.
 
-        Raises StateError: nobody has it within `timeout` seconds, or the server makes the sum; InterruptedByCaller.
+        Raises StateError: nothing of it has arrived for `timeout` seconds, or the server makes the sum;
+        InterruptedByCaller.
         """
+        after, state = self.state_view(timeout)
+        return after, state.tobytes()
+
+    def state_view(self, timeout: float | None = None) -> tuple[SumId, Bytes]:
+        """As `state`, without a copy: a read-only array of bytes over the state's memory, which is freed with it."""
         after, held, size = ffi.new("tarry_sum_id *"), ffi.new("void **"), ffi.new("uint64_t *")
         why, limit = Diagnostic(), nanoseconds(timeout, "timeout")
         why.check(
@@ -250,9 +263,10 @@ class Runtime:
                 lambda runtime, piece: lib.tarry_runtime_state(runtime, piece, after, held, size, why.pointer), limit
             )
         )
-        state = bytes(ffi.buffer(held[0], size[0]))
-        with self._handle.use(closed=True) as runtime:
-            lib.tarry_runtime_release_state(runtime, held[0])
+        owner = ffi.gc(held[0], lib.tarry_py_release, size[0])
+        # No memoryview: Python 3.11 crashes if its garbage collector clears one, as it does at the interpreter's end.
+        state = np.frombuffer(ffi.buffer(owner, size[0]), dtype=np.uint8)
+        state.flags.writeable = False
         return sum_id_of(after), state
 
     def sum(self, timeout: float | None = None) -> Floats:

@@ -13,11 +13,13 @@ from .errors import ArgumentError, Diagnostic, error_of
 from .names import put
 
 DIGEST_BYTES: int = lib.TARRY_DIGEST_SIZE
+LEAST_UNIT_SAMPLES = 32
+CLAMPED_MOST = 0.001  # TARRY_SECURE_CLAMPED_MOST: the share of numbers that may be beyond the bound
 
 
 @dataclasses.dataclass(frozen=True)
 class SecureRules:
-    """By which rules a server wants sums made.
+    """By which rules a server wants sums made. Workers have to have the same bound and bits (SecureMember).
 
     bound       numbers of a unit's gradient are clamped to -bound..bound
     least       samples that no colluders hold under the plan, at least
@@ -51,8 +53,12 @@ class SecureMember:
     begins       unit i has the samples begins[i] .. begins[i + 1] - 1; None: equal shares, floor(i samples / units)
     colluders    so many the server has to reckon with, at least
     least        samples that it has to leave to one sum, at least; 0: an eighth of all
+    bound        the server's bound has to be this one; 0: four times the samples of the largest unit. With more than
+                 0.1 % of its numbers beyond the bound in a round the worker ends, and sends nothing
+    bits         the server's bits have to be these
+    unit_samples samples that each unit of a plan has at least: a sum shows a small unit if all others are at the bound
     numerics     all that decides which bits come out of a computation, in words: workers with others are not taken
-    names        what messages call colluders and least
+    names        what messages call colluders, least, bound, bits and unit_samples
     tell         called with a line for what is remembered from now on, by a thread of the library
 
     Raises StateError (another process has it), FileError.
@@ -67,12 +73,20 @@ class SecureMember:
         begins: Sequence[int] | None = None,
         colluders: int = 1,
         least: int = 0,
+        bound: float = 0.0,
+        bits: int = 32,
+        unit_samples: int = LEAST_UNIT_SAMPLES,
         numerics: str = "",
-        names: tuple[str, str] = ("colluders", "least"),
+        names: tuple[str, str, str, str, str] = ("colluders", "least", "bound", "bits", "unit_samples"),
         tell: Callable[[str], None] | None = None,
     ) -> None:
         if len(digest) != DIGEST_BYTES or not any(digest):
             raise ArgumentError(f"a digest of {len(digest)} bytes: {DIGEST_BYTES} are wanted, not all zero")
+        if bits not in (32, 64) or not 0 <= bound < float("inf") or unit_samples < 1:
+            raise ArgumentError(
+                f"bits must be 32 or 64, not {bits}; bound finite and at least 0, not {bound}; and unit_samples at "
+                f"least 1, not {unit_samples}"
+            )
         if samples < 1 or (begins is not None and (len(begins) < 2 or begins[0] != 0 or begins[-1] != samples)):
             raise ArgumentError(f"{samples} samples, and units that begin at {begins}")
         self.samples, self.digest, self._begins = samples, digest, None if begins is None else list(begins)
@@ -87,7 +101,11 @@ class SecureMember:
         settings.credentials = folder
         put(settings, "colluders", colluders)
         put(settings, "least", least)
-        settings.colluders_name, settings.least_name = self._names
+        put(settings, "bits", bits)
+        settings.bound = bound
+        put(settings, "chunk_samples", unit_samples)
+        settings.colluders_name, settings.least_name, settings.bound_name, *others = self._names
+        settings.bits_name, settings.chunk_samples_name = others
         if self._tell is not None:
             settings.tell, settings.user = lib.tarry_call_tell, self._tell
         made, why = ffi.new("tarry_secure_memory **"), Diagnostic()
@@ -100,6 +118,7 @@ class SecureMember:
         member.agree = ffi.addressof(lib, "tarry_secure_memory_agree")
         member.lock = ffi.addressof(lib, "tarry_secure_memory_lock")
         member.user = self._memory
+        member.bound_name = self._names[2]
 
     def begin(self, worker: Any, job: Any, data: Any) -> None:
         """Before the first task of a job."""

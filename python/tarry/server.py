@@ -14,6 +14,7 @@ from .results import SumId, fill_sum_id, sum_id_of
 from .runtime import Runtime, RuntimeHandle
 from .secure import SecureRules
 from .settings import ServerSettings, server_settings
+from .vectors import Bytes
 
 JOB_ID_SIZE: int = lib.TARRY_JOB_ID_SIZE
 # The place of the state that is offered, among what the library points to.
@@ -134,7 +135,7 @@ class Server(Runtime):
             lib.tarry_runtime_job_id(runtime, found)
         return bytes(ffi.buffer(found))
 
-    def offer(self, after: SumId, state: bytes) -> None:
+    def offer(self, after: SumId, state: bytes | bytearray | memoryview | Bytes) -> None:
         """Where everyone gets the sum: a state that workers may load from here, where none of them has the last."""
         entry, why = ffi.new("tarry_sum_id *"), Diagnostic()
         fill_sum_id(entry, after)

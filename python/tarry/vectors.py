@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ._native import ffi
 
 Floats: TypeAlias = npt.NDArray[np.float32]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 class SupportsDLPack(Protocol):

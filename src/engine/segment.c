@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/diagnostic.h"
+#include "base/memory.h"
 #include "memory/sealed.h"
 
 enum {
@@ -124,12 +125,20 @@ static size_t board_bytes(size_t count)
     return BOARD_BYTES + count * sizeof(float);
 }
 
+struct segment_pool {
+    tarry_allocator allocator;
+    uint32_t count, most;
+    float **memory; /* of each: a board, a bell and the numbers */
+    segment *items;
+};
+
 static void segment_set(segment *of, void *board, void *bell, size_t count)
 {
     of->board = board;
     of->numbers = (float *)((char *)board + BOARD_BYTES);
     of->count = count;
     of->bell = bell;
+    of->pooled = false;
 }
 
 static void close_file(int file)
@@ -152,17 +161,18 @@ int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "shared memory: %zu numbers", count);
     int board_file = -1, bell_file = -1;
     void *bell = NULL, *board = NULL;
-    int error = sealed_make("tarry-sum", board_bytes(count), SEALED_READ, &board, &board_file);
+    int error =
+        sealed_make("tarry-sum", board_bytes(count), SEALED_READ, NULL, &board, &board_file);
     if (error == TARRY_OK)
-        error = sealed_make("tarry-bell", BELL_BYTES, SEALED_WRITE, &bell, &bell_file);
+        error = sealed_make("tarry-bell", BELL_BYTES, SEALED_WRITE, NULL, &bell, &bell_file);
     if (error == TARRY_OK && RAND_bytes(((segment_board *)board)->key, KEY_BYTES) != 1)
         error = TARRY_ERROR_SYSTEM;
     if (error != TARRY_OK) {
         unmap(board, bell, count);
         close_file(board_file);
         close_file(bell_file);
-        return diagnose(diagnostic, error, "shared memory: %zu bytes can't be had",
-                        board_bytes(count));
+        return diagnose(diagnostic, error, "shared memory: %zu bytes can't be had: %s",
+                        board_bytes(count), tarry_error_text(error));
     }
     segment_set(own, board, bell, count);
     own->board_file = board_file;
@@ -170,29 +180,111 @@ int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic)
     return TARRY_OK;
 }
 
-/* Maps a file of another process; NULL: it can't be, or is not what it should be. */
-static void *open_memory(const location *of, uint32_t file, sealed_access access, size_t bytes)
+/* ---- a pool ---- */
+
+int segment_pool_create(uint32_t most, const tarry_allocator *allocator, segment_pool **made)
 {
-    char path[64];
-    void *memory;
-    snprintf(path, sizeof(path), "/proc/%u/fd/%u", of->process, file);
-    return sealed_open(path, bytes, of->user, access, &memory) == TARRY_OK ? memory : NULL;
+    segment_pool *pool = memory_allocate(allocator, 1, sizeof(*pool));
+    if (pool == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    pool->allocator = memory_allocator(allocator);
+    pool->most = most;
+    pool->memory = memory_allocate(allocator, most, sizeof(*pool->memory));
+    pool->items = memory_allocate(allocator, most, sizeof(*pool->items));
+    if (pool->memory == NULL || pool->items == NULL) {
+        segment_pool_free(pool);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    *made = pool;
+    return TARRY_OK;
 }
 
-int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagnostic)
+void segment_pool_free(segment_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    tarry_allocator allocator = pool->allocator;
+    for (uint32_t i = 0; i < pool->count; i++)
+        vector_release(&allocator, pool->memory[i]);
+    memory_release(&allocator, pool->items);
+    memory_release(&allocator, pool->memory);
+    memory_release(&allocator, pool);
+}
+
+int segment_pool_add(segment_pool *pool, size_t count, segment *own, tarry_diagnostic *diagnostic)
+{
+    if (count < 1 || count > SEGMENT_MOST)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "shared memory: %zu numbers", count);
+    if (pool->count == pool->most)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "shared memory: the pool has %u segments",
+                        pool->most);
+    size_t bytes = BELL_BYTES + board_bytes(count);
+    float *memory = vector_allocate(&pool->allocator, bytes / sizeof(float));
+    if (memory == NULL)
+        return diagnose_no_memory(diagnostic, "shared memory");
+    segment_board *board = (segment_board *)((char *)memory + BELL_BYTES);
+    if (RAND_bytes(board->key, KEY_BYTES) != 1) {
+        vector_release(&pool->allocator, memory);
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "shared memory: no random numbers");
+    }
+    segment_set(own, board, memory, count);
+    own->pooled = true;
+    own->board_file = own->bell_file = (int)pool->count;
+    pool->memory[pool->count] = memory;
+    pool->items[pool->count++] = *own;
+    return TARRY_OK;
+}
+
+/* False: the pool does not have it. */
+static bool find_pooled(const segment_pool *pool, const location *of, segment *found)
+{
+    if (pool == NULL || of->process != (uint32_t)getpid() || of->board_file >= pool->count)
+        return false;
+    const segment *item = &pool->items[of->board_file];
+    if (memcmp(item->board->key, of->key, KEY_BYTES) != 0 || item->count != of->count)
+        return false;
+    *found = *item;
+    return true;
+}
+
+/* ---- what others show ---- */
+
+/* Maps a file of another process. Errors: as sealed_open. */
+static int open_memory(const location *of, uint32_t file, sealed_access access, size_t bytes,
+                       void **memory)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%u/fd/%u", of->process, file);
+    return sealed_open(path, bytes, of->user, access, memory);
+}
+
+int segment_open(const segment_pool *pool, const uint8_t *address, segment *other,
+                 tarry_diagnostic *diagnostic)
 {
     location of, here;
-    if (!read_address(address, &of) || !read_here(&here) || !meet(&of, &here))
+    if (!read_here(&here))
+        return diagnose(diagnostic, TARRY_ERROR_NO_MEMORY,
+                        "this process can't read /proc, or has no more open files (ulimit -n)");
+    if (!read_address(address, &of) || !meet(&of, &here))
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM,
                         "its memory is another machine's or another user's");
+    if (find_pooled(pool, &of, other))
+        return TARRY_OK;
     size_t count = (size_t)of.count;
-    void *board = open_memory(&of, of.board_file, SEALED_READ, board_bytes(count));
-    void *bell = open_memory(&of, of.bell_file, SEALED_WRITE, BELL_BYTES);
-    if (board == NULL || bell == NULL ||
-        memcmp(((segment_board *)board)->key, of.key, KEY_BYTES) != 0) {
+    void *board = NULL, *bell = NULL;
+    int error = open_memory(&of, of.board_file, SEALED_READ, board_bytes(count), &board);
+    if (error == TARRY_OK)
+        error = open_memory(&of, of.bell_file, SEALED_WRITE, BELL_BYTES, &bell);
+    bool same = error == TARRY_OK && memcmp(((segment_board *)board)->key, of.key, KEY_BYTES) == 0;
+    if (!same)
         unmap(board, bell, count);
+    if (error == TARRY_ERROR_NO_MEMORY)
+        return diagnose(diagnostic, error,
+                        "this process can't map the memory of one worker more: it has too little "
+                        "memory, or too many mappings (vm.max_map_count) or open files (ulimit "
+                        "-n)");
+    if (!same)
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "its memory can't be opened");
-    }
     segment_set(other, board, bell, count);
     other->board_file = other->bell_file = -1;
     return TARRY_OK;
@@ -200,6 +292,8 @@ int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagn
 
 void segment_close(segment *of)
 {
+    if (of->pooled)
+        return;
     unmap(of->board, of->bell, of->count);
     close_file(of->board_file);
     close_file(of->bell_file);

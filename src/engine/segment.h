@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/allocator.h>
 #include <tarry/error.h>
 
 /* What a member has of a sum: `count` stripes of the sum of that tag (0: of none). */
@@ -40,15 +41,31 @@ typedef struct segment {
     size_t count;         /* of numbers */
     _Atomic uint32_t *bell;
     int board_file, bell_file; /* of the own one; else -1 */
+    bool pooled;               /* its memory is a pool's, and board_file is its place there */
 } segment;
+
+/*
+ * The segments of members that are threads of one process. Each lies in the process's memory once,
+ * and all its members read it there. Without a pool each member maps the segment of each other one,
+ * and the system bounds the mappings of a process (vm.max_map_count).
+ */
+typedef struct segment_pool segment_pool;
 
 enum {
     SEGMENT_ADDRESS = 88,   /* bytes */
     SEGMENT_MOST = 1 << 26, /* numbers: 256 MB, which are taken from the machine at once */
 };
 
+/* A pool for at most `most` segments. It must outlive all who have one of them. Errors: NO_MEMORY.
+ */
+int segment_pool_create(uint32_t most, const tarry_allocator *allocator, segment_pool **made);
+void segment_pool_free(segment_pool *pool); /* NULL is allowed */
+/* As segment_create, in the pool. One call at a time, and before any member opens a segment.
+ * Errors: also NO_MEMORY, STATE (the pool is full). */
+int segment_pool_add(segment_pool *pool, size_t count, segment *own, tarry_diagnostic *diagnostic);
+
 /* A segment with room for `count` >= 1 numbers. Errors: ARGUMENT (a count that is too large),
- * SYSTEM (no memory, above all). */
+ * NO_MEMORY, SYSTEM. */
 int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic);
 /* How others find it: SEGMENT_ADDRESS bytes. Errors: SYSTEM. */
 int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diagnostic);
@@ -57,10 +74,13 @@ int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diag
 bool segment_read_address(const uint8_t *address, size_t size, size_t *count);
 /* Whether both are of one machine and one user, where either can open the other. */
 bool segment_addresses_meet(const uint8_t *one, const uint8_t *other);
-/* Opens what another member shows; nothing in it is believed but what was checked. Errors: SYSTEM
- * (its process is gone, on another machine, or another user's, or it is not what the address says).
+/* Opens what another member shows, or finds it in the own pool (NULL: there is none); nothing in it
+ * is believed but what was checked. Errors: SYSTEM (its process is gone, on another machine, or
+ * another user's, or it is not what the address says), NO_MEMORY (this process has no room for it,
+ * and the other one is not to blame).
  */
-int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagnostic);
+int segment_open(const segment_pool *pool, const uint8_t *address, segment *other,
+                 tarry_diagnostic *diagnostic);
 void segment_close(segment *of);
 
 /* Ends the sleep of whoever sleeps at the bell. */

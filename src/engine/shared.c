@@ -76,7 +76,7 @@ static void adopt_open(shared_engine *engine, shared_member *member)
     }
 }
 
-/* Errors: SYSTEM; *place says who can't be opened then. */
+/* Errors: as segment_open; *place says who can't be opened then. */
 static int open_members(shared_engine *engine, uint32_t *place, tarry_diagnostic *diagnostic)
 {
     int error = TARRY_OK;
@@ -84,7 +84,7 @@ static int open_members(shared_engine *engine, uint32_t *place, tarry_diagnostic
         shared_member *member = &engine->members[i];
         if (i == engine->place || member->open)
             continue;
-        error = segment_open(member->address, &member->memory, diagnostic);
+        error = segment_open(engine->pool, member->address, &member->memory, diagnostic);
         member->open = error == TARRY_OK;
         *place = i;
     }
@@ -136,9 +136,14 @@ static int start(tarry_engine *base, const tarry_engine_sum *sum)
     int error = shared_sum_begin(engine, sum);
     uint32_t place;
     tarry_diagnostic why;
-    if (error == TARRY_OK && open_members(engine, &place, &why) != TARRY_OK)
+    if (error != TARRY_OK)
+        return error;
+    error = open_members(engine, &place, &why);
+    if (error == TARRY_ERROR_NO_MEMORY) /* the other one is not to blame */
+        shared_sum_fail(engine, TARRY_ENGINE_NOBODY, why.text);
+    else if (error != TARRY_OK)
         shared_sum_fail(engine, engine->members[place].worker, why.text);
-    return error;
+    return TARRY_OK;
 }
 
 static bool is_over(uint64_t until_ns)
@@ -220,13 +225,15 @@ static const tarry_engine_methods methods = {
     .forms = true,
 };
 
-int shared_engine_create(size_t numbers, const tarry_allocator *allocator, tarry_engine **out,
-                         tarry_diagnostic *diagnostic)
+int shared_engine_create(size_t numbers, segment_pool *pool, const tarry_allocator *allocator,
+                         tarry_engine **out, tarry_diagnostic *diagnostic)
 {
     shared_engine *engine = memory_allocate(allocator, 1, sizeof(*engine));
     if (engine == NULL)
         return diagnose_no_memory(diagnostic, "engine");
-    int error = segment_create(numbers == 0 ? SHARED_NUMBERS : numbers, &engine->own, diagnostic);
+    size_t count = numbers == 0 ? SHARED_NUMBERS : numbers;
+    int error = pool != NULL ? segment_pool_add(pool, count, &engine->own, diagnostic)
+                             : segment_create(count, &engine->own, diagnostic);
     if (error != TARRY_OK) {
         memory_release(allocator, engine);
         return error;
@@ -238,6 +245,7 @@ int shared_engine_create(size_t numbers, const tarry_allocator *allocator, tarry
         return error;
     }
     engine->base.methods = &methods;
+    engine->pool = pool;
     engine->allocator = memory_allocator(allocator);
     engine->with = kernel_best();
     engine->progress.suspect = TARRY_ENGINE_NOBODY;

@@ -41,6 +41,7 @@ typedef struct shared_engine {
     const kernel *with;
     uint8_t address[SEGMENT_ADDRESS];
     segment own;
+    const segment_pool *pool; /* of its process; NULL: none */
     _Atomic bool woken;
 
     uint32_t count, place; /* of the group; 0: none */

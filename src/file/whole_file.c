@@ -51,6 +51,27 @@ int whole_file_read(const char *path, uint8_t **bytes, size_t *size, tarry_diagn
     return TARRY_OK;
 }
 
+bool whole_file_sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    char *folder = memory_allocate(NULL, length + 1, 1);
+    if (folder == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
+    memcpy(folder, slash == NULL ? "." : path, length);
+    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    memory_release(NULL, folder);
+    if (descriptor < 0)
+        return false;
+    const bool synced = fsync(descriptor) == 0 || errno == EINVAL;
+    const int reason = errno;
+    close(descriptor);
+    errno = reason;
+    return synced;
+}
+
 bool whole_file_write_at(int descriptor, const uint8_t *bytes, size_t size, size_t offset)
 {
     for (size_t done = 0; done < size;) {

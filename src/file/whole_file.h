@@ -15,4 +15,9 @@ int whole_file_read(const char *path, uint8_t **bytes, size_t *size, tarry_diagn
 /* Writes all bytes, from that place of the file on; does not sync. False: errno says why. */
 bool whole_file_write_at(int descriptor, const uint8_t *bytes, size_t size, size_t offset);
 
+/* Syncs the folder that holds the file: a file that was created or renamed can be lost in a crash
+ * of the machine until its folder is synced. True also on file systems that cannot sync folders.
+ * False: errno gives the reason. */
+bool whole_file_sync_folder(const char *path);
+
 #endif

@@ -38,6 +38,7 @@ typedef struct dataset {
     uint32_t *column;  /* sparse: 0-based, ascending within a row */
     float *value;      /* sparse: as column; dense: rows x features */
     float *label;      /* rows; NULL: the samples are elsewhere, and only their sizes are known */
+    bool column_names; /* read from a CSV file whose first line was taken as column names */
 } dataset;
 
 typedef struct dataset_source {
@@ -46,6 +47,7 @@ typedef struct dataset_source {
     dataset_format format;
     label_kind labels;
     int label_column; /* CSV: 0-based, negative counts from the end (-1 is the last) */
+    bool zero_based;  /* LIBSVM: the first index is 0 instead of 1 */
 } dataset_source;
 
 /*

@@ -29,13 +29,25 @@ static bool ends_with(const char *text, const char *ending)
     return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
+/* True if these are the first bytes of a file in UTF-16: its byte order mark. */
+static bool utf16_starts(const uint8_t *bytes, size_t count)
+{
+    return count >= 2 &&
+           ((bytes[0] == 0xFF && bytes[1] == 0xFE) || (bytes[0] == 0xFE && bytes[1] == 0xFF));
+}
+
 static int detect_format(input *in, dataset_format *format)
 {
     const uint8_t *bytes;
     size_t got;
     int error = input_peek(in, 2, &bytes, &got);
-    if (error != TARRY_OK || *format != DATASET_AUTO)
+    if (error != TARRY_OK)
         return error;
+    if (*format != DATASET_IDX && utf16_starts(bytes, got))
+        return input_fail_whole(in, "the text is UTF-16; convert it to UTF-8 first, for example "
+                                    "with iconv -f UTF-16 -t UTF-8");
+    if (*format != DATASET_AUTO)
+        return TARRY_OK;
     if (idx_starts(bytes, got))
         *format = DATASET_IDX;
     else if (ends_with(in->path, ".csv") || ends_with(in->path, ".csv.gz"))
@@ -75,6 +87,7 @@ int dataset_read(const dataset_source *source, const tarry_allocator *allocator,
     dataset_builder builder;
     input in, labels = {.allocator = memory};
     char *labels_path = NULL;
+    bool names = false;
     builder_init(&builder, source->labels, false, &memory);
     int error = input_open(&in, source->path, &memory, diagnostic);
     if (error == TARRY_OK)
@@ -89,16 +102,19 @@ int dataset_read(const dataset_source *source, const tarry_allocator *allocator,
             error = read_idx(&in, &labels, &builder);
         break;
     case DATASET_CSV:
-        error = read_csv(&in, source->label_column, &builder);
+        error = read_csv(&in, source->label_column, &names, &builder);
         break;
     case DATASET_AUTO:
     case DATASET_LIBSVM:
         builder.sparse = true;
-        error = read_libsvm(&in, &builder);
+        error =
+            read_libsvm(&in, source->zero_based ? 0 : 1, source->format == DATASET_AUTO, &builder);
         break;
     }
     if (error == TARRY_OK)
         error = builder_finish(&builder, &in, out);
+    if (error == TARRY_OK)
+        (*out)->column_names = names;
 
 close:
     builder_free(&builder);

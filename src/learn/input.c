@@ -156,6 +156,8 @@ int input_line(input *in, const char **line, size_t *length, bool *found)
     if (end > start && end[-1] == '\r')
         end--;
     *end = '\0';
+    if (in->line == 1 && end - start >= 3 && memcmp(start, "\xEF\xBB\xBF", 3) == 0)
+        start += 3;
     if (memchr(start, '\0', (size_t)(end - start)) != NULL)
         return input_fail(in, "NUL byte in a text file");
     *line = start;

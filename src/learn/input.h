@@ -38,7 +38,8 @@ void input_close(input *in);
 int input_peek(input *in, size_t count, const uint8_t **bytes, size_t *got);
 /* The same, and takes them. */
 int input_bytes(input *in, size_t count, const uint8_t **bytes, size_t *got);
-/* The next line, without its end (\n or \r\n), with a NUL after it, borrowed until the next call.
+/* The next line, without its end (\n or \r\n) and, in line 1, without the byte order mark of UTF-8,
+ * with a NUL after it, borrowed until the next call.
  * *found is false, and nothing else set, at the file's end. */
 int input_line(input *in, const char **line, size_t *length, bool *found);
 

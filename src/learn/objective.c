@@ -234,17 +234,20 @@ void objective_add_clipped(const objective *model, objective_workspace *work, co
     add_gradient(model, work, data, parameters, rows, 0, count, most, gradient, NULL);
 }
 
-void objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,
+bool objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,
                          const float *parameters, size_t first, size_t count,
-                         objective_tally *tally)
+                         const objective_stop *stop, objective_tally *tally)
 {
     assert_fits(model, data);
     network_load(work, parameters);
     for (size_t done = 0; done < count;) {
+        if (stop != NULL && stop->asked(stop->user))
+            return false;
         network_batch batch = next_batch(work, data, NULL, first, count, done);
         add_losses(model, &batch, network_forward(work, &batch), tally);
         done += batch.count;
     }
+    return true;
 }
 
 objective_score objective_score_of(const objective *model, const float *parameters,
@@ -264,7 +267,7 @@ objective_score objective_evaluate(const objective *model, objective_workspace *
                                    const dataset *data, const float *parameters)
 {
     objective_tally tally = {0};
-    objective_add_tally(model, work, data, parameters, 0, data->rows, &tally);
+    objective_add_tally(model, work, data, parameters, 0, data->rows, NULL, &tally);
     return objective_score_of(model, parameters, &tally, data->rows);
 }
 

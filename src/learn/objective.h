@@ -96,11 +96,17 @@ typedef struct objective_score {
     double accuracy; /* share of samples classified right; NaN for least squares */
 } objective_score;
 
+/* A question that is asked every few samples: must the work end before it is complete? */
+typedef struct objective_stop {
+    bool (*asked)(void *user);
+    void *user;
+} objective_stop;
+
 /* As the tally of objective_add_gradient, of samples `first` .. first + count - 1: the same bits.
- */
-void objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,
+ * False: `stop`, which may be NULL, ended it early, and the tally is of no use. */
+bool objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,
                          const float *parameters, size_t first, size_t count,
-                         objective_tally *tally);
+                         const objective_stop *stop, objective_tally *tally);
 /* The score of `parameters` whose `samples` samples, all there are, gave the tally. */
 objective_score objective_score_of(const objective *model, const float *parameters,
                                    const objective_tally *tally, size_t samples);

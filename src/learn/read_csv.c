@@ -120,7 +120,7 @@ static int find_label(const input *in, int label_column, size_t fields, size_t *
     return TARRY_OK;
 }
 
-/* The next line that is not blank, without the mark of UTF-8 that some programs put first. */
+/* The next line that is not blank. */
 static int next_line(input *in, csv_line *line, bool *found)
 {
     for (;;) {
@@ -130,22 +130,35 @@ static int next_line(input *in, csv_line *line, bool *found)
         if (error != TARRY_OK || !*found)
             return error;
         *line = (csv_line){.in = in, .at = at, .end = at + length};
-        if (in->line == 1 && length >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0)
-            line->at += 3;
         if (skip_spaces(line->at, line->end) < line->end)
             return TARRY_OK;
     }
 }
 
-int read_csv(input *in, int label_column, dataset_builder *builder)
+/* Refuses a line of one field that another separator would cut into several. */
+static int check_separator(csv_line line, size_t fields)
+{
+    size_t length = (size_t)(line.end - line.at);
+    if (fields > 1)
+        return TARRY_OK;
+    if (memchr(line.at, ';', length) != NULL)
+        return input_fail(line.in, "fields are separated by ';'; CSV here needs commas");
+    if (memchr(line.at, '\t', length) != NULL)
+        return input_fail(line.in, "fields are separated by tabs; CSV here needs commas");
+    return TARRY_OK;
+}
+
+int read_csv(input *in, int label_column, bool *names, dataset_builder *builder)
 {
     csv_line line;
-    bool found, names;
+    bool found;
     size_t fields = 0, label = 0;
     int error = next_line(in, &line, &found);
     if (error != TARRY_OK || !found)
         return error;
-    error = survey(line, &fields, &names);
+    error = survey(line, &fields, names);
+    if (error == TARRY_OK)
+        error = check_separator(line, fields);
     if (error != TARRY_OK)
         return error;
     error = find_label(in, label_column, fields, &label);
@@ -154,7 +167,7 @@ int read_csv(input *in, int label_column, dataset_builder *builder)
     if (fields - 1 > INT32_MAX)
         return input_fail(in, "%zu fields are more than %d", fields, INT32_MAX);
     builder->features = (uint32_t)(fields - 1);
-    if (names)
+    if (*names)
         error = next_line(in, &line, &found);
     while (error == TARRY_OK && found) {
         error = read_row(line, fields, label, builder);

@@ -7,10 +7,12 @@
 #include "learn/builder.h"
 #include "learn/input.h"
 
-/* Lines LABEL INDEX:VALUE ..., indices from 1, strictly ascending; '#' starts a comment. */
-int read_libsvm(input *in, dataset_builder *builder);
-/* Comma-separated numbers (RFC 4180), with or without a line of names. */
-int read_csv(input *in, int label_column, dataset_builder *builder);
+/* Lines LABEL INDEX:VALUE ..., indices strictly ascending from `first`, 0 or 1; '#' starts a
+ * comment. `guessed`: nothing but a missing name says that the file is LIBSVM, so a message may say
+ * how to read another format. */
+int read_libsvm(input *in, uint32_t first, bool guessed, dataset_builder *builder);
+/* Comma-separated numbers (RFC 4180). *names: the first line holds column names, and is skipped. */
+int read_csv(input *in, int label_column, bool *names, dataset_builder *builder);
 /* The images' file and the labels' file, http://yann.lecun.com/exdb/mnist. */
 int read_idx(input *images, input *labels, dataset_builder *builder);
 

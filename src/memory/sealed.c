@@ -1,36 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/sealed.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIXED = F_SEAL_SHRINK | F_SEAL_GROW };
+enum {
+    FIXED = F_SEAL_SHRINK | F_SEAL_GROW,
+    STEP_BYTES = 64 << 20, /* that the kernel zeroes at a time */
+};
+
+/* What the system's last refusal was about: this process's own memory, mappings or descriptors, or
+ * something else. */
+static int refusal(int number)
+{
+    bool lacks = number == ENOMEM || number == ENOSPC || number == EMFILE || number == ENFILE;
+    return lacks ? TARRY_ERROR_NO_MEMORY : TARRY_ERROR_SYSTEM;
+}
 
 static int map(int file, size_t bytes, int protection, void **memory)
 {
     void *at = mmap(NULL, bytes, protection, MAP_SHARED, file, 0);
     if (at == MAP_FAILED)
-        return TARRY_ERROR_SYSTEM;
+        return refusal(errno);
     *memory = at;
     return TARRY_OK;
 }
 
-static bool reserve(int file, size_t bytes)
+/* In steps, as the kernel zeroes what it reserves. */
+static int reserve(int file, size_t bytes, const sealed_pause *pause)
 {
-    return bytes > 0 && bytes <= INT64_MAX && fchmod(file, S_IRUSR | S_IWUSR) == 0 &&
-           posix_fallocate(file, 0, (off_t)bytes) == 0;
+    if (bytes == 0 || bytes > INT64_MAX || fchmod(file, S_IRUSR | S_IWUSR) != 0)
+        return TARRY_ERROR_SYSTEM;
+    for (size_t at = 0; at < bytes; at += STEP_BYTES) {
+        size_t rest = bytes - at, step = rest < STEP_BYTES ? rest : STEP_BYTES;
+        int number = posix_fallocate(file, (off_t)at, (off_t)step);
+        if (number != 0)
+            return refusal(number);
+        if (pause != NULL && rest > step)
+            pause->call(pause->user);
+    }
+    return TARRY_OK;
 }
 
-int sealed_make(const char *label, size_t bytes, sealed_access others, void **memory, int *file)
+int sealed_make(const char *label, size_t bytes, sealed_access others, const sealed_pause *pause,
+                void **memory, int *file)
 {
     int made = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (made < 0)
-        return TARRY_ERROR_SYSTEM;
+        return refusal(errno);
     void *mapped;
-    int error = reserve(made, bytes) ? map(made, bytes, PROT_READ | PROT_WRITE, &mapped)
-                                     : TARRY_ERROR_SYSTEM;
+    int error = reserve(made, bytes, pause);
+    if (error == TARRY_OK)
+        error = map(made, bytes, PROT_READ | PROT_WRITE, &mapped);
     /* Mappings from before this seal can be written. */
     int seals = FIXED | F_SEAL_SEAL | (others == SEALED_READ ? F_SEAL_FUTURE_WRITE : 0);
     if (error == TARRY_OK && fcntl(made, F_ADD_SEALS, seals) != 0) {
@@ -60,7 +84,7 @@ int sealed_open(const char *path, size_t bytes, uid_t owner, sealed_access acces
     /* Whatever else the path leads to is neither waited for nor becomes this process's terminal. */
     int file = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0)
-        return TARRY_ERROR_SYSTEM;
+        return refusal(errno);
     int error = TARRY_ERROR_FORMAT;
     if (is_sound(file, bytes, owner))
         error = map(file, bytes, writes ? PROT_READ | PROT_WRITE : PROT_READ, memory);

@@ -181,6 +181,21 @@ static void say_alive(tarry_mpi *self)
         post_put_bytes(self->post, rank, WORD_ALIVE, NULL, 0);
 }
 
+/* Tells rank 0 that the worker is there, whose threads may be too busy with numbers to answer the
+ * server's probes. Returns when to say so again. */
+static uint64_t sign_for_worker(tarry_mpi *self)
+{
+    uint64_t now = clock_now_ns();
+    uint32_t connection = self->connection;
+    if (self->worker == NULL || self->left || self->ended)
+        return TARRY_NEVER;
+    if (now - self->signed_ns >= self->sign_ns) {
+        self->signed_ns = now;
+        post_put_bytes(self->post, 0, WORD_ALIVE, &connection, sizeof(connection));
+    }
+    return self->signed_ns + self->sign_ns;
+}
+
 /* What the worker's threads have left to be done here. */
 static void mind_worker(tarry_mpi *self)
 {
@@ -199,6 +214,8 @@ void ranks_turn(tarry_mpi *self, uint64_t until_ns)
     if (self->runtime != NULL)
         say_alive(self);
     mind_worker(self);
+    uint64_t sign = sign_for_worker(self);
+    until_ns = sign < until_ns ? sign : until_ns;
     if (self->engine != NULL && !self->shares && sum_engine_turn(self->engine))
         nap = SUM_NAP_NS;
     post_wait(self->post, until_ns, nap);

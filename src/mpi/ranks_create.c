@@ -11,6 +11,8 @@
 #include "mpi/clock.h"
 #include "mpi/sum_engine.h"
 
+enum { SIGN_FRACTION = 8 }; /* of the silence that counts as absence */
+
 void tarry_mpi_settings_init_sized(tarry_mpi_settings *settings, size_t size)
 {
     memset(settings, 0, size);
@@ -274,6 +276,7 @@ int tarry_mpi_create(MPI_Comm comm, const tarry_plan *plan, const tarry_mpi_sett
     self->compute = settings->compute;
     self->user = settings->user;
     self->patience_ns = settings->patience_ns;
+    self->sign_ns = settings->server.silence_ns / SIGN_FRACTION;
     tarry_diagnostic why = {""};
     error = agree(self, check_settings(self, plan, settings, &why));
     if (error == TARRY_OK)

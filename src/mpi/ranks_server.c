@@ -187,7 +187,7 @@ bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_blo
         take_cut(self, from, block);
         return true;
     }
-    if ((kind != WORD_UP && kind != WORD_HELLO && kind != WORD_LEFT) ||
+    if ((kind != WORD_UP && kind != WORD_HELLO && kind != WORD_LEFT && kind != WORD_ALIVE) ||
         block->size < sizeof(connection))
         return false;
     memcpy(&connection, block->bytes, sizeof(connection));
@@ -196,6 +196,8 @@ bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_blo
         take_hello(self, from, connection);
     else if (kind == WORD_LEFT)
         take_left(self, from, connection);
+    else if (kind == WORD_ALIVE && of->joined && of->connection == connection)
+        tarry_host_heard(self->runtime, from);
     else if (kind == WORD_UP && of->joined && of->connection == connection &&
              tarry_host_deliver(self->runtime, from, block->bytes + sizeof(connection),
                                 block->size - sizeof(connection), NULL, 0) == TARRY_ERROR_FORMAT)

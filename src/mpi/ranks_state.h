@@ -21,7 +21,7 @@ typedef enum word {
     WORD_LOST,   /* the server counts the worker of this connection as lost: it says hello again */
     WORD_GONE,   /* the server goes on without this rank */
     WORD_CUT,    /* nothing reaches this rank from here, so that it must not wait for that */
-    WORD_ALIVE,  /* rank 0 is */
+    WORD_ALIVE,  /* rank 0 is; or, behind its number, the worker of a connection */
     WORD_END,    /* the run is over; 1: all ranks are there */
 } word;
 
@@ -52,6 +52,7 @@ struct tarry_mpi {
     _Atomic int broken;             /* what the replica gave; TARRY_OK: nothing */
     bool left;                      /* rank 0 was told that it is broken */
     uint64_t patience_ns, heard_ns; /* of rank 0 */
+    uint64_t sign_ns, signed_ns;    /* between two signs of life of the worker; of the last one */
     bool ended, whole;              /* the run is over; and all were there then */
     /* Rank 0's. */
     tarry_runtime *runtime;

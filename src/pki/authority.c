@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -251,8 +252,38 @@ static int revoke_all(const char *directory, const authority_state *state, X509 
     return error;
 }
 
-int authority_revoke(const char *directory, credential_identity identity, int64_t now,
-                     tarry_diagnostic *diagnostic)
+/* Leaves only the certificate of that serial number in good[0..*count-1]. */
+static void keep_serial(const char *serial, X509 **good, size_t *count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < *count; i++) {
+        char its[AUTHORITY_SERIAL_SIZE];
+        authority_serial(good[i], its);
+        if (strcasecmp(its, serial) == 0)
+            good[kept++] = good[i];
+    }
+    *count = kept;
+}
+
+/* Why there is nothing to revoke. */
+static int refuse_to_revoke(const char *directory, const authority_state *state, const char *name,
+                            const char *serial, tally count, tarry_diagnostic *diagnostic)
+{
+    if (count.issued == 0)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "%s: no such member in %s", name, directory);
+    if (count.good > 0)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "%s: no certificate with the serial %s that is still good (tarry keys list "
+                        "%s shows them)",
+                        name, serial, directory);
+    /* The run that revoked it may have been interrupted before it told the server. */
+    int error = publish_list(directory, state->revoked, diagnostic);
+    return error == TARRY_OK ? diagnose(diagnostic, TARRY_ERROR_STATE, "%s: revoked already", name)
+                             : error;
+}
+
+int authority_revoke(const char *directory, credential_identity identity, const char *serial,
+                     int64_t now, authority_tally *out, tarry_diagnostic *diagnostic)
 {
     char name[CREDENTIAL_NAME_SIZE];
     authority_state state;
@@ -267,17 +298,13 @@ int authority_revoke(const char *directory, credential_identity identity, int64_
         goto close;
     }
     tally count = count_issued(&state, identity, good);
-    if (count.issued == 0) {
-        error =
-            diagnose(diagnostic, TARRY_ERROR_STATE, "%s: no such member in %s", name, directory);
-    } else if (count.good == 0) {
-        /* The run that revoked it may have been interrupted before it told the server. */
-        error = publish_list(directory, state.revoked, diagnostic);
-        if (error == TARRY_OK)
-            error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s: revoked already", name);
-    } else {
-        error = revoke_all(directory, &state, good, count.good, now, diagnostic);
-    }
+    size_t wanted = count.good;
+    if (serial != NULL)
+        keep_serial(serial, good, &wanted);
+    error = wanted > 0 ? revoke_all(directory, &state, good, wanted, now, diagnostic)
+                       : refuse_to_revoke(directory, &state, name, serial, count, diagnostic);
+    if (error == TARRY_OK)
+        *out = (authority_tally){wanted, count.good - wanted};
 close:
     memory_release(NULL, good);
     authority_close(&state);

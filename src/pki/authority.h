@@ -47,12 +47,19 @@ int authority_init(const char *directory, uint32_t workers, authority_hosts host
 int authority_add(const char *directory, credential_identity identity, authority_hosts hosts,
                   int64_t now, tarry_diagnostic *diagnostic);
 
+/* Certificates of one name: */
+typedef struct authority_tally {
+    size_t revoked; /* put on the list by this call */
+    size_t good;    /* still good */
+} authority_tally;
+
 /*
- * Puts all certificates of that name on the revocation list, in the directory and in server/ if
- * that is there. STATE if no certificate of that name was made, or all are on the list.
+ * Puts certificates of that name on the revocation list, in the directory and in server/ if that is
+ * there: all of them (serial is NULL), or the one with that serial number, hexadecimal in either
+ * case. STATE if no such certificate was made, or all are on the list.
  */
-int authority_revoke(const char *directory, credential_identity identity, int64_t now,
-                     tarry_diagnostic *diagnostic);
+int authority_revoke(const char *directory, credential_identity identity, const char *serial,
+                     int64_t now, authority_tally *out, tarry_diagnostic *diagnostic);
 
 /* A certificate that authority_renew made: who copies what. */
 typedef struct authority_renewed {

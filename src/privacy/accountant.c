@@ -64,6 +64,12 @@ static double by_rdp(const question *asked)
                : rdp_delta(settings->noise, settings->sample, settings->steps, asked->epsilon);
 }
 
+/* The worst answer in place of NaN, which comparisons would pass over. */
+static double or_unbounded(const question *asked, double found)
+{
+    return !isnan(found) ? found : asked->delta > 0 ? INFINITY : 1;
+}
+
 /* The worse of an example's removal and its addition, which are the same where all are in each
  * batch. */
 static int by_pld(const question *asked, double *answer)
@@ -79,9 +85,10 @@ static int by_pld(const question *asked, double *answer)
         int error = composed_loss_make(&one, settings->steps, &aim, asked->allocator, &all);
         if (error != TARRY_OK)
             return error;
-        worst = fmax(worst, asked->delta > 0 ? composed_epsilon(&all, asked->delta)
-                                             : composed_delta(&all, asked->epsilon));
+        const double found = asked->delta > 0 ? composed_epsilon(&all, asked->delta)
+                                              : composed_delta(&all, asked->epsilon);
         composed_loss_free(&all, asked->allocator);
+        worst = fmax(worst, or_unbounded(asked, found));
     }
     *answer = worst;
     return TARRY_OK;
@@ -96,7 +103,7 @@ static int answer_of(const question *asked, double *answer)
         return TARRY_OK;
     }
     if (asked->accountant != TARRY_ACCOUNTANT_PLD)
-        renyi = by_rdp(asked);
+        renyi = or_unbounded(asked, by_rdp(asked));
     if (asked->accountant != TARRY_ACCOUNTANT_RDP)
         error = by_pld(asked, &grid);
     if (error == TARRY_OK)
@@ -150,29 +157,59 @@ static double guess_of(const bracket *within, double epsilon)
     return within->low * pow(within->high / within->low, share);
 }
 
+/* Asks at one noise more, and moves the end of the bracket that it belongs to. */
+static int look(question *asked, double epsilon, double noise, bracket *within, bool *enough)
+{
+    double found;
+    asked->settings.noise = noise;
+    int error = answer_of(asked, &found);
+    if (error != TARRY_OK)
+        return error;
+    *enough = found <= epsilon;
+    *(*enough ? &within->high : &within->low) = noise;
+    *(*enough ? &within->at_high : &within->at_low) = found;
+    return TARRY_OK;
+}
+
 /* Each second guess is pushed beyond the line, to the side that did not move, so that both ends
  * come near. */
 static int narrow(question *asked, double epsilon, bracket *within)
 {
     double push = 1;
     for (int i = 0; within->high / within->low > 1 + NOISE_PRECISION; i++) {
-        double noise = guess_of(within, epsilon) * push, found;
+        double noise = guess_of(within, epsilon) * push;
+        bool enough;
         if (i % 4 == 3 || !(noise > within->low && noise < within->high))
             noise = sqrt(within->low * within->high);
-        asked->settings.noise = noise;
-        int error = answer_of(asked, &found);
+        int error = look(asked, epsilon, noise, within, &enough);
         if (error != TARRY_OK)
             return error;
-        bool enough = found <= epsilon;
-        *(enough ? &within->high : &within->low) = noise;
-        *(enough ? &within->at_high : &within->at_low) = found;
         push = enough ? 1 - NOISE_PRECISION / 3 : 1 + NOISE_PRECISION / 3;
     }
     return TARRY_OK;
 }
 
-/* By Renyi divergences, which take no time; then by the losses below that, where they need a tenth
- * less at most. */
+/* From a noise that may be enough, or not: outwards by a tenth, and more each time, until there is
+ * one that is enough and one that is not. At the largest noise the answer is known to be enough,
+ * and nothing is below the least. */
+static int bracket_around(question *asked, double epsilon, double noise, bracket *within)
+{
+    bool enough;
+    *within = (bracket){NOISE_LEAST, NOISE_MOST, NAN, NAN};
+    int error = look(asked, epsilon, noise, within, &enough);
+    const bool first = enough;
+    for (double factor = first ? 0.9 : 1.1; error == TARRY_OK && enough == first;
+         factor *= factor) {
+        noise = fmin(fmax(noise * factor, NOISE_LEAST), NOISE_MOST);
+        error = look(asked, epsilon, noise, within, &enough);
+        if (noise == NOISE_LEAST || noise == NOISE_MOST)
+            break;
+    }
+    return error;
+}
+
+/* By Renyi divergences, which take no time; then by the losses around that. The result was asked
+ * about: its epsilon is at most the one that is wanted. */
 static int search(question *asked, double epsilon, double *noise)
 {
     tarry_accountant accountant = asked->accountant;
@@ -181,17 +218,7 @@ static int search(question *asked, double epsilon, double *noise)
     int error = narrow(asked, epsilon, &within);
     asked->accountant = accountant;
     if (accountant != TARRY_ACCOUNTANT_RDP && error == TARRY_OK) {
-        for (double less = 0.9; error == TARRY_OK; less *= less) {
-            double found;
-            asked->settings.noise = fmax(within.high * less, NOISE_LEAST);
-            error = answer_of(asked, &found);
-            within.low = asked->settings.noise;
-            within.at_low = found;
-            if (found > epsilon || within.low == NOISE_LEAST)
-                break;
-            within.high = within.low;
-            within.at_high = found;
-        }
+        error = bracket_around(asked, epsilon, within.high, &within);
         if (error == TARRY_OK)
             error = narrow(asked, epsilon, &within);
     }

@@ -11,7 +11,7 @@
 #include "privacy/complex_number.h"
 #include "privacy/fourier.h"
 
-enum { COARSE_CELLS = 4096, FINE_OF_SPREAD = 2000 };
+enum { COARSE_CELLS = 4096, FINE_OF_SPREAD = 2000, ATTEMPTS = 4 };
 
 #define LEFT_OUT 1e-10 /* of delta, that the tails of all steps may add to it */
 #define FAR_LOG 45.0   /* -log of the tilted mass outside of the window */
@@ -21,10 +21,12 @@ enum { COARSE_CELLS = 4096, FINE_OF_SPREAD = 2000 };
 typedef struct outline {
     double least, most; /* losses of one step */
     double tilt;
-    double centre, spread; /* of the tilted sum */
-    double below, above;   /* of the centre, beyond which next to nothing is */
-    double one_spread;     /* of one step's tilted loss */
-    double beyond;         /* P's mass of losses above centre + above, at most */
+    double value;                /* of one step's cumulant generating function there */
+    double centre;               /* of the tilted sum */
+    double below, above;         /* of the centre, beyond which next to nothing is */
+    double one_spread;           /* of one step's tilted loss */
+    double far_below, far_above; /* in spreads of the sum: what gave `below` and `above` */
+    double beyond;               /* P's mass of losses above centre + above, at most */
 } outline;
 
 /* log delta that goes with a tilt, by Chernoff, or the epsilon; both are monotone in it. */
@@ -54,23 +56,60 @@ static double choose_tilt(const loss_grid *grid, uint64_t steps, const composed_
 }
 
 /* How far from the centre the tilted sum has all but e^-FAR_LOG of its mass, on the side of `sign`,
- * by Chernoff. */
-static double reach_of(const loss_grid *grid, uint64_t steps, const outline *shape, double sign)
+ * by Chernoff's bound with one other tilt. */
+static double chernoff_reach(const loss_grid *grid, uint64_t steps, const outline *shape,
+                             double more, double sign)
 {
-    double least = INFINITY, value = loss_cumulants_at(grid, shape->tilt).value;
+    double there = loss_cumulants_at(grid, shape->tilt + sign * more).value;
+    double grown = (double)steps * (there - shape->value) - sign * more * shape->centre;
+    return (grown + FAR_LOG) / more;
+}
+
+/* The tilt that gives the least reach. */
+static double choose_far(const loss_grid *grid, uint64_t steps, const outline *shape, double spread,
+                         double sign)
+{
+    double least = INFINITY, best = 1;
     for (double times = 1; times <= 64; times *= 2) {
-        double more = times / shape->spread;
-        double there = loss_cumulants_at(grid, shape->tilt + sign * more).value;
-        double grown = (double)steps * (there - value) - sign * more * shape->centre;
-        least = fmin(least, (grown + FAR_LOG) / more);
+        double reach = chernoff_reach(grid, steps, shape, times / spread, sign);
+        if (reach < least) {
+            least = reach;
+            best = times;
+        }
     }
-    return least;
+    return best / spread;
+}
+
+/* Where the sum of steps on this grid lies. A coarser grid's figures will not do: with many steps
+ * they are off by more than the sum's spread. */
+static void place_window(const loss_grid *grid, uint64_t steps, outline *shape)
+{
+    loss_cumulants at = loss_cumulants_at(grid, shape->tilt);
+    shape->value = at.value;
+    shape->centre = (double)steps * at.mean;
+    shape->one_spread = fmax(sqrt(at.variance), grid->step / 8);
+    const double spread = shape->one_spread * sqrt((double)steps);
+    if (shape->far_above == 0) {
+        shape->far_above = choose_far(grid, steps, shape, spread, 1);
+        shape->far_below = choose_far(grid, steps, shape, spread, -1);
+    }
+    shape->above = chernoff_reach(grid, steps, shape, shape->far_above, 1);
+    shape->below = chernoff_reach(grid, steps, shape, shape->far_below, -1);
+    shape->beyond =
+        exp((double)steps * at.value - shape->tilt * (shape->centre + shape->above) - FAR_LOG);
+}
+
+static bool is_known(const outline *shape)
+{
+    return isfinite(shape->centre) && isfinite(shape->below) && isfinite(shape->above) &&
+           isfinite(shape->one_spread) && !isnan(shape->beyond) && shape->below + shape->above > 0;
 }
 
 static int draw_outline(const loss_mechanism *mechanism, uint64_t steps, const composed_aim *aim,
                         const tarry_allocator *allocator, outline *shape)
 {
     double tail = LEFT_OUT * (aim->delta > 0 ? aim->delta : 1e-20) / (double)steps;
+    *shape = (outline){0};
     loss_range(mechanism, tail, &shape->least, &shape->most);
     loss_grid coarse;
     int error = loss_grid_make(mechanism, (shape->most - shape->least) / COARSE_CELLS, shape->least,
@@ -78,14 +117,7 @@ static int draw_outline(const loss_mechanism *mechanism, uint64_t steps, const c
     if (error != TARRY_OK)
         return error;
     shape->tilt = choose_tilt(&coarse, steps, aim);
-    loss_cumulants at = loss_cumulants_at(&coarse, shape->tilt);
-    shape->centre = (double)steps * at.mean;
-    shape->one_spread = fmax(sqrt(at.variance), coarse.step / 8);
-    shape->spread = shape->one_spread * sqrt((double)steps);
-    shape->above = reach_of(&coarse, steps, shape, 1);
-    shape->below = reach_of(&coarse, steps, shape, -1);
-    shape->beyond =
-        exp((double)steps * at.value - shape->tilt * (shape->centre + shape->above) - FAR_LOG);
+    place_window(&coarse, steps, shape);
     loss_grid_free(&coarse, allocator);
     return TARRY_OK;
 }
@@ -128,9 +160,13 @@ static void sum_steps(const loss_grid *one, uint64_t steps, double tilt, double 
 /* Takes the window out of the circle. Rounding is made up for by adding its bound to each cell. */
 static void read_window(const double complex *cells, uint64_t steps, composed_loss *composed)
 {
-    double most = 0;
-    for (size_t i = 0; i < composed->count; i++)
+    double most = 0, sum = 0;
+    for (size_t i = 0; i < composed->count; i++) {
         most = fmax(most, creal(cells[i]));
+        sum += creal(cells[i]);
+    }
+    if (!isfinite(sum))
+        composed->infinite = INFINITY;
     double rounding = most * DBL_EPSILON * log2((double)composed->count) * ((double)steps + 1);
     for (size_t i = 0; i < composed->count; i++)
         composed->weight[i] =
@@ -138,11 +174,10 @@ static void read_window(const double complex *cells, uint64_t steps, composed_lo
             rounding;
 }
 
-static int compose(const loss_grid *one, uint64_t steps, const tarry_allocator *allocator,
-                   composed_loss *composed)
+static int compose(const loss_grid *one, uint64_t steps, const outline *shape,
+                   const tarry_allocator *allocator, composed_loss *composed)
 {
-    double value = loss_cumulants_at(one, composed->tilt).value;
-    composed->scale = (double)steps * value;
+    composed->scale = (double)steps * shape->value;
     double complex *cells = memory_allocate(allocator, composed->count, sizeof(*cells));
     double complex *roots = memory_allocate(allocator, composed->count / 2, sizeof(*roots));
     composed->weight = memory_allocate(allocator, composed->count, sizeof(*composed->weight));
@@ -150,7 +185,7 @@ static int compose(const loss_grid *one, uint64_t steps, const tarry_allocator *
                                                                            : TARRY_ERROR_NO_MEMORY;
     if (error == TARRY_OK) {
         fourier_roots(roots, composed->count);
-        sum_steps(one, steps, composed->tilt, value, cells, composed->count, roots);
+        sum_steps(one, steps, composed->tilt, shape->value, cells, composed->count, roots);
         read_window(cells, steps, composed);
     } else {
         composed_loss_free(composed, allocator);
@@ -160,31 +195,54 @@ static int compose(const loss_grid *one, uint64_t steps, const tarry_allocator *
     return error;
 }
 
+/* A grid on which the window has at most aim->cells cells, and its window. If none is found `one`
+ * has no masses. */
+static int make_fine(const loss_mechanism *mechanism, uint64_t steps, const composed_aim *aim,
+                     const tarry_allocator *allocator, outline *shape, loss_grid *one)
+{
+    const double room = (double)(aim->cells - 8);
+    *one = (loss_grid){0};
+    for (int i = 0; i < ATTEMPTS && is_known(shape); i++) {
+        double step =
+            fmax((shape->below + shape->above) / room, shape->one_spread / FINE_OF_SPREAD);
+        step = fmax(step * (i > 0 ? 1.1 : 1), (shape->most - shape->least) / room);
+        int error = loss_grid_make(mechanism, step, shape->least, shape->most, allocator, one);
+        if (error != TARRY_OK)
+            return error;
+        place_window(one, steps, shape);
+        if (is_known(shape) && (shape->below + shape->above) / step <= room)
+            return TARRY_OK;
+        loss_grid_free(one, allocator);
+    }
+    return TARRY_OK;
+}
+
 int composed_loss_make(const loss_mechanism *mechanism, uint64_t steps, const composed_aim *aim,
                        const tarry_allocator *allocator, composed_loss *composed)
 {
     outline shape;
     loss_grid one;
     int error = draw_outline(mechanism, steps, aim, allocator, &shape);
+    if (error == TARRY_OK)
+        error = make_fine(mechanism, steps, aim, allocator, &shape, &one);
     if (error != TARRY_OK)
         return error;
-    double room = (double)(aim->cells - 8);
-    double step = fmax((shape.below + shape.above) / room, shape.one_spread / FINE_OF_SPREAD);
-    step = fmax(step, (shape.most - shape.least) / room);
+    if (one.mass == NULL) {
+        *composed = (composed_loss){.infinite = INFINITY};
+        return TARRY_OK;
+    }
     size_t count = 16;
-    while ((double)count < (shape.below + shape.above) / step + 8)
+    while ((double)count < (shape.below + shape.above) / one.step + 8)
         count *= 2;
-    error = loss_grid_make(mechanism, step, shape.least, shape.most, allocator, &one);
-    if (error != TARRY_OK)
-        return error;
     *composed = (composed_loss){
-        .step = step,
-        .first = (int64_t)floor((shape.centre + shape.above) / step) + 4 - (int64_t)count,
+        .step = one.step,
+        .first = (int64_t)floor((shape.centre + shape.above) / one.step) + 4 - (int64_t)count,
         .count = count,
         .tilt = shape.tilt,
-        .infinite = -expm1((double)steps * log1p(-one.infinite)) + shape.beyond,
+        .infinite = one.infinite < 1 ? -expm1((double)steps * log1p(-one.infinite)) + shape.beyond
+                                     : INFINITY,
     };
-    error = compose(&one, steps, allocator, composed);
+    error = compose(&one, steps, &shape, allocator, composed);
     loss_grid_free(&one, allocator);
     return error;
 }
@@ -205,6 +263,7 @@ static double loss_at(const composed_loss *composed, size_t index)
 typedef struct upper {
     size_t at;
     double mass, divided;
+    double kept; /* mass - divided, of which a subtraction would leave little if losses are tiny */
 } upper;
 
 static upper upper_begin(const composed_loss *composed)
@@ -215,7 +274,10 @@ static upper upper_begin(const composed_loss *composed)
 static void upper_down(const composed_loss *composed, upper *sums)
 {
     double weight = composed->weight[sums->at];
-    sums->mass = (sums->mass + weight) * exp(-composed->tilt * composed->step);
+    const double down = exp(-composed->tilt * composed->step);
+    sums->kept =
+        (sums->kept * exp(-composed->step) - (sums->mass + weight) * expm1(-composed->step)) * down;
+    sums->mass = (sums->mass + weight) * down;
     sums->divided = (sums->divided + weight) * exp(-(composed->tilt + 1) * composed->step);
     sums->at--;
 }
@@ -226,34 +288,43 @@ static double unit_of(const composed_loss *composed, size_t at)
     return composed->scale - composed->tilt * loss_at(composed, at);
 }
 
+/* log of the finite losses' part of delta, at `over` above the cell's own loss. */
+static double log_finite(const composed_loss *composed, const upper *sums, double over)
+{
+    double lost = 0;
+    if (over > 0 && sums->divided > 0)
+        lost =
+            over < 1 ? expm1(over) * sums->divided : exp(over + log(sums->divided)) - sums->divided;
+    return sums->kept > lost ? unit_of(composed, sums->at) + log(sums->kept - lost) : -INFINITY;
+}
+
 double composed_delta(const composed_loss *composed, double epsilon)
 {
+    if (!(composed->infinite < 1))
+        return 1;
     upper sums = upper_begin(composed);
     while (sums.at > 0 && loss_at(composed, sums.at) > epsilon)
         upper_down(composed, &sums);
     double over =
         epsilon - loss_at(composed, sums.at); /* below 0: the window does not reach as far down */
-    if (over < 0)
-        return 1;
-    double finite = exp(unit_of(composed, sums.at)) * (sums.mass - exp(over) * sums.divided);
-    return fmin(1, composed->infinite + fmax(finite, 0));
+    double delta = composed->infinite + exp(log_finite(composed, &sums, over));
+    return over >= 0 && delta < 1 ? delta : 1;
 }
 
 double composed_epsilon(const composed_loss *composed, double delta)
 {
     double left = delta - composed->infinite; /* for what is finite */
-    if (left <= 0)
+    if (!(left > 0))
         return INFINITY;
     upper sums = upper_begin(composed);
-    for (; sums.at > 0 && loss_at(composed, sums.at) > 0; upper_down(composed, &sums)) {
-        double unit = exp(unit_of(composed, sums.at));
-        if (unit * (sums.mass - sums.divided) > left)
-            break;
+    while (!(log_finite(composed, &sums, 0) > log(left))) {
+        if (sums.at == 0 || loss_at(composed, sums.at) <= 0)
+            return fmax(loss_at(composed, sums.at), 0);
+        upper_down(composed, &sums);
     }
-    /* delta is straight over e^epsilon from here to the next cell. */
-    double here = loss_at(composed, sums.at);
-    double ratio = (sums.mass - left / exp(unit_of(composed, sums.at))) / sums.divided;
-    if (sums.at == 0 || !(ratio > 0))
-        return fmax(here, 0);
-    return fmax(here + fmin(log(ratio), composed->step), 0);
+    /* From here to the next cell delta is linear in e^epsilon: solve for what is left. */
+    double enough = exp(log(left) - unit_of(composed, sums.at));
+    double more = log1p((sums.kept - enough) / sums.divided);
+    double epsilon = loss_at(composed, sums.at) + (more < composed->step ? more : composed->step);
+    return fmax(epsilon, 0);
 }

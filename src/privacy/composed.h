@@ -11,7 +11,8 @@
 #include "privacy/loss.h"
 
 /* P's mass of the loss (first + i) * step is weight[i] e^(scale - tilt * loss); less finite losses
- * than these are left out of what lies below, and `infinite` has all above. */
+ * than these are left out of what lies below, and `infinite` has all above. INFINITY: some
+ * number could not be computed; then there are no weights, or they mean nothing. */
 typedef struct composed_loss {
     double step;
     int64_t first;

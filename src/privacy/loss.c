@@ -9,7 +9,8 @@
 #include "privacy/normal.h"
 
 #define FAR 3.0 /* a normal's argument from which differences of its function need Mills' ratio */
-#define LOG_LARGE 1.0 /* of e^epsilon, from which logarithms are taken apart */
+#define FAR_BELOW 37.0 /* below minus this Mills' ratio is too large for a double */
+#define LOG_LARGE 1.0  /* of e^epsilon, from which logarithms are taken apart */
 
 /*
  * Where the output's loss is epsilon, with the example removed: e^epsilon = 1 - q + q e^((2 x - 1)
@@ -32,19 +33,24 @@ static double output_of(const loss_mechanism *mechanism, double epsilon)
 /*
  * Above the output x = output_of(epsilon) the mixture has this much more than e^epsilon times what
  * the normal has: q P[N(1) > x] - (e^epsilon - 1 + q) P[N(0) > x], where the two densities times
- * their weights are equal at x.
+ * their weights are equal at x. The second term is q times the density at (x - 1) / s times Mills'
+ * ratio at x / s: a product of e^epsilon and a tail would be infinity times zero for little noise.
  */
 static double excess_above(const loss_mechanism *mechanism, double x)
 {
     double s = mechanism->noise, q = mechanism->sample;
     double from_one = (x - 1) / s, from_zero = x / s;
+    if (isinf(x))
+        return x > 0 ? 0 : q;
+    if (from_zero < -FAR_BELOW) /* the normal's tail is 1, and the exponent below 0 */
+        return q * normal_tail(from_one) - q * exp((2 * x - 1) / (2 * s * s));
     if (from_one < -FAR)
-        return q * normal_tail(from_one) -
-               q * exp((2 * x - 1) / (2 * s * s)) * normal_tail(from_zero);
+        return q * normal_tail(from_one) - q * normal_density(from_one) * normal_mills(from_zero);
     return q * normal_density(from_one) * (normal_mills(from_one) - normal_mills(from_zero));
 }
 
-/* The same below x, the other way round: (e^epsilon - 1 + q) P[N(0) < x] - q P[N(1) < x]. */
+/* The same below x, the other way round: (e^epsilon - 1 + q) P[N(0) < x] - q P[N(1) < x]; for
+ * epsilon <= 0: then the exponent is at most 0. */
 static double excess_below(const loss_mechanism *mechanism, double x)
 {
     double s = mechanism->noise, q = mechanism->sample;
@@ -57,23 +63,26 @@ static double excess_below(const loss_mechanism *mechanism, double x)
     return q * normal_density(from_one) * (normal_mills(-from_zero) - normal_mills(-from_one));
 }
 
-/* Where the example is added both curves are those of its removal, mirrored: P and Q have changed
- * places. */
+/* If the example is added both curves are mirrored ones of its removal: P and Q have changed
+ * places. Each curve is computed on its own side of 0, and the other follows without cancellation.
+ */
 double loss_delta(const loss_mechanism *mechanism, double epsilon)
 {
+    if (epsilon < 0)
+        return loss_lower(mechanism, epsilon) - expm1(epsilon);
     if (mechanism->direction == LOSS_REMOVED)
-        return isinf(output_of(mechanism, epsilon))
-                   ? -expm1(epsilon)
-                   : excess_above(mechanism, output_of(mechanism, epsilon));
-    return exp(epsilon) * excess_below(mechanism, output_of(mechanism, -epsilon));
+        return excess_above(mechanism, output_of(mechanism, epsilon));
+    const double below = excess_below(mechanism, output_of(mechanism, -epsilon));
+    return below > 0 ? exp(epsilon + log(below)) : 0;
 }
 
 double loss_lower(const loss_mechanism *mechanism, double epsilon)
 {
+    if (epsilon > 0)
+        return loss_delta(mechanism, epsilon) + expm1(epsilon);
     if (mechanism->direction == LOSS_REMOVED)
         return excess_below(mechanism, output_of(mechanism, epsilon));
-    double x = output_of(mechanism, -epsilon);
-    return isinf(x) ? expm1(epsilon) : exp(epsilon) * excess_above(mechanism, x);
+    return exp(epsilon) * excess_above(mechanism, output_of(mechanism, -epsilon));
 }
 
 /* The first of least * 2^k at which the curve is at most `tail`, halved back as far as that stays
@@ -82,14 +91,14 @@ static double reach(const loss_mechanism *mechanism, double tail, double sign,
                     double (*curve)(const loss_mechanism *, double))
 {
     double low = 0, high = 1e-6;
-    while (curve(mechanism, sign * high) > tail && high < 1e9)
+    while (!(curve(mechanism, sign * high) <= tail) && high < 1e9)
         high *= 2;
     for (int i = 0; i < 20; i++) {
         double middle = (low + high) / 2;
-        if (curve(mechanism, sign * middle) > tail)
-            low = middle;
-        else
+        if (curve(mechanism, sign * middle) <= tail)
             high = middle;
+        else
+            low = middle;
     }
     return sign * high;
 }
@@ -127,8 +136,10 @@ static void connect_dots(const loss_mechanism *mechanism, loss_grid *grid)
             mass = (after - here) / up - here;
         if (i + 1 == grid->count) { /* all that is higher is infinite */
             mass = (before - here) / down;
-            grid->infinite = here;
+            grid->infinite = isnan(here) ? INFINITY : fmax(grid->infinite, here);
         }
+        if (isnan(mass)) /* nothing is known then: no epsilon is large enough */
+            grid->infinite = INFINITY;
         grid->mass[i] = fmax(mass, 0);
     }
 }

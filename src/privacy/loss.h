@@ -32,7 +32,8 @@ double loss_lower(const loss_mechanism *mechanism, double epsilon);
 
 /*
  * The loss is (first + i) * step with probability mass[i], and infinite with the probability
- * `infinite`: all that follows from it is an upper bound for the mechanism.
+ * `infinite`: all that follows from it is an upper bound for the mechanism. If a number could not
+ * be computed `infinite` is INFINITY: then nothing follows.
  */
 typedef struct loss_grid {
     double step;

@@ -2,6 +2,7 @@
 #include "privacy/rdp.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -16,7 +17,9 @@ enum {
 
 static_assert(FINE_ORDERS + WHOLE_ORDERS + GROWING_ORDERS == RDP_ORDERS, "each order once");
 
-#define NEGLIGIBLE (-30.0) /* the logarithm of a term beside a sum of at least 1 */
+#define NEGLIGIBLE (-30.0) /* the logarithm of a term compared with a sum of at least 1 */
+#define ROUNDINGS 8        /* of a term's logarithm */
+#define SMALL 1e-4         /* share of a moment's logarithm that its error may be */
 
 /* log(exp(a) + exp(b)) */
 static double log_add(double a, double b)
@@ -38,59 +41,105 @@ static double log_factorial(double n)
     return lgamma_r(n + 1, &sign);
 }
 
-/* Section 3.3, equation (30): a sum of positive terms. */
+/* log(exp(y) - 1), for y > 0. */
+static double log_expm1(double y)
+{
+    return y < 1 ? log(expm1(y)) : y + log1p(-exp(-y));
+}
+
+/* log(1 + exp(y)). */
+static double log_1p_exp(double y)
+{
+    return y < 0 ? log1p(exp(y)) : y + log1p(exp(-y));
+}
+
+/*
+ * Section 3.3, equation (30): a sum of positive terms. The binomial weights without their last
+ * factors add up to 1. So each of these factors less 1 is added to 1: the moment may be above 1 by
+ * less than a double's last bit, which many steps make large. The first two are 0.
+ */
 static double log_moment_whole(double noise, double sample, uint64_t alpha)
 {
     double sum = -INFINITY;
-    for (uint64_t k = 0; k <= alpha; k++) {
+    for (uint64_t k = 2; k <= alpha; k++) {
         double rest = (double)(alpha - k), drawn = (double)k;
         double choices = log_factorial((double)alpha) - log_factorial(drawn) - log_factorial(rest);
         double term = choices + drawn * log(sample) + rest * log1p(-sample) +
-                      (drawn * drawn - drawn) / (2 * noise * noise);
+                      log_expm1((drawn * drawn - drawn) / (2 * noise * noise));
         sum = log_add(sum, term);
     }
-    return sum;
+    return log_1p_exp(sum);
+}
+
+/* The logarithm of the moment is convex in alpha, and 0 at 1: an upper bound out of its neighbours.
+ */
+static double log_moment_between(double noise, double sample, double alpha)
+{
+    const uint64_t low = (uint64_t)alpha;
+    const double share = alpha - (double)low;
+    return (1 - share) * log_moment_whole(noise, sample, low) +
+           share * log_moment_whole(noise, sample, low + 1);
 }
 
 /* A series of which the terms beyond alpha alternate: their positive and negative sums are kept
  * apart. */
 typedef struct signed_sum {
-    double positive, negative; /* logarithms */
+    double positive, negative, error; /* logarithms; `error` bounds what rounding changes */
 } signed_sum;
 
-static void put(signed_sum *sum, bool positive, double term)
+/* `size`: of the largest number that the term's logarithm was added up from. */
+static void put(signed_sum *sum, bool positive, double term, double size)
 {
     double *part = positive ? &sum->positive : &sum->negative;
     *part = log_add(*part, term);
+    sum->error = log_add(sum->error, term + log(ROUNDINGS * DBL_EPSILON * (1 + size)));
 }
 
-/* Equation (31): the integral in two halves, each of which is a series of its own. */
-static double log_moment_fractional(double noise, double sample, double alpha)
+/* The logarithm of the sum with the bound of its error added, if that is a small share; else NaN.
+ */
+static double log_of(const signed_sum *sum)
 {
-    signed_sum sum = {-INFINITY, -INFINITY};
+    if (!(sum->positive > sum->negative))
+        return NAN;
+    const double found = log_subtract(sum->positive, sum->negative);
+    const double error = exp(sum->error - found);
+    return error < SMALL * found ? found + error : NAN;
+}
+
+/* Equation (31): the integral in two halves, each of which is a series of its own. NaN if rounding
+ * leaves nothing of the sum, or the series does not end. */
+static double log_moment_series(double noise, double sample, double alpha)
+{
+    signed_sum sum = {-INFINITY, -INFINITY, -INFINITY};
     double middle = noise * noise * (log1p(-sample) - log(sample)) + 0.5;
     double choices = 0; /* log |binomial(alpha, i)| */
     bool positive = true;
     for (int i = 0; i < TERMS_MOST; i++) {
         double drawn = i, rest = alpha - i;
-        double left = choices + drawn * log(sample) + rest * log1p(-sample) +
-                      (drawn * drawn - drawn) / (2 * noise * noise) +
+        double left_size = (drawn * drawn - drawn) / (2 * noise * noise);
+        double right_size = (rest * rest - rest) / (2 * noise * noise);
+        double left = choices + drawn * log(sample) + rest * log1p(-sample) + left_size +
                       normal_log_tail((drawn - middle) / noise);
-        double right = choices + rest * log(sample) + drawn * log1p(-sample) +
-                       (rest * rest - rest) / (2 * noise * noise) +
+        double right = choices + rest * log(sample) + drawn * log1p(-sample) + right_size +
                        normal_log_tail((middle - rest) / noise);
-        put(&sum, positive, left);
-        put(&sum, positive, right);
+        put(&sum, positive, left, fmax(left_size, fabs(left)));
+        put(&sum, positive, right, fmax(right_size, fabs(right)));
         if (i > alpha && fmax(left, right) < NEGLIGIBLE) {
             /* What is left of series that alternate is less than their last terms. */
-            put(&sum, true, log_add(left, right));
-            return sum.positive > sum.negative ? log_subtract(sum.positive, sum.negative)
-                                               : INFINITY;
+            put(&sum, true, log_add(left, right), 0);
+            return log_of(&sum);
         }
         choices += log(fabs(alpha - drawn)) - log(drawn + 1);
         positive = positive == (alpha - drawn > 0);
     }
-    return INFINITY;
+    return NAN;
+}
+
+static double log_moment_fractional(double noise, double sample, double alpha)
+{
+    const double between = log_moment_between(noise, sample, alpha);
+    const double series = log_moment_series(noise, sample, alpha);
+    return isnan(series) ? between : fmin(series, between);
 }
 
 double rdp_of_order(double noise, double sample, double alpha)
@@ -101,7 +150,7 @@ double rdp_of_order(double noise, double sample, double alpha)
         return alpha / (2 * noise * noise);
     double moment = alpha == floor(alpha) ? log_moment_whole(noise, sample, (uint64_t)alpha)
                                           : log_moment_fractional(noise, sample, alpha);
-    return fmax(moment, 0) / (alpha - 1);
+    return isnan(moment) ? INFINITY : fmax(moment, 0) / (alpha - 1);
 }
 
 static double order(int index)

@@ -12,7 +12,8 @@
 /*
  * The Renyi divergence of order alpha > 1 between a step's outputs with and without one example,
  * whichever is larger: noise `noise` times the sensitivity, each example sampled with probability
- * `sample`, 0..1. INFINITY where the series does not end within reason.
+ * `sample`, 0..1. An upper bound: rounding is added where it counts, and a fractional order whose
+ * series has too much of it is bounded by its whole neighbours. INFINITY: no bound.
  */
 double rdp_of_order(double noise, double sample, double alpha);
 

@@ -8,7 +8,7 @@
 #include "coding/layout.h"
 #include "compress/compress.h"
 #include "compress/compress_lowrank.h"
-#include "privacy/secure/ring.h"
+#include "privacy/secure/masked_counts.h"
 
 /* That of a part that says it is of the kind `kind`; the others are those of the settings. */
 static inline compress_form form_of_kind(tarry_compress kind, uint32_t millionths, uint32_t exact)
@@ -197,10 +197,11 @@ static inline size_t form_most_bytes(compress_form part, const layout *cut)
     return compress_feeds_back(part.kind) && bytes < plain ? plain : bytes;
 }
 
-/* A stripe of a part where sums are secure: an integer per number, and those that count. */
+/* A stripe of a part where sums are secure: an integer per number, and those that count and check.
+ */
 static inline size_t form_secure_bytes(uint32_t bits, size_t numbers)
 {
-    return (numbers + RING_COUNTS) * (bits / 8);
+    return (numbers + MASKED_COUNTS) * (bits / 8);
 }
 
 /* Whether a part may be of this kind: with feedback one that leaves nothing behind is not rounded.

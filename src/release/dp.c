@@ -20,6 +20,7 @@
 static_assert(TARRY_DP_KEY_BYTES == KEYSTREAM_KEY_BYTES, "keys are those of the keystream");
 
 #define MOST_RELEASES (UINT64_C(1) << 40)
+#define LEAST_DEVIATION 1e-30 /* of noise: far from where float32 has no more digits */
 
 struct tarry_dp {
     tarry_dp_terms terms;
@@ -78,6 +79,12 @@ static int check_terms(const tarry_dp_terms *terms, uint64_t samples, tarry_diag
                         "clip %g, sample %g, delta %g: more than 0 is wanted, and less than 1 of "
                         "delta",
                         terms->clip, terms->sample, terms->delta);
+    if (terms->clip * terms->noise < LEAST_DEVIATION)
+        return diagnose(
+            diagnostic, TARRY_ERROR_ARGUMENT,
+            "clip %g times noise %g is below %g, and float32 has no room for such noise: "
+            "use a larger clip",
+            terms->clip, terms->noise, LEAST_DEVIATION);
     if (terms->delta >= 1 / (double)samples)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "delta:%g is not below one in the %llu samples: say a smaller one",
@@ -168,6 +175,20 @@ uint64_t tarry_dp_releases(const tarry_dp *self)
     return self->releases;
 }
 
+void tarry_dp_mark_get(const tarry_dp *self, tarry_dp_mark *mark)
+{
+    *mark = self->ledger != NULL ? ledger_file_mark(self->ledger) : (tarry_dp_mark){0};
+}
+
+int tarry_dp_mark_check(const tarry_dp *self, const tarry_dp_mark *mark, uint64_t rounds,
+                        tarry_diagnostic *diagnostic)
+{
+    if (self->ledger == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "the checkpoint needs a ledger to compare with, and none was given");
+    return ledger_file_covers(self->ledger, mark, rounds, diagnostic);
+}
+
 static int is_allowed(const tarry_dp *self, uint64_t releases, bool *allowed,
                       tarry_diagnostic *diagnostic)
 {
@@ -214,16 +235,47 @@ int tarry_dp_spent(tarry_dp *self, bool *spent, tarry_diagnostic *diagnostic)
     return TARRY_OK;
 }
 
-int tarry_dp_release(tarry_dp *self, float *sum, size_t count, tarry_diagnostic *diagnostic)
+/* The place of the first number that is not finite, or `count`. */
+static size_t find_not_finite(const float *numbers, size_t count)
+{
+    size_t at = 0;
+    while (at < count && isfinite(numbers[at]))
+        at++;
+    return at;
+}
+
+/* What the caller has may have no noise, or not all of it. */
+static int withhold(float *sum, size_t count, int error)
+{
+    memset(sum, 0, count * sizeof(*sum));
+    return error;
+}
+
+int dp_release(tarry_dp *self, uint64_t round, float *sum, size_t count,
+               tarry_diagnostic *diagnostic)
 {
     int error = self->ledger != NULL ? ledger_file_add(self->ledger, diagnostic) : TARRY_OK;
     if (error != TARRY_OK)
         return error;
     self->releases++;
+    /* Counted all the same: whoever sees the error learns something of the sum. */
+    const size_t wrong = find_not_finite(sum, count);
+    if (wrong < count)
+        return withhold(sum, count,
+                        diagnose(diagnostic, TARRY_ERROR_NUMERICAL,
+                                 "the sum of round %llu is not finite: number %zu is %g. It is not "
+                                 "released, but counts as a release. Some worker computes numbers "
+                                 "that are not finite: check its data, model and machine",
+                                 (unsigned long long)round, wrong, (double)sum[wrong]));
     if (noise_add(self->noise_key, self->releases, self->terms.noise * self->terms.clip, sum,
                   count) != 0)
-        return diagnose_no_memory(diagnostic, "noise");
+        return withhold(sum, count, diagnose_no_memory(diagnostic, "noise"));
     return TARRY_OK;
+}
+
+int tarry_dp_release(tarry_dp *self, float *sum, size_t count, tarry_diagnostic *diagnostic)
+{
+    return dp_release(self, self->releases + 1, sum, count, diagnostic);
 }
 
 double tarry_dp_bound(tarry_dp *self)

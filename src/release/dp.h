@@ -12,6 +12,10 @@
 int dp_create(const tarry_dp_terms *terms, uint64_t samples, ledger_file *ledger, tarry_dp **out,
               tarry_diagnostic *diagnostic);
 
+/* As tarry_dp_release; errors name the round. */
+int dp_release(tarry_dp *self, uint64_t round, float *sum, size_t count,
+               tarry_diagnostic *diagnostic);
+
 const tarry_dp_terms *dp_terms(const tarry_dp *self);
 /* What samples are drawn by where all is in one process. */
 const sampler *dp_draws(const tarry_dp *self);

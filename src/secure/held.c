@@ -149,6 +149,33 @@ int held_add(held *self, const tarry_plan *plan, const held_cut *cut, tarry_diag
     return TARRY_OK;
 }
 
+uint64_t held_smallest(const tarry_plan *plan, const held_cut *cut, uint32_t *chunk)
+{
+    uint64_t fewest = UINT64_MAX;
+    for (uint32_t i = 0; i < tarry_plan_chunks(plan); i++) {
+        uint64_t samples = 0;
+        for (uint32_t j = 0; j < tarry_plan_span_count(plan, i); j++) {
+            const range of = samples_of(plan, cut, i, j);
+            samples += of.end - of.begin;
+        }
+        if (samples < fewest) {
+            fewest = samples;
+            *chunk = i;
+        }
+    }
+    return fewest;
+}
+
+uint64_t held_largest_origin(const held_cut *cut)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < cut->origins; i++) {
+        const uint64_t samples = begin_of(cut, i + 1) - begin_of(cut, i);
+        most = samples > most ? samples : most;
+    }
+    return most;
+}
+
 int held_left(const held *self, uint64_t samples, uint32_t colluders, uint64_t *left)
 {
     const uint32_t workers = self->count > 0 ? self->ranges[self->count - 1].worker + 1 : 1;

@@ -30,6 +30,12 @@ void held_free(held *self); /* NULL is allowed */
  */
 int held_add(held *self, const tarry_plan *plan, const held_cut *cut, tarry_diagnostic *diagnostic);
 
+/* Which chunk of a plan that held_add has taken has the fewest samples, and how many these are. */
+uint64_t held_smallest(const tarry_plan *plan, const held_cut *cut, uint32_t *chunk);
+
+/* How many samples the largest original chunk has. */
+uint64_t held_largest_origin(const held_cut *cut);
+
 /* A lower bound of how many of the samples no `colluders` workers have held, whichever these are
  * (plan/exposure); with few workers, how many these are. Errors: NO_MEMORY. */
 int held_left(const held *self, uint64_t samples, uint32_t colluders, uint64_t *left);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker that takes part in secure sums has fixed once, over all jobs and lives: files in
- * the folder `secure` beside its credentials, which nobody but its owner changes.
+ * What a worker of secure sums remembers over its lives. The files are in the folder `secure` of
+ * its credentials, and only its owner changes them:
  *
- *     target    the samples that are summed: all of these, whoever asks
- *     grid      the whole numbers that gradients are rounded to
- *     lock      how far the worker has sent in its last job
- *     held      which samples each worker has held under that job's plans
+ *     target       the samples that are summed: all of them, in every job
+ *     grid         the whole numbers that gradients are rounded to
+ *     held-TARGET  which samples each worker has held under the plans of all jobs over that target
+ *     lock-JOB     how far the worker has sent in that job
  *
- * The first use of each writes it. A file that can't be read, or is none, stops the worker: it
- * never counts as missing. All are text, and are written whole and synced before they count.
+ * TARGET and JOB are hexadecimal digits. A server chooses the ids of jobs, and the order of its
+ * jobs. So no job makes the worker forget what it did in another one. Only its owner removes files.
+ *
+ * A file that can't be read, or has other content, stops the worker: it never counts as missing.
+ * All are text. Each is written to another name, synced, and renamed, and its folder is synced.
  *
  * Sums over target and grid that differ a little could be subtracted from each other, and what is
  * left is of few samples; that is what these files stand against.
@@ -24,7 +27,11 @@
 #include <tarry/allocator.h>
 #include <tarry/error.h>
 
-enum { PINS_DIGEST_BYTES = 32, PINS_JOB_BYTES = 16 };
+enum {
+    PINS_DIGEST_BYTES = 32,
+    PINS_JOB_BYTES = 16,
+    PINS_MOST_JOBS = 10000, /* that have a lock: about 40 MB of disk */
+};
 
 typedef struct pins_target {
     uint8_t data[PINS_DIGEST_BYTES]; /* a digest of the samples */
@@ -56,33 +63,41 @@ int pins_open(const char *credentials, const tarry_allocator *allocator, pins **
 void pins_close(pins *self); /* NULL is allowed */
 
 /*
- * Holds the worker to a target, and to a grid; the first one is written, and *first says that.
- * Errors: STATE (another one is pinned: the diagnostic names the file, which its owner may remove),
- * FORMAT (the file is none), FILE.
+ * Compares a target, or a grid, with the pinned one, and writes nothing; *pinned is false if none
+ * was written yet. Errors: STATE (another one is pinned: the diagnostic names the file, which its
+ * owner may remove), FORMAT (the file is damaged), FILE.
  */
-int pins_hold_target(pins *self, const pins_target *wanted, bool *first,
-                     tarry_diagnostic *diagnostic);
-int pins_hold_grid(pins *self, const pins_grid *wanted, bool *first, tarry_diagnostic *diagnostic);
+int pins_check_target(const pins *self, const pins_target *wanted, bool *pinned,
+                      tarry_diagnostic *diagnostic);
+int pins_check_grid(const pins *self, const pins_grid *wanted, bool *pinned,
+                    tarry_diagnostic *diagnostic);
+/* Pins them, in the place of any that is there. Errors: FILE. */
+int pins_write_target(pins *self, const pins_target *target, tarry_diagnostic *diagnostic);
+int pins_write_grid(pins *self, const pins_grid *grid, tarry_diagnostic *diagnostic);
 
 /*
- * To be called before the first byte of a part is sent. In the job of the last call only what comes
- * later is allowed, or the same once more, with the same kappa; it is on disk once this returns.
- * Errors: STATE (this attempt with another kappa, or a later one, was sent), FORMAT, FILE: nothing
- * may be sent.
+ * To be called before the first byte of a part is sent. Within a job only what comes later than
+ * the last call is allowed, or the same once more, with the same kappa, with any other jobs in
+ * between; it is on disk once this returns. Errors: STATE (this attempt with another kappa, or
+ * a later one, was sent; or PINS_MOST_JOBS others have a lock), FORMAT, FILE: nothing may be sent.
  */
 int pins_advance(pins *self, const pins_lock *next, tarry_diagnostic *diagnostic);
 
 /*
- * What workers held under the plans of a job so far, as the caller writes it down, in the file
- * `held`. Of another job nothing is recalled: *text is NULL; else it is the caller's, by
- * memory_release(NULL, ..). Errors: FORMAT (the file is none), FILE, NO_MEMORY.
+ * What workers held under all plans over a target so far, as the caller writes it down. *text is
+ * NULL without a record of that target; else it is the caller's, by memory_release(NULL, ..).
+ * Errors: STATE (more bytes than such a file may have), FORMAT (the file is damaged), FILE,
+ * NO_MEMORY.
  */
-int pins_note_held(pins *self, const uint8_t job[PINS_JOB_BYTES], const char *text, size_t size,
-                   tarry_diagnostic *diagnostic);
-int pins_recall_held(pins *self, const uint8_t job[PINS_JOB_BYTES], char **text, size_t *size,
-                     tarry_diagnostic *diagnostic);
-/* The path of that file, and that of the folder; they belong to `self`. */
-const char *pins_held_path(const pins *self);
+int pins_write_held(pins *self, const uint8_t target[PINS_DIGEST_BYTES], const char *text,
+                    size_t size, tarry_diagnostic *diagnostic);
+int pins_recall_held(const pins *self, const uint8_t target[PINS_DIGEST_BYTES], char **text,
+                     size_t *size, tarry_diagnostic *diagnostic);
+/* Returns FORMAT, with a diagnostic about this file being damaged or missing, and what to do. */
+int pins_held_damaged(const pins *self, const uint8_t target[PINS_DIGEST_BYTES],
+                      tarry_diagnostic *diagnostic);
+
+/* The path of the folder; it belongs to `self`. */
 const char *pins_folder(const pins *self);
 
 #endif

@@ -18,7 +18,14 @@
 #include "secure/pins.h"
 
 static const char label[] = "tarry: samples of secure sums, 1";
-enum { LEAST_SHARE = 8, TEXT = 128 }; /* of the samples, an eighth; bytes of a line */
+enum {
+    LEAST_SHARE = 8, /* of the samples: an eighth */
+    TEXT = 128,      /* bytes of a line */
+    BITS = 32,
+    CHUNK_SAMPLES = 32,
+    COARSER = 4,       /* digits of a grid: later plans may have 2^4 times as many chunks */
+    LEAST_STEPS = 4096 /* of a grid, from 0 to the bound */
+};
 
 struct tarry_secure_memory {
     tarry_secure_memory_settings settings;
@@ -26,8 +33,6 @@ struct tarry_secure_memory {
     pthread_mutex_t lock; /* of all that follows: plans and attempts come in different threads */
     held_cut cut;         /* of the job; origins 0: it was not told */
     uint64_t *begins;     /* the own copy, if the cut has any */
-    held *samples;        /* under the plans of the job so far; NULL: none came yet */
-    uint8_t job_id[TARRY_JOB_ID_SIZE];
 };
 
 void tarry_secure_memory_settings_init_sized(tarry_secure_memory_settings *settings, size_t size)
@@ -55,6 +60,12 @@ int tarry_secure_memory_open(const tarry_secure_memory_settings *settings,
     int error = sized_check(settings->size, sizeof(*settings), "secure sums", diagnostic);
     if (error != TARRY_OK)
         return error;
+    if ((settings->bits != 0 && settings->bits != 32 && settings->bits != 64) ||
+        !isfinite(settings->bound) || settings->bound < 0)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "secure sums: %" PRIu32 " bits and a bound of %g: bits are 32 or 64, and "
+                        "a bound is positive and finite",
+                        settings->bits, settings->bound);
     if (settings->credentials == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "secure sums need credentials");
     tarry_secure_memory *made = memory_allocate(NULL, 1, sizeof(*made));
@@ -72,6 +83,16 @@ int tarry_secure_memory_open(const tarry_secure_memory_settings *settings,
         made->settings.colluders_name = "colluders";
     if (made->settings.least_name == NULL)
         made->settings.least_name = "least";
+    if (made->settings.bits == 0)
+        made->settings.bits = BITS;
+    if (made->settings.bits_name == NULL)
+        made->settings.bits_name = "bits";
+    if (made->settings.bound_name == NULL)
+        made->settings.bound_name = "bound";
+    if (made->settings.chunk_samples == 0)
+        made->settings.chunk_samples = CHUNK_SAMPLES;
+    if (made->settings.chunk_samples_name == NULL)
+        made->settings.chunk_samples_name = "chunk_samples";
     *out = made;
     return TARRY_OK;
 }
@@ -80,7 +101,6 @@ void tarry_secure_memory_close(tarry_secure_memory *memory)
 {
     if (memory == NULL)
         return;
-    held_free(memory->samples);
     memory_release(NULL, memory->begins);
     pins_close(memory->kept);
     pthread_mutex_destroy(&memory->lock);
@@ -147,69 +167,61 @@ static int check_offer(const tarry_secure_memory *own, const tarry_secure_offer 
     return TARRY_OK;
 }
 
-/* ---- what colluders hold ---- */
+/* ---- the grid ---- */
 
-/* What was noted in an earlier life of this worker, if that was in the same job. */
-static int recall(tarry_secure_memory *own, const tarry_secure_offer *offer,
-                  tarry_diagnostic *diagnostic)
+/* What the owner allows. A server with a bound of its choice makes chunks saturate, all but few:
+ * the sum then shows those. With a coarse grid all but the largest chunks vanish. */
+static int check_grid(const tarry_secure_memory *own, const tarry_secure_rules *rules,
+                      tarry_diagnostic *diagnostic)
 {
-    char *text;
-    size_t size;
-    if (own->samples != NULL && memcmp(own->job_id, offer->job_id, sizeof(own->job_id)) == 0)
-        return TARRY_OK;
-    held_free(own->samples);
-    own->samples = NULL;
-    memcpy(own->job_id, offer->job_id, sizeof(own->job_id));
-    int error = pins_recall_held(own->kept, offer->job_id, &text, &size, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    error = text == NULL ? held_create(&own->samples)
-                         : held_read(text, size, own->cut.samples, &own->samples);
-    memory_release(NULL, text);
-    if (error == TARRY_OK)
-        return TARRY_OK;
-    own->samples = NULL;
-    return error == TARRY_ERROR_NO_MEMORY
-               ? diagnose_no_memory(diagnostic, "samples held")
-               : diagnose(diagnostic, error,
-                          "%s: damaged: what workers held under earlier plans is not known",
-                          pins_held_path(own->kept));
-}
-
-static int note_plan(tarry_secure_memory *own, const tarry_secure_offer *offer,
-                     tarry_diagnostic *diagnostic)
-{
-    const tarry_secure_rules *rules = offer->rules;
-    char *text;
-    size_t size;
-    int error = recall(own, offer, diagnostic);
-    if (error == TARRY_OK)
-        error = held_add(own->samples, offer->plan, &own->cut, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    if (held_write(own->samples, &text, &size) != TARRY_OK)
-        return diagnose_no_memory(diagnostic, "samples held");
-    error = pins_note_held(own->kept, offer->job_id, text, size, diagnostic);
-    memory_release(NULL, text);
-    if (error != TARRY_OK)
-        return error;
-    uint64_t left;
-    if (held_left(own->samples, own->cut.samples, rules->colluders, &left) != TARRY_OK)
-        return diagnose_no_memory(diagnostic, "samples held");
-    if (left < rules->least)
-        return diagnose(
-            diagnostic, TARRY_ERROR_STATE,
-            "secure sums: under the job's plans %" PRIu32 " colluders may hold all but %" PRIu64
-            " of %" PRIu64 " samples, and %" PRIu64
-            " are to be left (%s): fewer copies, or more workers, leave more",
-            rules->colluders, left, own->cut.samples, rules->least, own->settings.least_name);
+    const tarry_secure_memory_settings *wanted = &own->settings;
+    const double samples = (double)held_largest_origin(&own->cut),
+                 bound =
+                     wanted->bound > 0 ? wanted->bound : TARRY_SECURE_BOUND_PER_SAMPLE * samples;
+    ring finest;
+    if (rules->bits != wanted->bits)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "secure sums: the server has numbers of %" PRIu32
+                        " bits, and this worker's owner allows %" PRIu32
+                        " (%s): give the server and all workers the same",
+                        rules->bits, wanted->bits, wanted->bits_name);
+    if (rules->bound != bound)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "secure sums: the server's bound is %.9g, and this worker's owner allows "
+                        "%.9g (%s; by default %g for each sample of the largest chunk): give the "
+                        "server and all workers the same",
+                        rules->bound, bound, wanted->bound_name, TARRY_SECURE_BOUND_PER_SAMPLE);
+    if (!ring_choose(rules->bits, rules->bound, own->cut.origins, &finest) ||
+        rules->fraction < finest.fraction - COARSER)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "secure sums: the server rounds numbers to multiples of 2^%" PRId32
+                        ", which is more than 2^%d times as coarse as %" PRIu32
+                        " bits allow for %" PRIu32 " chunks up to %g",
+                        -rules->fraction, COARSER, rules->bits, own->cut.origins, rules->bound);
+    if (ldexp(rules->bound, rules->fraction) < LEAST_STEPS)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "secure sums: with %" PRIu32 " bits (%s) and %" PRIu32
+                        " chunks there are only %.0f steps up to the bound, and %d are wanted: use "
+                        "64 bits or fewer chunks",
+                        rules->bits, wanted->bits_name, own->cut.origins,
+                        ldexp(rules->bound, rules->fraction), LEAST_STEPS);
     return TARRY_OK;
 }
 
-/* ---- what is pinned ---- */
+/* ---- what was agreed on ---- */
 
-static int make_target(const pins_target *of, uint8_t target[TARRY_DIGEST_SIZE],
-                       tarry_diagnostic *diagnostic)
+/* All that an offer makes the worker write down, once it has passed all checks. */
+typedef struct agreement {
+    pins_target target;
+    pins_grid grid;
+    uint8_t key[TARRY_DIGEST_SIZE]; /* of the target */
+    bool target_pinned, grid_pinned;
+    char *before, *after; /* what workers held, without the plan and with it; before: may be NULL */
+    size_t before_size, after_size;
+} agreement;
+
+static int make_key(const pins_target *of, uint8_t target[TARRY_DIGEST_SIZE],
+                    tarry_diagnostic *diagnostic)
 {
     uint8_t bytes[sizeof(label) + PINS_DIGEST_BYTES + sizeof(uint64_t)];
     memcpy(bytes, label, sizeof(label));
@@ -218,6 +230,88 @@ static int make_target(const pins_target *of, uint8_t target[TARRY_DIGEST_SIZE],
     return digest_of_bytes(bytes, sizeof(bytes), target) == 0
                ? TARRY_OK
                : diagnose_no_memory(diagnostic, "secure sums");
+}
+
+static int check_pins(const tarry_secure_memory *own, const tarry_secure_offer *offer,
+                      agreement *out, tarry_diagnostic *diagnostic)
+{
+    const tarry_secure_rules *rules = offer->rules;
+    out->target.samples = own->cut.samples;
+    memcpy(out->target.data, offer->data, sizeof(out->target.data));
+    out->grid = (pins_grid){rules->bits, rules->fraction, rules->bound};
+    int error = make_key(&out->target, out->key, diagnostic);
+    if (error == TARRY_OK)
+        error = pins_check_target(own->kept, &out->target, &out->target_pinned, diagnostic);
+    if (error == TARRY_OK)
+        error = pins_check_grid(own->kept, &out->grid, &out->grid_pinned, diagnostic);
+    return error;
+}
+
+/* What workers held under all plans over this target so far, in all jobs. */
+static int recall_held(const tarry_secure_memory *own, agreement *its, held **out,
+                       tarry_diagnostic *diagnostic)
+{
+    int error = pins_recall_held(own->kept, its->key, &its->before, &its->before_size, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (its->before == NULL && its->target_pinned)
+        return pins_held_damaged(own->kept, its->key, diagnostic);
+    error = its->before == NULL ? held_create(out)
+                                : held_read(its->before, its->before_size, own->cut.samples, out);
+    if (error == TARRY_ERROR_NO_MEMORY)
+        return diagnose_no_memory(diagnostic, "samples held");
+    return error == TARRY_OK ? TARRY_OK : pins_held_damaged(own->kept, its->key, diagnostic);
+}
+
+static int check_chunks(const tarry_secure_memory *own, const tarry_plan *plan,
+                        tarry_diagnostic *diagnostic)
+{
+    uint32_t chunk = 0;
+    const uint64_t fewest = held_smallest(plan, &own->cut, &chunk),
+                   wanted = own->settings.chunk_samples;
+    if (fewest >= wanted)
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_STATE,
+                    "secure sums: chunk %" PRIu32 " of the server's plan has %" PRIu64
+                    " samples, and this worker's owner wants %" PRIu64
+                    " in each at least (%s): make fewer chunks, or allow smaller ones",
+                    chunk, fewest, wanted, own->settings.chunk_samples_name);
+}
+
+static int check_held(const tarry_secure_memory *own, const tarry_secure_offer *offer,
+                      const held *samples, tarry_diagnostic *diagnostic)
+{
+    const tarry_secure_rules *rules = offer->rules;
+    uint64_t left;
+    if (held_left(samples, own->cut.samples, rules->colluders, &left) != TARRY_OK)
+        return diagnose_no_memory(diagnostic, "samples held");
+    if (left < rules->least)
+        return diagnose(
+            diagnostic, TARRY_ERROR_STATE,
+            "secure sums: under this plan and all earlier ones over these samples %" PRIu32
+            " colluders may hold all but %" PRIu64 " of %" PRIu64 " samples, and %" PRIu64
+            " are to be left (%s): fewer copies, or more workers, leave more, and so does a job "
+            "with the seed and the sizes of an earlier one",
+            rules->colluders, left, own->cut.samples, rules->least, own->settings.least_name);
+    return TARRY_OK;
+}
+
+static int check_plan(const tarry_secure_memory *own, const tarry_secure_offer *offer,
+                      agreement *its, tarry_diagnostic *diagnostic)
+{
+    held *samples = NULL;
+    int error = recall_held(own, its, &samples, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    error = held_add(samples, offer->plan, &own->cut, diagnostic);
+    if (error == TARRY_OK)
+        error = check_chunks(own, offer->plan, diagnostic);
+    if (error == TARRY_OK)
+        error = check_held(own, offer, samples, diagnostic);
+    if (error == TARRY_OK && held_write(samples, &its->after, &its->after_size) != TARRY_OK)
+        error = diagnose_no_memory(diagnostic, "samples held");
+    held_free(samples);
+    return error;
 }
 
 static void tell(const tarry_secure_memory *own, const char *what)
@@ -230,43 +324,56 @@ static void tell(const tarry_secure_memory *own, const char *what)
     own->settings.tell(own->settings.user, line);
 }
 
-static int hold(tarry_secure_memory *own, const tarry_secure_offer *offer,
-                const pins_target *wanted, tarry_diagnostic *diagnostic)
+/* Writes the target last. So if the target is there and the record of its plans is missing, the
+ * record was lost. */
+static int keep(tarry_secure_memory *own, const agreement *its, tarry_diagnostic *diagnostic)
 {
-    const tarry_secure_rules *rules = offer->rules;
-    const pins_grid grid = {rules->bits, rules->fraction, rules->bound};
     char text[TEXT];
-    bool first;
-    int error = pins_hold_target(own->kept, wanted, &first, diagnostic);
-    if (error == TARRY_OK && first) {
-        snprintf(text, sizeof(text), "sums are over these %" PRIu64 " samples", wanted->samples);
+    int error = TARRY_OK;
+    if (its->before == NULL || its->before_size != its->after_size ||
+        memcmp(its->before, its->after, its->after_size) != 0)
+        error = pins_write_held(own->kept, its->key, its->after, its->after_size, diagnostic);
+    if (error == TARRY_OK && !its->grid_pinned)
+        error = pins_write_grid(own->kept, &its->grid, diagnostic);
+    if (error == TARRY_OK && !its->target_pinned)
+        error = pins_write_target(own->kept, &its->target, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (!its->target_pinned) {
+        snprintf(text, sizeof(text), "sums are over these %" PRIu64 " samples",
+                 its->target.samples);
         tell(own, text);
     }
-    if (error == TARRY_OK)
-        error = pins_hold_grid(own->kept, &grid, &first, diagnostic);
-    if (error == TARRY_OK && first) {
+    if (!its->grid_pinned) {
         snprintf(text, sizeof(text),
                  "numbers are multiples of 2^%" PRId32 " up to %g in %" PRIu32 " bits",
-                 -grid.fraction, grid.bound, grid.bits);
+                 -its->grid.fraction, its->grid.bound, its->grid.bits);
         tell(own, text);
     }
-    return error;
+    return TARRY_OK;
 }
 
 int tarry_secure_memory_agree(void *memory, const tarry_secure_offer *offer,
                               uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
     tarry_secure_memory *own = memory;
+    agreement its = {.before = NULL};
     pthread_mutex_lock(&own->lock);
-    pins_target wanted = {.samples = own->cut.samples};
-    memcpy(wanted.data, offer->data, sizeof(wanted.data));
     int error = check_offer(own, offer, diagnostic);
     if (error == TARRY_OK)
-        error = note_plan(own, offer, diagnostic);
+        error = check_grid(own, offer->rules, diagnostic);
     if (error == TARRY_OK)
-        error = hold(own, offer, &wanted, diagnostic);
+        error = check_pins(own, offer, &its, diagnostic);
+    if (error == TARRY_OK)
+        error = check_plan(own, offer, &its, diagnostic);
+    if (error == TARRY_OK)
+        error = keep(own, &its, diagnostic);
     pthread_mutex_unlock(&own->lock);
-    return error == TARRY_OK ? make_target(&wanted, target, diagnostic) : error;
+    memory_release(NULL, its.before);
+    memory_release(NULL, its.after);
+    if (error == TARRY_OK)
+        memcpy(target, its.key, sizeof(its.key));
+    return error;
 }
 
 int tarry_secure_memory_lock(void *memory, const tarry_secure_attempt *attempt,

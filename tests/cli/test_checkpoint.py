@@ -150,8 +150,8 @@ class Checkpoint(TarryTest):
             found, again = self.train(*options, *KEEP, "--rounds", "25", "--resume")
             self.assert_same(expected, found)
             self.assertEqual(parameters, again)
-            rounds = os.path.getsize(os.path.join(self.folder, "run.ck.history")) - 16
-            self.assertEqual(rounds * 21, (size - 16) * 25)
+            rounds = os.path.getsize(os.path.join(self.folder, "run.ck.history")) - 24
+            self.assertEqual(rounds * 21, (size - 24) * 25)
             self.write("run.ck", first)
 
     def test_a_checkpoint_grows_by_no_round(self):
@@ -167,14 +167,50 @@ class Checkpoint(TarryTest):
         self.spoil_history(lambda data: data[:-1])
         done = self.run_tarry(*SMALL, *KEEP, "--rounds", "15", "--resume", "--quiet")
         self.assertEqual(done.returncode, 0, done.err)
-        self.assertRegex(done.err, r"^tarry: --resume: .*/run.ck.history: it has not all rounds of the checkpoint; "
+        self.assertRegex(done.err, r"^tarry: --resume: .*/run.ck.history: it does not have all rounds of the checkpoint; "
                                    r"goes on from .*, after 10 rounds\n$")
-        self.spoil_history(lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:])
-        self.fail_like(1, "tarry: --resume: .*/run.ck.history: it is damaged, or of another run than the checkpoint",
-                       *SMALL, *KEEP, "--resume")
+
+    def test_a_history_that_is_lost(self):
+        """The training goes on from the newest checkpoint, the record begins again, and nothing is thrown away."""
+        expected, parameters = self.train("--reproducible", "--rounds", "20")
+        begin = {"resumed_after": None, "rounds": 0, "lost": 0, "workers": 0, "network": 0,
+                 "saturation": 0}
+        self.assertEqual(expected["covers"], begin)
+        flipped = lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:]
+        beyond = lambda data: b"x" + data[1:]
+        cut = lambda data: data[:20]
+        self.train("--reproducible", *KEEP, "--rounds", "15")
+        for number, (change, why) in enumerate(((flipped, "it is damaged, or of another run than the checkpoint"),
+                                                (beyond, "this is not the history of a run"),
+                                                (cut, "this is not the history of a run"))):
+            with self.subTest(why):
+                rounds = 16 + number
+                self.spoil_history(change)
+                damaged = self.read("run.ck.history", "rb")
+                done = self.run_tarry(*SMALL, "--reproducible", *KEEP, "--rounds", str(rounds), "--resume", "--report",
+                                      "report.json", "--quiet")
+                aside = "run.ck.history.damaged" + (f"-{number + 1}" if number > 0 else "")
+                self.assertEqual(done.returncode, 0, done.err)
+                self.assertRegex(done.err, rf"^tarry: --resume: .*/run.ck.history: {why}; the training goes on after "
+                                           rf"{rounds - 1} rounds, but the figures of these rounds are lost: the report "
+                                           rf"and the closing table begin with round {rounds - 1}; the damaged file is "
+                                           rf"kept as .*/{aside}\n$")
+                self.assertEqual(self.read(aside, "rb"), damaged)
+                report = json.loads(self.read("report.json"))
+                self.assertEqual([one["round"] for one in report["rounds"]], [rounds - 1])
+                self.assertEqual((report["initial"]["loss"], report["final"]["rounds"]), (None, rounds))
+                self.assertEqual(report["covers"]["rounds"], rounds - 1)
         os.remove(os.path.join(self.folder, "run.ck.history"))
-        self.fail_like(1, "tarry: --resume: .*/run.ck.history: cannot be read: No such file or directory",
-                       *SMALL, *KEEP, "--resume")
+        done = self.run_tarry(*SMALL, "--reproducible", *KEEP, "--rounds", "19", "--resume")
+        self.assertRegex(done.err, r"tarry: --resume: .*/run.ck.history: cannot be read: No such file or directory; the "
+                                   r"training goes on after 18 rounds, [^;]* begin with round 18\n")
+        self.assertRegex(done.out, r"\n  rounds counted +18 to 19: the record of the rounds before them was damaged\n")
+        report, again = self.train("--reproducible", *KEEP, "--rounds", "20", "--resume")
+        self.assertEqual(again, parameters)
+        self.assertEqual([one["round"] for one in report["rounds"]], [18, 19])
+        self.assertEqual(report["covers"], {"resumed_after": 19, "rounds": 18, "lost": 0, "workers": 0, "network": 19,
+                                            "saturation": 19})
+        self.assertEqual(sum(one["chunks"] for one in report["workers"]), sum(one["chunks"] for one in expected["workers"]))
 
     def test_a_history_that_is_left_alone(self):
         """Another run's is written over, since its checkpoints are gone; a file that is none is not."""

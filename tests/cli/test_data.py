@@ -39,8 +39,8 @@ class BrokenData(TarryTest):
 
     def test_an_index_that_makes_the_model_larger_than_any_machine(self):
         self.write("data.txt", "".join(f"{label} 2147483647:1\n" for label in range(1000)))
-        self.check("data.txt", r"train: 2,147,483,647,000 parameters take at least \d+.*, "
-                   r"and this machine has .*", "--model", "softmax", "--quiet")
+        self.check("data.txt", r"train: 2,147,483,647,000 parameters for 8 workers take at least \d+.*, "
+                   r"and .* are (free on this machine|left .*)", "--model", "softmax", "--quiet")
 
     def test_what_workers_hold_counts(self):
         """Where everyone gets the sum each has that, parameters, gradient, and two vectors of the optimizer's."""
@@ -97,6 +97,22 @@ class BrokenData(TarryTest):
 
 
 class GoodData(TarryTest):
+    def test_what_was_guessed_of_a_file_is_said(self):
+        self.write("data.csv", "a,b,c\n" + "0.5,0,1\n0,1,0\n" * 10)
+        said = "tarry: data.csv: the first line has no number and is taken as column names\n"
+        for more in ([], ["--processes", "--workers", "2", "--chunks", "2"]):
+            done = self.run_tarry("train", "--data", "data.csv", "--rounds", "3", *more)
+            self.assertEqual((done.returncode, done.err.count(said)), (0, 1), done.err)
+        self.assertEqual(self.run_tarry("train", "--data", "data.csv", "--rounds", "3", "--quiet").err, "")
+
+    def test_indices_from_0(self):
+        self.write("zero.txt", "+1 0:0.5 3:1\n-1 1:1\n" * 10)
+        self.write("one.txt", "+1 1:0.5 4:1\n-1 2:1\n" * 10)
+        form = ["--rounds", "3", "--quiet", "--workers", "2", "--chunks", "2", "--processes"]
+        self.succeed("train", "--data", "zero.txt", "--zero-based", "--save", "zero.npy", *form)
+        self.succeed("train", "--data", "one.txt", "--save", "one.npy", *form)
+        self.assertEqual(self.read("zero.npy", "rb"), self.read("one.npy", "rb"))
+
     def test_small_files_of_each_format(self):
         self.write("data.txt", "+1 1:0.5\n-1 2:1\n" * 10)
         self.write("data.csv", "0.5,0,1\n0,1,0\n" * 10)

@@ -5,8 +5,11 @@ whenever the process is killed."""
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import struct
+import subprocess
 import time
 
 from harness import TIMEOUT, TarryTest, main
@@ -248,6 +251,65 @@ class Dp(TarryTest):
             os.remove(os.path.join(self.folder, name))
         self.fail_like(1, r"tarry: --checkpoint: .*a\.ck\.privacy: an earlier run has released sums of its data: .*",
                        *again)
+
+    def test_a_run_does_not_go_on_with_a_ledger_that_was_cut_off(self):
+        """Wherever: whole entries or a part of one, from the end to the very first release."""
+        self.train(DP, "--rounds", "12", "--checkpoint", "a.ck")
+        whole = self.read("a.ck.privacy", "rb")
+        options = [*SMALL, "--dp", DP, "--rounds", "14", "--checkpoint", "a.ck", "--resume"]
+        for cut in (1, 7, ENTRY, ENTRY + 7, 6 * ENTRY, 12 * ENTRY):
+            left = (len(whole) - HEAD - cut) // ENTRY
+            self.write("a.ck.privacy", whole[:-cut])
+            for command in (["train"], ["serve", "--listen", "unix:s", "--wait", "60"]):
+                with self.subTest(cut=cut, command=command[0]):
+                    self.fail_like(1, rf"tarry: --resume: .*a\.ck\.privacy: the ledger counts {left} releases, but the "
+                                      r"checkpoint was written after 12 rounds and 12 releases\. Restore the ledger .*",
+                                   *command, *options)
+                    self.assertEqual(self.read("a.ck.privacy", "rb"), whole[:-cut])
+        self.write("a.ck.privacy", whole)
+        self.assertEqual(self.train(DP, *options[len(SMALL) + 2:])["privacy"]["releases"], 14)
+
+    def test_releases_of_rounds_that_were_repeated_are_not_lost(self):
+        """Back to an earlier checkpoint there are more releases than rounds: one for each round is not enough."""
+        run = ("--checkpoint", "a.ck", "--rounds")
+        self.train(DP, *run, "8")
+        kept = {name: self.read(name, "rb") for name in ("a.ck", "a.ck.history")}
+        self.train(DP, *run, "12", "--resume")
+        for name, content in kept.items():
+            self.write(name, content)
+        self.assertEqual(self.train(DP, *run, "10", "--resume")["privacy"]["releases"], 14)
+        self.write("a.ck.privacy", self.read("a.ck.privacy", "rb")[:HEAD + 12 * ENTRY])
+        self.fail_like(1, r"tarry: --resume: .*: the ledger counts 12 releases, but the checkpoint was written after "
+                          r"10 rounds and 14 releases\. .*", "train", *SMALL, "--dp", DP, *run, "12", "--resume")
+
+    def test_the_ledger_of_another_run_is_refused(self):
+        for name, rounds in (("a.ck", "4"), ("b.ck", "9")):
+            self.train(DP, "--rounds", rounds, "--checkpoint", name)
+        self.write("a.ck.privacy", self.read("b.ck.privacy", "rb"))
+        self.fail_like(1, r"tarry: --resume: .*a\.ck\.privacy: the ledger, with 9 releases, is of another run than the "
+                          r"checkpoint, .* 4 rounds and 4 releases\. .*", "train", *SMALL, "--dp", DP, "--rounds", "12",
+                       "--checkpoint", "a.ck", "--resume")
+
+    def test_files_that_are_created_are_in_their_folder_after_a_crash(self):
+        """Before the first release is counted the folder is synced, as strace sees it."""
+        strace = shutil.which("strace")
+        if strace is None:
+            self.skipTest("strace is not installed")
+        self.write("trace", "")
+        ran = subprocess.run([strace, "-f", "-y", "-o", "trace", "-e", "trace=openat,fsync,fdatasync", self.program,
+                              "train",
+                              *SMALL, "--dp", DP, "--rounds", "2", "--checkpoint", "a.ck"], cwd=self.folder,
+                             env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"},  # which can't be traced
+                             capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        if ran.returncode != 0 and "ptrace" in ran.stderr:
+            self.skipTest("processes can't be traced here")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        lines = self.read("trace").splitlines()
+        created = next(i for i, line in enumerate(lines) if "a.ck.privacy" in line and "O_CREAT" in line)
+        folder = next(i for i, line in enumerate(lines)
+                      if i > created and re.search(rf"fsync\(\d+<{re.escape(os.path.realpath(self.folder))}>\)", line))
+        counted = next(i for i, line in enumerate(lines) if "fdatasync" in line and "a.ck.privacy" in line)
+        self.assertLess(folder, counted)
 
     def test_the_ledger_has_every_release_whenever_the_run_is_killed(self):
         draw = random.Random(17)

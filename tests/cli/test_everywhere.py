@@ -50,6 +50,11 @@ class Everywhere(TarryTest):
         report, _ = self.train()
         self.assertEqual({str(each["sum"]) for each in report["rounds"]}, {"None"})
 
+    def test_many_threads_share_memory(self):
+        """Two mappings for each pair of 200 workers would be more than a process may have (vm.max_map_count)."""
+        report, _ = self.train(*EVERYWHERE, "--workers", "200", "--chunks", "200", "--rounds", "2")
+        self.assertEqual([each["exact"] for each in report["rounds"]], [True, True])
+
     def test_sums_are_verified(self):
         report, _ = self.train(*EVERYWHERE, "--verify", "--parts", "2")
         for each in report["rounds"]:

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import ssl
+import shutil
 import stat
 import subprocess
 import time
@@ -163,6 +164,29 @@ class Changing(Keys):
         self.assertEqual([state for name, state in self.table() if name == "worker-12"].count("good"), 1)
         self.assertIn("of every member", self.succeed("keys", "revoke", "c", "server"))
         self.succeed("keys", "add", "c", "server", "--name", "localhost")
+
+    def test_one_of_several_certificates(self):
+        """A renewed one is revoked with the others of its name, which is said, unless a serial number is given."""
+        def serials():
+            rows = [line.split() for line in self.succeed("keys", "list", "c").splitlines()]
+            return [row[1] for row in rows if row[0] == "worker-1" and row[3] == "good"]
+
+        for _ in range(2):
+            shutil.rmtree(self.path("c", "worker-1"))
+            self.succeed("keys", "add", "c", "worker-1")
+        first, *others = serials()
+        self.assertEqual(len(others), 2)
+        self.fail_with(1, "tarry: keys: revoke: worker-1: no certificate with the serial 12ab that is still good (tarry keys "
+                          "list c shows them)", "keys", "revoke", "c", "worker-1", "--serial", "12ab")
+        self.assertEqual(self.succeed("keys", "revoke", "c", "worker-1", "--serial", first.upper()).splitlines()[0],
+                         f"Revoked the certificate {first.upper()} of worker-1; 2 of that name are still good. Copy "
+                         "c/revoked.pem over the revoked.pem of the server's machine.")
+        self.assertEqual(serials(), others)
+        self.assertEqual(self.succeed("keys", "revoke", "c", "worker-1").splitlines(),
+                         ["Revoked all 2 certificates of worker-1, the renewed ones included. Copy c/revoked.pem over the "
+                          "revoked.pem of the server's machine.",
+                          "For another certificate of that name: tarry keys add c worker-1"])
+        self.assertEqual(serials(), [])
 
     def test_what_exists_is_kept(self):
         key = self.read("c/worker-1/key.pem")

@@ -107,10 +107,24 @@ class LocalSteps(TarryTest):
                     rounds = json.loads(self.read("report.json"))["rounds"]
                     for round in rounds:  # exact in every form: it rides behind the numbers
                         self.assertAlmostEqual(round["local_steps"], steps, delta=1e-5)
+                        self.assertAlmostEqual(round["local_steps_used"], steps, delta=1e-5)
                     if "--rounds" not in how:
                         self.assert_near(found, expected)
         self.train("--local-steps", "5:0.1", "--rounds", "2")
         self.assertIsNone(json.loads(self.read("report.json"))["rounds"][0]["local_steps"])
+
+    def test_late_chunks_do_not_make_a_run_diverge(self):
+        """Each worker has time for its first chunk alone; its other seven take one step each, where an unbounded outer
+        step would be 50 times as long as what they found. However fast this machine is, the loss falls."""
+        text = self.succeed("train", "--samples", "2000", "--batch", "400", "--local-steps", "4000:0.5", "--local-seconds",
+                            "0.01", "--rounds", "40", "--report", "report.json")
+        report = json.loads(self.read("report.json"))
+        shortened = [each["local_steps_used"] < each["local_steps"] * (1 - 1e-6) for each in report["rounds"]]
+        self.assertTrue(any(shortened))
+        self.assertRegex(text, rf"outer step was shortened in {sum(shortened)} rounds")
+        losses = [each["loss"] for each in report["rounds"]]
+        self.assertLess(max(losses), 0.9)
+        self.assertLess(report["final"]["loss"], 0.5)
 
     def test_copies_with_other_steps_are_never_averaged(self):
         """However many steps each of 8 equal chunks took, the mean of them all is a whole number of eighths."""

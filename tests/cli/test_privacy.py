@@ -2,6 +2,7 @@
 """tarry privacy: figures, what is missing, outputs."""
 
 import json
+import math
 
 from harness import TarryTest, main
 
@@ -30,6 +31,25 @@ class Privacy(TarryTest):
         self.assertLess(report["epsilon_pld"], report["epsilon_rdp"])
         self.succeed("privacy", "--noise", str(report["noise"]), *MECHANISM, "--accountant", "rdp", "--report", "s.json")
         self.assertEqual(json.loads(self.read("s.json"))["epsilon"], report["epsilon"])
+
+    def test_little_noise_is_not_free(self):
+        """Exponents overflowed below 0.022, and epsilon was 0: all examples in one round cost 1 / (2 noise^2) at least."""
+        for noise in (0.001, 0.003, 0.01, 0.02, 0.022, 0.05):
+            for sample in ("1", "0.01"):
+                with self.subTest(noise=noise, sample=sample):
+                    self.succeed("privacy", "--noise", str(noise), "--sample", sample, "--rounds", "10", "--report", "r.json")
+                    report = json.loads(self.read("r.json"))
+                    for name in ("epsilon", "epsilon_pld", "epsilon_rdp"):
+                        self.assertGreater(report[name], 1 / (2 * noise * noise), name)
+
+    def test_noise_for_a_large_epsilon_is_not_the_least(self):
+        for accountant in ("best", "pld", "rdp"):
+            self.succeed("privacy", "--epsilon", "2000", "--sample", "1", "--rounds", "1", "--accountant", accountant,
+                         "--report", "r.json")
+            report = json.loads(self.read("r.json"))
+            self.assertGreater(report["noise"], 1 / math.sqrt(2 * 2000))
+            self.assertLess(report["noise"], 0.02)
+            self.assertTrue(1980 < report["epsilon"] <= 2000, report)
 
     def test_the_picture_has_both_curves(self):
         self.succeed("privacy", "--noise", "2", "--sample", "1", "--rounds", "16", "--plot", "p.svg")

@@ -12,7 +12,7 @@ SMALL = ["--samples", "400", "--features", "6", "--workers", "4", "--chunks", "4
          "--rounds", "8"]
 SERVE = ["serve", "--secure", "--credentials", "keys/server", "--listen", "127.0.0.1:0", "--workers", "4",
          "--replication", "2", "--rounds", "1"]
-SHAPE = ["--secure-data", "rows:100,features:3"]
+SHAPE = ["--secure-data", "rows:2000,features:3"]
 
 
 class Secure(TarryTest):
@@ -32,11 +32,24 @@ class Secure(TarryTest):
                 self.assertAlmostEqual(mine["loss"], plain["loss"], delta=1e-5)
             self.assertAlmostEqual(report["final"]["test_loss"], other["final"]["test_loss"], delta=1e-5)
 
-    def test_a_bound_that_clamps_changes_the_sum(self):
+    def test_a_bound_that_clamps_fails(self):
+        """The largest number of the first round is about 41."""
+        done = self.run_tarry("train", *SMALL, "--quiet", "--processes", "--secure", "--secure-bound", "0.001")
+        self.assertEqual(done.returncode, 1, done.err)
+        self.assertRegex(done.err, r"work: secure sums: in round 0, .* % of this worker's numbers are beyond the bound of "
+                                   r"0\.001 or not finite, and at most 0\.1 % may be: nothing was sent\. Raise the bound at "
+                                   r"the server and at all workers \(--secure-bound\)")
+        self.assertRegex(done.err.splitlines()[-1], "^tarry: train: round 0: .*workers of secure sums end before they send")
+
+    def test_how_many_numbers_were_beyond_the_bound_is_told(self):
+        done = self.run_tarry("train", *SMALL, "--processes", "--secure", "--report", "r.json")
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertIn("beyond --secure-bound 0 % of numbers in the worst round, 0 % on average", done.out)
+        report = json.loads(self.read("r.json"))
+        self.assertEqual((report["final"]["saturation"], report["rounds"][3]["saturation"]), (0, 0))
         self.succeed("train", *SMALL, "--quiet", "--report", "open.json")
-        self.succeed("train", *SMALL, "--quiet", "--processes", "--secure", "--secure-bound", "0.5", "--report", "r.json")
-        losses = [json.loads(self.read(name))["final"]["loss"] for name in ("r.json", "open.json")]
-        self.assertGreater(losses[0], losses[1] + 1e-3)
+        report = json.loads(self.read("open.json"))
+        self.assertEqual((report["final"]["saturation"], report["rounds"][3]["saturation"]), (None, None))
 
     def test_what_can_t_be_is_refused_at_once(self):
         train = ["train", *SMALL, "--secure", "--processes"]
@@ -52,6 +65,10 @@ class Secure(TarryTest):
             (2, ".*cannot be combined with --(secure|compress).*", [*train, "--compress", "int8"]),
             (2, ".*cannot be combined with --(secure|keep).*", [*train, "--keep", "all"]),
             (2, "--secure-bits: '48' is not one of 32, 64", [*train, "--secure-bits", "48"]),
+            (2, "--secure-chunk-samples: 0 is not in the range .*", [*train, "--secure-chunk-samples", "0"]),
+            (2, "--secure-bound: has no meaning without --secure", ["work", "--secure-bound", "2"]),
+            (1, r"train: --secure: chunk 0 has 40 samples, and workers want 41 in each at least \(--secure-chunk-samples.*",
+             [*train, "--secure-chunk-samples", "41"]),
             (1, r"train: --secure: 1 colluders may hold all but \d+ of 320 samples, and 300 are to be left \(--secure-least\).*",
              [*train, "--secure-least", "300"]),
         ]:

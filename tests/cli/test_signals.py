@@ -114,6 +114,19 @@ class Signals(TarryTest):
         self.assertLess(time.monotonic() - start, 60)
         self.assertEqual(json.loads(self.read("report.json"))["rounds"], [])
 
+    def test_in_the_middle_of_a_long_evaluation(self):
+        """The loss of all samples takes minutes here, and nobody waits for it."""
+        process = self.start("train", "--model", "mlp", "--hidden", "4000,4000", "--samples", "200000", "--features", "20",
+                             "--batch", "64", "--workers", "2", "--chunks", "2", "--checkpoint", "ck", "--report", "report.json")
+        self.wait_for_rounds(process)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=TIMEOUT)[1]
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertRegex(errors, r"tarry: train: interrupted after \d+ of 100 rounds\n")
+        self.assertLess(time.monotonic() - start, 60)
+        self.assertTrue(json.loads(self.read("report.json"))["interrupted"])
+
     def test_a_second_signal_ends_at_once(self):
         self.plot_slowly(30)
         process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")

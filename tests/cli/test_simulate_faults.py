@@ -58,7 +58,8 @@ class Faults(TarryTest):
         sums, again, lives = map(int, re.search(
             r"(\d+) sums were secure, (\d+) of them of repeated attempts; workers had second lives, with keys of their own, "
             r"(\d+) times\n", text).groups())
-        self.assertTrue(sums == int(exact) and 0 < again < sums and lives > 10, text)
+        torn, = re.search(r"\n(\d+) of these sums were found to be torn: one worker was told other terms\n", text).groups()
+        self.assertTrue(sums == int(exact) and 0 < again < sums and lives > 10 and 0 < int(torn) < sums, text)
         self.assertTrue(text.endswith("every invariant holds\n"))
         trace = self.succeed("simulate", "--faults", "--secure", "--trace", "--first", "3", "--runs", "1")
         self.assertRegex(trace, r"secure sums of (32|64) bits")

@@ -18,7 +18,9 @@ ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_e
               "control_bytes", "test_loss", "test_accuracy", "verified_squared_error", "model_rounding",
               "workers_lost", "control_messages", "signal_seconds", "chunks_filled",
               "filled_share", "moved", "moved_data", "split", "merged", "chunks",
-              "conditioning", "error_bound", "sum", "chunks_sampled", "sampling_error", "local_steps"}
+              "conditioning", "error_bound", "sum", "chunks_sampled", "sampling_error", "local_steps",
+              "local_steps_used",
+              "saturation"}
 
 
 class Report(TarryTest):
@@ -420,6 +422,20 @@ class Outputs(TarryTest):
         self.assertEqual(done.err,
                          "tarry: /dev/full: cannot be written: No space left on device\n")
 
+    def test_no_output_of_a_command_misses_a_full_disk(self):
+        simulate = ["simulate", "--workers", "5", "--chunks", "5", "--trials", "2", "--straggler", "exp:1"]
+        privacy = ["privacy", "--noise", "1", "--sample", "0.01", "--rounds", "100"]
+        for ending in ("svg", "png", "json", "npy"):
+            os.symlink("/dev/full", os.path.join(self.folder, f"full.{ending}"))
+        outputs = [([*SMALL, "--quiet"], "--save", "npy")]
+        outputs += [(command, option, ending) for command in ([*SMALL, "--quiet"], [*simulate, "--quiet"], privacy)
+                    for option, ending in (("--report", "json"), ("--plot", "svg"), ("--plot", "png"))]
+        for command, option, ending in outputs:
+            with self.subTest(command=command, option=option, ending=ending):
+                done = self.run_tarry(*command, option, f"full.{ending}")
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.err, r"^tarry: .*: No space left on device\n$")
+
 
 class WithoutGnuplot(TarryTest):
     def environment(self):
@@ -441,6 +457,18 @@ class WithoutGnuplot(TarryTest):
 
 
 class EarlyEnds(TarryTest):
+    def test_a_loss_that_rises_is_said_and_fails_if_asked_to(self):
+        rising = [*SMALL, "--model", "least-squares", "--rate", "2", "--rounds", "5"]
+        line = r"tarry: train: the loss rose from \S+ to \S+: try a smaller --rate than 2\n$"
+        done = self.run_tarry(*rising)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.err, line)
+        self.assertEqual(self.run_tarry(*rising, "--quiet").err, "")
+        done = self.run_tarry(*rising, "--quiet", "--fail-on-divergence")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.err, "^" + line)
+        self.assertEqual(self.succeed(*SMALL, "--quiet", "--fail-on-divergence"), "")
+
     def test_a_loss_that_grows_without_bound(self):
         done = self.run_tarry(*SMALL, "--model", "least-squares", "--rate", "1e9", "--report",
                               "report.json", "--save", "w.npy", "--quiet")

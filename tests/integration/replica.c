@@ -89,8 +89,9 @@ static uint64_t state_size(void *user)
 
 static int save(void *user, uint64_t first, void *bytes, size_t size)
 {
-    const test_replica *own = user;
+    test_replica *own = user;
     uint8_t *at = bytes;
+    own->saves += first == 0;
     for (size_t i = 0; i < size; i++) {
         uint64_t place = first + i;
         at[i] = place < sizeof(uint64_t) ? ((const uint8_t *)&own->steps)[place]
@@ -303,7 +304,7 @@ int replica_engine(void *job, uint32_t worker, tarry_engine **engine)
     made->base.methods = &methods;
     made->job = job;
     made->worker = worker;
-    int error = shared_engine_create(1 << 12, NULL, &made->inner, NULL);
+    int error = shared_engine_create(1 << 12, NULL, NULL, &made->inner, NULL);
     assert_int_equal(error, TARRY_OK);
     *engine = &made->base;
     return TARRY_OK;
@@ -322,6 +323,36 @@ void replica_check_sum(replica_job *job, tarry_runtime *runtime)
     assert_memory_equal(state, job->replicas[0].state, size);
     free(sum);
     free(state);
+}
+
+unsigned replica_saves(const replica_job *job)
+{
+    unsigned saves = 0;
+    for (uint32_t worker = 0; worker < job->workers; worker++)
+        saves += atomic_load(&job->replicas[worker].saves);
+    return saves;
+}
+
+unsigned replica_check_state_in_slices(replica_job *job, tarry_runtime *runtime, uint64_t steps)
+{
+    const size_t wanted = sizeof(uint64_t) + 2 * job->dimension * sizeof(float);
+    const uint64_t until = clock_from_now(PATIENCE_NS);
+    uint64_t copied = tarry_runtime_copied(runtime), size;
+    unsigned calls = 0;
+    tarry_sum_id after;
+    void *bytes;
+    int error;
+    do {
+        error = tarry_runtime_state(runtime, 0, &after, &bytes, &size, NULL);
+        calls++;
+    } while (error == TARRY_ERROR_STATE && clock_now_ns() < until);
+    assert_int_equal(error, TARRY_OK);
+    assert_true(size == wanted && after.step == steps);
+    assert_int_equal(tarry_runtime_copied(runtime) - copied, wanted);
+    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), job->replicas[0].state,
+                        wanted - sizeof(uint64_t));
+    tarry_runtime_release_state(runtime, bytes);
+    return calls;
 }
 
 unsigned replica_engine_sums(const tarry_engine *engine)

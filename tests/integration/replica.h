@@ -7,6 +7,7 @@
 #define TEST_REPLICA_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <tarry/compute.h>
 #include <tarry/engine.h>
@@ -20,6 +21,7 @@ typedef struct test_replica {
     struct replica_job *job;
     float *state; /* parameters, and behind them their velocity */
     uint64_t steps, loads;
+    atomic_uint saves; /* copies of it that were begun */
 } test_replica;
 
 typedef struct replica_job {
@@ -59,5 +61,10 @@ void replica_check(replica_job *job, uint64_t steps);
 /* Runs one more round, and asserts that the sum which the runtime's owner gets then is the one that
  * the first worker has stepped on. */
 void replica_check_sum(replica_job *job, tarry_runtime *runtime);
+/* Copies of states that were begun so far, over all workers. */
+unsigned replica_saves(const replica_job *job);
+/* Gets the state as a caller does who waits no time in each call, and asserts that it is the first
+ * worker's after `steps` steps. Gives back how many calls it took. */
+unsigned replica_check_state_in_slices(replica_job *job, tarry_runtime *runtime, uint64_t steps);
 
 #endif

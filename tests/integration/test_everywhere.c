@@ -155,6 +155,20 @@ static void the_sum_can_be_had(void **state)
     replica_job_end(&own.job);
 }
 
+static void a_state_arrives_over_many_short_calls(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 1001);
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(&own, 3);
+    const unsigned before = replica_saves(&own.job);
+    replica_check_state_in_slices(&own.job, own.local, 3);
+    assert_int_equal(replica_saves(&own.job) - before, 1);
+    stop(&own);
+    replica_job_end(&own.job);
+}
+
 static void compare(const bench *own, float *expected)
 {
     replica_compare(&own->job, expected);
@@ -393,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_equals_that_by_sums_at_the_server),
         cmocka_unit_test(the_sum_can_be_had),
+        cmocka_unit_test(a_state_arrives_over_many_short_calls),
         cmocka_unit_test(running_sums_are_summed_too),
         cmocka_unit_test(who_is_done_begins_before_the_others),
         cmocka_unit_test(stragglers_take_part_with_what_they_have),

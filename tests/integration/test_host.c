@@ -40,12 +40,16 @@ struct bench {
     posted queue[QUEUE];
     size_t count;
     bool woken, cut; /* nothing reaches worker 0 any more */
+    bool busy;       /* worker 0 answers nothing, and the others take their time; */
+    bool heard;      /* but its process is heard of, as those of the others are */
     int ended;       /* 1: to be resumed, 2: finished */
 };
 
 static int compute(void *user, const tarry_task *task)
 {
-    (void)user;
+    const struct timespec while_busy = {.tv_nsec = 150000000};
+    if (((const seat *)user)->of->busy)
+        nanosleep(&while_busy, NULL);
     memset(task->gradient, 0, task->dimension * sizeof(float));
     for (uint32_t i = 0; i < task->span_count; i++)
         for (size_t k = 0; k < task->dimension; k++)
@@ -75,10 +79,12 @@ static int send_down(void *user, uint32_t worker, const void *frame, size_t size
     const bench *its = user;
     if (its->cut && worker == 0)
         return -1;
+    if (its->busy && worker == 0)
+        return 0;
     return tarry_worker_host_deliver(its->seats[worker].host, frame, size, numbers, count);
 }
 
-/* Time never presses here: what is waited for comes, or the test is over. */
+/* What is waited for comes, or the test is over. */
 static void receive(void *user, tarry_runtime *runtime, uint64_t until_ns)
 {
     static posted taken[QUEUE];
@@ -90,6 +96,8 @@ static void receive(void *user, tarry_runtime *runtime, uint64_t until_ns)
     while (its->count == 0 && !its->woken && until_ns > 0 &&
            pthread_cond_timedwait(&its->filled, &its->lock, &soon) == 0)
         ;
+    for (uint32_t worker = its->heard ? 0 : 1; worker < WORKERS && its->busy; worker++)
+        tarry_host_heard(runtime, worker);
     size_t count = its->count;
     memcpy(taken, its->queue, count * sizeof(*taken));
     its->count = 0;
@@ -131,7 +139,6 @@ static tarry_host_settings wanted_host(bench *its)
     tarry_host_settings_init(&settings);
     settings.parameters = 1;
     settings.dimension = DIMENSION;
-    settings.server.silence_ns = UINT64_C(30000000000);
     settings.transport = (tarry_transport){.user = its,
                                            .send = send_down,
                                            .receive = receive,
@@ -166,18 +173,25 @@ static tarry_plan *make_plan(uint64_t seed)
     return plan;
 }
 
-static void begin(bench *its)
+static void begin_within(bench *its, uint64_t silence_ns)
 {
     *its = (bench){.plan = make_plan(1)};
     pthread_mutex_init(&its->lock, NULL);
     pthread_cond_init(&its->filled, NULL);
-    const tarry_host_settings settings = wanted_host(its);
+    tarry_host_settings settings = wanted_host(its);
+    settings.server.silence_ns = silence_ns;
     assert_int_equal(tarry_host_create(its->plan, &settings, NULL, &its->runtime, NULL), TARRY_OK);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         its->seats[worker] = (seat){.of = its, .worker = worker};
         assert_int_equal(make_worker(&its->seats[worker], NULL), TARRY_OK);
         tarry_host_join(its->runtime, worker);
     }
+}
+
+/* Time never presses here. */
+static void begin(bench *its)
+{
+    begin_within(its, UINT64_C(30000000000));
 }
 
 static void finish(bench *its, bool finished)
@@ -226,6 +240,22 @@ static void plans_change_and_workers_go(void **state)
     assert_int_equal(tarry_runtime_wait(its.runtime, WORKERS, 0, NULL), TARRY_OK);
     sums_are_exact(&its, 2);
     finish(&its, true);
+}
+
+/* Its threads answer no probe, as they may be adding up numbers for long. */
+static void a_worker_that_is_heard_of_is_not_lost(void **state)
+{
+    (void)state;
+    for (int heard = 0; heard < 2; heard++) {
+        bench its;
+        begin_within(&its, UINT64_C(10000000));
+        its.busy = true;
+        its.heard = heard;
+        sums_are_exact(&its, 1);
+        assert_int_equal(tarry_runtime_worker(its.runtime, 0).present, heard);
+        its.busy = its.heard = false;
+        finish(&its, true);
+    }
 }
 
 static void an_interrupt_ends_a_round(void **state)
@@ -345,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_change_and_workers_go),
+        cmocka_unit_test(a_worker_that_is_heard_of_is_not_lost),
         cmocka_unit_test(an_interrupt_ends_a_round),
         cmocka_unit_test(bytes_that_are_no_frame_are_refused),
         cmocka_unit_test(frames_are_read_as_they_were_written),

@@ -45,8 +45,9 @@ struct bench {
     pthread_cond_t filled;
     posted *first, **last;
     bool woken;
-    bool cut[WORKERS]; /* nothing reaches the worker, or comes from it */
-    unsigned passes;   /* that came */
+    bool cut[WORKERS];      /* nothing reaches the worker, or comes from it */
+    unsigned passes;        /* that came */
+    unsigned gave[WORKERS]; /* of those, to the server */
 };
 
 static void post(bench *its, uint32_t from, uint32_t to, bool passed, const void *bytes,
@@ -102,6 +103,8 @@ static void deliver(bench *its, const posted *item)
     if (is_cut(its, item->from) || is_cut(its, item->to))
         return;
     its->passes += item->passed;
+    if (item->passed && item->to == TARRY_NO_WORKER)
+        its->gave[item->from]++;
     if (!item->passed)
         error = tarry_host_deliver(its->runtime, item->from, item->bytes, item->size, NULL, 0);
     else if (item->to == TARRY_NO_WORKER)
@@ -388,6 +391,48 @@ static void the_server_gets_copies(void **state)
     finish(&its);
 }
 
+/* What a call does not get is there for the next one: the worker writes its state once. A round in
+ * between, and a worker that is lost in the middle, begin a new transfer. */
+static void a_state_arrives_over_many_short_calls(void **state)
+{
+    (void)state;
+    static bench its;
+    tarry_sum_id after;
+    void *bytes;
+    uint64_t size;
+    begin(&its);
+    run_rounds(&its, 2);
+    all_have_stepped(&its, 2);
+    unsigned before = replica_saves(&its.job);
+    assert_true(replica_check_state_in_slices(&its.job, its.runtime, 2) > 1);
+    assert_int_equal(replica_saves(&its.job) - before, 1);
+    uint64_t copied = tarry_runtime_copied(its.runtime);
+    while (tarry_runtime_copied(its.runtime) == copied)
+        assert_int_equal(tarry_runtime_state(its.runtime, 0, &after, &bytes, &size, NULL),
+                         TARRY_ERROR_STATE);
+    run_rounds(&its, 1);
+    all_have_stepped(&its, 3);
+    memset(its.gave, 0, sizeof(its.gave));
+    copied = tarry_runtime_copied(its.runtime);
+    while (tarry_runtime_copied(its.runtime) == copied)
+        assert_int_equal(tarry_runtime_state(its.runtime, 0, &after, &bytes, &size, NULL),
+                         TARRY_ERROR_STATE);
+    uint32_t giver = 0;
+    while (giver < WORKERS && its.gave[giver] == 0)
+        giver++;
+    assert_true(giver < WORKERS);
+    its.cut[giver] = true;
+    tarry_host_lose(its.runtime, giver);
+    before = replica_saves(&its.job);
+    assert_int_equal(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after,
+                                         &bytes, &size, NULL),
+                     TARRY_OK);
+    assert_int_equal(after.step, 3);
+    assert_int_equal(replica_saves(&its.job) - before, 1);
+    tarry_runtime_release_state(its.runtime, bytes);
+    finish(&its);
+}
+
 static int try_to_make(void *user, const tarry_allocator *allocator)
 {
     bench *its = user;
@@ -486,6 +531,7 @@ int main(void)
         cmocka_unit_test(one_that_loses_its_sums_gets_them),
         cmocka_unit_test(one_that_was_gone_loads_the_state),
         cmocka_unit_test(the_server_gets_copies),
+        cmocka_unit_test(a_state_arrives_over_many_short_calls),
         cmocka_unit_test(settings_are_checked_and_allocations_may_fail),
         cmocka_unit_test(forms_go_by_the_engine),
     };

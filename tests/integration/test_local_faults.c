@@ -51,6 +51,32 @@ static void too_many_dead_workers_end_an_exact_round(void **state)
     summing_end(&job);
 }
 
+/* Adding up a gradient takes a thread much longer than the server's patience here. The server asks
+ * again and again, but a thread of its own process is there. */
+static void a_thread_that_is_busy_with_numbers_is_not_lost(void **state)
+{
+    (void)state;
+    const tarry_keep keeps[] = {TARRY_KEEP_ALL, TARRY_KEEP_CREDITED};
+    for (size_t i = 0; i < 2; i++) {
+        summing job;
+        summing_init(&job);
+        job.dimension = 1000000;
+        job.plan_settings.replication = 1;
+        job.local_settings.server.keep = keeps[i];
+        job.local_settings.server.silence_ns = 500000;
+        summing_begin(&job);
+        for (int round = 0; round < 3; round++) {
+            tarry_round_result result;
+            tarry_diagnostic diagnostic;
+            if (summing_round(&job, &result, &diagnostic) != TARRY_OK)
+                fail_msg("%s", diagnostic.text);
+            assert_int_equal(result.workers_lost, 0);
+            assert_true(result.exact);
+        }
+        summing_end(&job);
+    }
+}
+
 /* Runs a round with that many dead workers, which must fail and say so. */
 static void assert_coverage_error(summing *job, const char *straggler, const char *text)
 {
@@ -235,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dead_workers_within_the_plan_cost_nothing),
         cmocka_unit_test(too_many_dead_workers_end_an_exact_round),
+        cmocka_unit_test(a_thread_that_is_busy_with_numbers_is_not_lost),
         cmocka_unit_test(the_error_tells_what_went_wrong),
         cmocka_unit_test(a_deadline_goes_on_without_the_dead),
         cmocka_unit_test(a_deadline_with_nothing_finished_gives_zero),

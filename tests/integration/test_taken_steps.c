@@ -32,6 +32,7 @@ typedef struct hand {
     pthread_t thread;
     int result; /* of the call that gave no task */
     uint64_t steps;
+    uint64_t odd; /* of these, the ones whose task was not as it should be */
 } hand;
 
 struct crew {
@@ -44,6 +45,7 @@ struct crew {
     uint64_t holds_at;    /* worker 0 keeps the first step that it takes from this one on, */
     _Atomic bool holds;   /* and does so now, */
     _Atomic bool lets_go; /* until this is set */
+    _Atomic bool ends;    /* who still steps may do so in vain */
     uint64_t fails_at;    /* from this one on it gives back an error: */
     int gives;
 };
@@ -57,10 +59,10 @@ static int take(hand *own, const tarry_task **task)
 static int step_on(hand *own, const tarry_task *task)
 {
     crew *all = own->of;
-    assert_null(task->gradient);
-    assert_int_equal(task->span_count, 0);
-    assert_int_equal(task->dimension, DIMENSION);
-    assert_false(tarry_compute_cancelled(task));
+    bool in_vain =
+        tarry_compute_cancelled(task); /* asked first: the end is marked before it begins */
+    own->odd += task->gradient != NULL || task->span_count != 0 || task->dimension != DIMENSION ||
+                (in_vain && !all->ends);
     if (own->worker == 0 && all->fails_at != 0 && task->step >= all->fails_at)
         return all->gives;
     if (own->worker == 0 && all->holds_at != 0 && task->step >= all->holds_at && !all->holds) {
@@ -185,12 +187,14 @@ static void run(crew *own, uint64_t rounds)
 /* All threads end by themselves. */
 static void end(crew *own)
 {
+    own->ends = true;
     if (own->network)
         tarry_runtime_free(own->runtime, true);
     else
         tarry_local_dismiss(own->runtime);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         pthread_join(own->hands[worker].thread, NULL);
+        assert_int_equal(own->hands[worker].odd, 0);
         tarry_tcp_worker_free(own->hands[worker].remote);
     }
     if (!own->network)

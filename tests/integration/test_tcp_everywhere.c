@@ -496,6 +496,23 @@ static void two_that_hear_nothing_of_each_other_cost_no_sum(void **state)
     end(&own);
 }
 
+/* The server asks one worker once, however often its caller looks. */
+static void a_state_arrives_over_many_short_calls(void **state)
+{
+    (void)state;
+    bench own = {.shares = false};
+    begin(&own, 2000000);
+    run_rounds(&own, 1);
+    check(&own);
+    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        fail_msg("not all are up to date");
+    const unsigned before = replica_saves(&own.job);
+    assert_true(replica_check_state_in_slices(&own.job, own.server, own.logged) > 1);
+    assert_int_equal(replica_saves(&own.job) - before, 1);
+    replica_check_sum(&own.job, own.server);
+    end(&own);
+}
+
 /* ---- a run that begins before all are there ---- */
 
 static void let_others_come(bench *own, int error)
@@ -581,6 +598,7 @@ int main(void)
         cmocka_unit_test(training_over_connections_is_that_of_one_thread),
         cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
         cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
+        cmocka_unit_test(a_state_arrives_over_many_short_calls),
         cmocka_unit_test(an_engine_that_workers_bring_makes_the_sums),
         cmocka_unit_test(a_worker_with_an_engine_of_its_own_alone_is_refused),
         cmocka_unit_test(an_engine_needs_a_name),

@@ -25,14 +25,15 @@ enum { WORKERS = 6, CHUNKS = 6, COPIES = 2, DIMENSION = 1000, ATTEMPTS_MOST = 8 
 
 /* ---- what comes in at the server ---- */
 
-/* The stripes of one worker's part, one behind the other. */
+/* The numbers of one worker's part. */
 typedef struct caught {
     uint32_t attempt; /* 0: nothing came */
-    uint8_t bytes[8 * (DIMENSION + 64)];
+    uint8_t bytes[8 * DIMENSION];
 } caught;
 
 static pthread_mutex_t catching = PTHREAD_MUTEX_INITIALIZER;
 static caught parts[ATTEMPTS_MOST + 1][WORKERS];
+static bool spoils;     /* a bit of a check word that comes next is another one */
 static bool calls_back; /* whose part comes first is asked to come anew to its round */
 static uint32_t called; /* that was it */
 
@@ -50,8 +51,14 @@ const tarry_reject *__wrap_host_receive(host *self, uint32_t worker, tarry_messa
         pthread_mutex_lock(&catching);
         caught *into = &parts[message->attempt][worker];
         into->attempt = message->attempt;
-        memcpy(into->bytes + ring_bytes(grid, masked_stripe_first(&self->cut, message->stripe)),
-               numbers->bytes, masked_stripe_bytes(grid, &self->cut, message->stripe));
+        memcpy(into->bytes + ring_bytes(grid, layout_stripe_start(&self->cut, message->stripe)),
+               numbers->bytes, ring_bytes(grid, layout_stripe_length(&self->cut, message->stripe)));
+        if (spoils && message->stripe == 2) {
+            uint8_t *behind = numbers->bytes +
+                              ring_bytes(grid, layout_stripe_length(&self->cut, message->stripe));
+            behind[ring_bytes(grid, MASKED_CHECK + 1)] ^= 4;
+            spoils = false;
+        }
         calls = calls_back;
         calls_back = false;
         called = calls ? worker : called;
@@ -174,14 +181,11 @@ static void assert_sum_is_the_integers(const cluster *its, uint64_t round)
 static uint32_t count_open(const cluster *its, uint64_t round, const caught *part, unsigned chunks)
 {
     const ring grid = grid_of_cluster(its);
-    const layout cut = layout_make(DIMENSION, 1, its->settings.server.stripe_length);
     static uint8_t words[8 * DIMENSION];
     uint32_t open = 0;
     sum_serially(its, round, chunks, words);
-    for (uint32_t index = 0; index < cut.stripes; index++)
-        for (size_t i = 0; i < layout_stripe_length(&cut, index); i++)
-            open += ring_word(&grid, part->bytes, masked_stripe_first(&cut, index) + i) ==
-                    ring_word(&grid, words, layout_stripe_start(&cut, index) + i);
+    for (size_t i = 0; i < DIMENSION; i++)
+        open += ring_word(&grid, part->bytes, i) == ring_word(&grid, words, i);
     return open;
 }
 
@@ -254,6 +258,8 @@ static void numbers_beyond_the_bound_are_clamped_and_counted(void **state)
     float gradient[DIMENSION];
     prepare(&its, &all, 32);
     its.settings.secure.bound = 5e4;
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        its.members[worker].member.clamped_most = 0.5;
     cluster_begin(&its);
     tarry_round_result result = secure_round(&its, &all);
     uint64_t beyond = 0;
@@ -332,6 +338,33 @@ static void a_worker_that_comes_anew_to_its_round_is_masked_for_again(void **sta
     for (uint32_t round = 0; round < 4; round++)
         secure_round(&its, &all);
     end(&its, &all);
+}
+
+/* Of the other stripes neither. */
+static void nothing_is_handed_out_of_a_sum_whose_check_fails(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = {32, 64};
+    for (unsigned i = 0; i < 2; i++) {
+        cluster its;
+        notes all;
+        tarry_round_result result;
+        tarry_diagnostic why;
+        prepare(&its, &all, bits[i]);
+        cluster_begin(&its);
+        secure_round(&its, &all);
+        forget(&all);
+        pthread_mutex_lock(&catching);
+        spoils = true;
+        pthread_mutex_unlock(&catching);
+        int error = cluster_round(&its, &result, &why);
+        if (error != TARRY_ERROR_MASKS)
+            fail_msg("%d: %s", error, why.text);
+        assert_non_null(strstr(why.text, "masks do not cancel: the check of stripe 2 failed"));
+        for (size_t k = 0; k < DIMENSION; k++)
+            assert_true(its.sum[k] == 0);
+        end(&its, &all);
+    }
 }
 
 static int count_offers(void *user, const tarry_secure_offer *offer,
@@ -528,6 +561,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks),
         cmocka_unit_test(a_worker_that_comes_anew_to_its_round_is_masked_for_again),
         cmocka_unit_test(numbers_beyond_the_bound_are_clamped_and_counted),
+        cmocka_unit_test(nothing_is_handed_out_of_a_sum_whose_check_fails),
         cmocka_unit_test(workers_agree_to_each_plan),
         cmocka_unit_test(a_worker_with_another_list_of_workers_ends),
         cmocka_unit_test(a_worker_and_a_server_agree_that_sums_are_private),

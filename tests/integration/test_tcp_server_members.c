@@ -129,7 +129,9 @@ static void turns_the_revoked_away(void **state)
     script_join(&one, WIRE_ANY_WORKER);
     bench_await_count(&its, &its.joined, 1);
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(authority_revoke(keys.folder, who, (int64_t)time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_int_equal(script_reason(&one), WIRE_REFUSED_REVOKED);
     bench_await_count(&its, &its.left_out, 1);
     if (script_open_secure(&again, its.address, 1, third)) /* in TLS 1.3 it hears of it later */
@@ -196,7 +198,9 @@ static void tells_members_of_each_other(void **state)
     script_close(&other); /* which changes nothing between the two */
     bench_await_count(&its, &its.left_out, 1);
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(authority_revoke(keys.folder, who, (int64_t)time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     wire_member member = await_member(&one);
     assert_int_equal(member.worker, 2);
     assert_false(member.present);
@@ -236,7 +240,9 @@ static void tells_of_a_list_that_is_not_taken(void **state)
     bench_await_told(&its, "no revocation list in PEM");
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(authority_revoke(keys.folder, who, (int64_t)time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     bench_await_count(&its, &its.revocations, 2);
     bench_await_told(&its, "in force");
     bench_end(&its);
@@ -260,7 +266,9 @@ static void turns_the_revoked_away_before_they_speak(void **state)
     bench_await_count(&its, &its.joined, 1);
     for (uint32_t worker = 2; worker <= 3; worker++) {
         const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = worker};
-        assert_int_equal(authority_revoke(keys.folder, who, (int64_t)time(NULL), NULL), TARRY_OK);
+        assert_int_equal(authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL),
+                                          &(authority_tally){0}, NULL),
+                         TARRY_OK);
     }
     assert_int_equal(script_reason(&joined), WIRE_REFUSED_REVOKED); /* the list is in force */
     script_say_hello(&quiet, WIRE_ROLE_WORKER, WIRE_ANY_WORKER);

@@ -496,7 +496,9 @@ static void children_show_certificates(void **state)
 
     /* One that is revoked while it is there. */
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(authority_revoke(keys.folder, who, (int64_t)time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_int_equal(reason_in_lane(&relay, 0), WIRE_REFUSED_REVOKED);
     script_close(&relay);
     bench_end(&its);

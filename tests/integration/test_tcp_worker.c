@@ -511,7 +511,7 @@ static void refuses_memory_of_another_size_than_its_part(void **state)
     stage its;
     begin(&its);
     share part;
-    assert_int_equal(share_create(NUMBERS * sizeof(float) / 2, &part), TARRY_OK);
+    assert_int_equal(share_create(NUMBERS * sizeof(float) / 2, NULL, &part), TARRY_OK);
     take_hello(&its);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_share words = {.kind = WIRE_SHARE_PART, .bytes = part.bytes};

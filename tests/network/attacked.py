@@ -85,8 +85,9 @@ class Attack:
 
 
 class AttackedTest(NetworkTest):
-    def begin(self, attack, job=JOB, keys=None, rows=ROWS, samples_of=None):
-        """A server, the dishonest one before it, and workers."""
+    def begin(self, attack, job=JOB, keys=None, rows=ROWS, samples_of=None, owners=()):
+        """A server, the dishonest one before it, and workers. owners: options of all workers."""
+        self.owners = owners
         self.secret_keys = keys or self.secret_keys_of(WORKERS)
         self.attack = attack
         self.training = self.cluster([*job, "--secure-data", f"rows:{rows},features:{FEATURES}"],
@@ -104,8 +105,9 @@ class AttackedTest(NetworkTest):
         return keys
 
     def work(self, worker, *options, name=None):
-        return self.training.work(worker, self.liar.address, "--secure", "--secure-least", "50", "--data", "data.csv",
-                                  "--patience", "1", *SLEEP, *options, name=name)
+        return self.training.work(worker, self.liar.address, "--secure", "--secure-least", "50",
+                                  "--secure-bits", str(BITS), "--data", "data.csv", "--patience", "1", *SLEEP,
+                                  *self.owners, *options, name=name)
 
     def end(self):
         """Until the server has ended, well or not; gives back its status."""

@@ -25,6 +25,8 @@ SECURE, KEY = 34, 35
 CLOSING_SECONDS = 0.05  # in which the loop closes what was given up
 LIVES_AND_HOLDERS, TERM = 0x80, 0x40  # of a SIGNAL's flags
 _SECURE = struct.Struct("<IidQII32s")
+# Behind the numbers of a masked stripe: how many chunks, how many numbers were clamped, and two words that are zero.
+COUNTS, CHUNKS_AT = 4, -4
 
 
 class Signal:
@@ -67,15 +69,15 @@ def parts_of(body, bits):
 
 def learns(parts, chunks, bits):
     """
-    Which sums and differences of masked parts tell of less than all chunks. A part is a list of words, the last but one of
-    which counts chunks: where the masks cancel, what is counted is a number of chunks; else it looks drawn from 2^bits. The
-    sum of all chunks tells nothing, nor does that of none, unless it differs from zero.
+    Which sums and differences of masked parts tell of less than all chunks. A part is a list of words, one of which counts
+    chunks: where the masks cancel, what is counted is a number of chunks; else it looks drawn from 2^bits. The sum of all
+    chunks tells nothing, nor does that of none, unless its numbers differ from zero.
     """
     found, modulus = [], 2**bits
     for signs in itertools.product((0, 1, -1), repeat=len(parts)):
-        words = [sum(map(operator.mul, signs, column)) % modulus for column in zip(*parts)] or [0, 0]
-        count = min(words[-2], modulus - words[-2])
-        if 0 < count < chunks or (count == 0 and any(words[:-2])):
+        words = [sum(map(operator.mul, signs, column)) % modulus for column in zip(*parts)] or [0] * COUNTS
+        count = min(words[CHUNKS_AT], modulus - words[CHUNKS_AT])
+        if 0 < count < chunks or (count == 0 and any(words[:-COUNTS])):
             found.append(signs)
     return found
 

@@ -6,9 +6,10 @@ of fewer samples than workers allow, or None where it was refused; ATTACKS says 
 
 from dataclasses import replace
 
-from private_model import (AGAIN, BATCHES, CHUNKS, COVER, FORGETS, FORGETS_HELD, GRID, GROUP, HELD, HOLDERS, KEY_JOB,
-                           KEYS, LISTED, OWN, PARAMETERS, PINNED_GRID, PLAN, REQUIRED, RULES, SAME_KEY, SAMPLES, SIGNER,
-                           TARGET, WORKERS, Asked, Claim, Found, Job, mask, plan_of, secret_of, signed, sum_of, total)
+from private_model import (AGAIN, ANY_BOUND, BATCHES, CHUNKS, CLAMPED_AT, COVER, FORGETS, FORGETS_HELD, GRID, GROUP, HELD,
+                           HOLDERS, JOB_HELD, KEY_JOB, KEYS, LAST_LOCK, LISTED, OWN, PARAMETERS, PINNED_GRID, PLACES, PLAN,
+                           REQUIRED, RULES, SAME_KEY, SAMPLES, SATURATES, SIGNER, SMALL_CHUNKS, STRIPES, TARGET, WORKERS,
+                           Asked, Claim, Found, Job, mask, plan_of, secret_of, signed, sum_of, total)
 
 ASKED, JOB = Asked(), Job()
 NO_GRADIENT = 0  # parameters at which nothing has one
@@ -87,7 +88,7 @@ def unmasked(world, claim_of):
     part, kappa = world.ask(victim, ASKED), victim.kappa(ASKED)
     # The victim has the lowest id, and has subtracted all masks.
     words = [word + sum(mask(secret_of(victim.key, claim.key), kappa, place) for claim in others.values())
-             for place, word in enumerate(part)]
+             for place, word in zip(victim.places(), part)]
     return Found(signed(words[0]), VICTIMS)
 
 
@@ -155,11 +156,27 @@ def other_grid(world):
         clamped = world.sum(world.begin(replace(JOB, name=f"bound {bound}", bound=bound)), ASKED)
         if clamped is None:
             return None
-        if clamped[2] == 1:
-            beyond = signed(whole[0] - clamped[0])
-            largest = max(range(CHUNKS), key=lambda chunk: abs(sum_of(ASKED.parameters, JOB.plan.samples[chunk])))
-            return Found(beyond + (bound if beyond > 0 else -bound), frozenset(JOB.plan.samples[largest]))
+        if clamped[CLAMPED_AT] == 1:
+            at = 0 if whole[0] != clamped[0] else 1
+            beyond = signed(whole[at] - clamped[at])
+            largest = max(range(CHUNKS), key=lambda chunk: abs(sum_of(ASKED.parameters, JOB.plan.samples[chunk], at)))
+            return Found(beyond + (bound if beyond > 0 else -bound), frozenset(JOB.plan.samples[largest]), coordinate=at)
     return None
+
+
+def isolated_sample(world):
+    """The first sample alone in a chunk, and the rest of that chunk in another chunk of the same holders. Parameters and
+    bound are such that the sample's number is below the bound, and the numbers of the other chunks are beyond it. The sum
+    is that number and an odd multiple of the bound."""
+    samples = JOB.plan.samples
+    plan = replace(JOB.plan, samples=(samples[0][:1], *samples[1:4], samples[0][1:] + samples[4], *samples[5:]))
+    for parameters in range(1, 10000):
+        first, *others = [abs(sum_of(parameters, chunk)) for chunk in plan.samples]
+        if 0 < first and first + 1 < min(others):
+            break
+    bound, asked = first + 1, replace(ASKED, parameters=parameters)
+    whole = world.sum(world.begin(replace(JOB, plan=plan, bound=bound)), asked)
+    return None if whole is None else Found(signed(whole[0]) % (2 * bound) - bound, frozenset(plan.samples[0]), parameters)
 
 
 def one_other_grid(world):
@@ -171,8 +188,20 @@ def one_other_grid(world):
     return difference(whole, world.sum(workers, replace(ASKED, attempt=2)), VICTIMS)
 
 
-SHORT = replace(JOB.plan, samples=((JOB.plan.samples[0][0],), *JOB.plan.samples[1:]))
-LEFT_OUT = {JOB.plan.samples[0][1]}
+def other_stripes(world):
+    """One worker gets stripes of one number. It has a count, which the server knows, at the place where the others have
+    their second number."""
+    whole = world.sum(world.begin(), ASKED)
+    workers = world.begin(others={VICTIM: replace(JOB, stripe=1)})
+    mixed = world.sum(workers, replace(ASKED, attempt=2))
+    if whole is None or mixed is None:
+        return None
+    others = mixed[1] - ASKED.holders.count(VICTIM)
+    return Found(signed(whole[1] - others), VICTIMS, coordinate=1)
+
+
+SHORT = replace(JOB.plan, samples=(JOB.plan.samples[0][1:], *JOB.plan.samples[1:]))
+LEFT_OUT = {JOB.plan.samples[0][0]}
 
 
 def a_plan_that_leaves_a_sample_out(world):
@@ -212,11 +241,29 @@ def collected_over_lives(world):
     return without_what_is_held(everything, held | plan.held_by(COLLUDER))
 
 
+def collected_over_jobs(world):
+    """The same, where each plan is of a job of its own."""
+    held, plan = set(JOB.plan.held_by(COLLUDER)), plan_of(turn=1)
+    everything = world.sum(world.begin(), ASKED)
+    if world.begin(replace(JOB, name="second", plan=plan)) is None:
+        return None
+    return without_what_is_held(everything, held | plan.held_by(COLLUDER))
+
+
+def asked_again_after_another_job(world):
+    """An attempt of one worker's, with and without a chunk; in between it takes part in another job."""
+    victim = world.begin()[VICTIM]
+    first = world.ask(victim, ASKED)
+    world.sum(world.begin(replace(JOB, name="second")), ASKED)
+    return difference(first, world.ask(victim, replace(ASKED, holders=WITHOUT_FIRST)), FIRST_CHUNK)
+
+
 ATTACKS = {
     other_holders: [HOLDERS, OWN],
     smaller_group: [GROUP],
     other_parameters: [PARAMETERS],
     asked_again: [HOLDERS, OWN, AGAIN],
+    asked_again_after_another_job: [HOLDERS, OWN, LAST_LOCK],
     replayed: [PARAMETERS, AGAIN],
     second_life: [PARAMETERS, FORGETS, SAME_KEY],
     forged_keys: [KEYS],
@@ -227,10 +274,13 @@ ATTACKS = {
     weaker_rules: [RULES],
     second_job: [TARGET],
     batches: [BATCHES],
-    other_grid: [PINNED_GRID],
-    one_other_grid: [PINNED_GRID, GRID],
+    other_grid: [PINNED_GRID, ANY_BOUND, SATURATES],
+    one_other_grid: [PINNED_GRID, GRID, ANY_BOUND, SATURATES],
+    isolated_sample: [ANY_BOUND, SMALL_CHUNKS, SATURATES],
+    other_stripes: [STRIPES, PLACES],
     a_plan_that_leaves_a_sample_out: [COVER],
     one_other_plan: [COVER, PLAN],
     collected_chunks: [HELD],
     collected_over_lives: [FORGETS_HELD],
+    collected_over_jobs: [JOB_HELD],
 }

@@ -3,7 +3,7 @@
 Workers of secure sums as a few lines of Python, which can be told to be naive: to leave out one of the things that real
 ones insist on. So an attack can be seen to succeed where nothing stands against it, and to fail where all does.
 
-A sample's gradient is one whole number; masks come of SHA-256 in the place of AES, and keys of a seed in the place of
+A sample's gradient is two whole numbers; masks come of SHA-256 in the place of AES, and keys of a seed in the place of
 X25519. What a worker remembers from one life to the next is a dictionary in the place of its folder.
 """
 
@@ -12,14 +12,20 @@ from dataclasses import dataclass
 
 BITS = 64
 MODULUS = 2**BITS
-WORKERS, CHUNKS, SAMPLES = 4, 8, 16
-COLLUDERS, LEAST = 1, 8
+WORKERS, CHUNKS, SAMPLES, DIMENSION = 4, 8, 24, 2
+EACH = SAMPLES // CHUNKS
+# Behind the numbers of a stripe: how many chunks, how many of their numbers were clamped, and two zeros.
+COUNTS, CHUNKS_AT, CLAMPED_AT = 4, -4, -3
+COLLUDERS, LEAST = 1, 12
+BOUND, CHUNK_SAMPLES = 10**6, 2  # that its owner allows
 
 # What a worker may be naive about: each is one rule left out.
 HOLDERS = "masks don't depend on whose copies are summed"
 PARAMETERS = "masks don't depend on the parameters"
 PLAN = "masks don't depend on the plan"
 GRID = "masks don't depend on the grid"
+STRIPES = "masks don't depend on the length of stripes"
+PLACES = "masks belong to a word's place in its part"
 GROUP = "it sends a part to whichever group is named"
 OWN = "it sums whichever of its chunks are asked for"
 AGAIN = "an attempt may come again"
@@ -35,6 +41,11 @@ PINNED_GRID = "a job may have another grid than the first one"
 COVER = "a plan may leave samples out"
 HELD = "only the present plan counts for what colluders hold"
 FORGETS_HELD = "what colluders held is forgotten with its life"
+JOB_HELD = "what colluders held is counted job by job"
+LAST_LOCK = "another job makes it forget which attempts it took part in"
+ANY_BOUND = "the server chooses the bound"
+SMALL_CHUNKS = "a chunk may have few samples"
+SATURATES = "it sends numbers that are at the bound"
 RULES = "the server's rules may be weaker than its own"
 REQUIRED = "sums need not be secure"
 
@@ -56,8 +67,8 @@ class Plan:
 
 
 def plan_of(samples=tuple(range(SAMPLES)), turn=0, copies=2):
-    """Two samples a chunk; whose holders are others after each turn."""
-    chunks = tuple(samples[2 * chunk: 2 * chunk + 2] for chunk in range(CHUNKS))
+    """Three samples a chunk; whose holders are others after each turn."""
+    chunks = tuple(samples[EACH * chunk: EACH * (chunk + 1)] for chunk in range(CHUNKS))
     return Plan(chunks, tuple(tuple((chunk + copy + turn) % WORKERS for copy in range(copies))
                               for chunk in range(CHUNKS)))
 
@@ -66,7 +77,8 @@ def plan_of(samples=tuple(range(SAMPLES)), turn=0, copies=2):
 class Job:
     name: str = "first"
     plan: Plan = plan_of()
-    bound: int = 10**6  # the grid: numbers of a chunk are clamped to it
+    bound: int = BOUND  # the grid: numbers of a chunk are clamped to it
+    stripe: int = DIMENSION  # numbers of a stripe, behind which counts stand
     secure: bool = True
     colluders: int = COLLUDERS
     least: int = LEAST
@@ -104,13 +116,13 @@ def number_of(*words):
     return int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:BITS // 8], "little")
 
 
-def gradient(parameters, sample):
+def gradient(parameters, sample, coordinate=0):
     """-500 .. 499; with parameters 0, which say all and nothing, no sample has one."""
-    return 0 if parameters == 0 else number_of("gradient", parameters, sample) % 1000 - 500
+    return 0 if parameters == 0 else number_of("gradient", parameters, sample, coordinate) % 1000 - 500
 
 
-def sum_of(parameters, samples):
-    return sum(gradient(parameters, sample) for sample in samples)
+def sum_of(parameters, samples, coordinate=0):
+    return sum(gradient(parameters, sample, coordinate) for sample in samples)
 
 
 def secret_of(*keys):
@@ -142,6 +154,8 @@ class Worker:
             return False
         if job.batch and BATCHES not in self.naive:
             return False
+        if job.bound != BOUND and ANY_BOUND not in self.naive:
+            return False
         self._job = job
         return self._holds("target", job.target, TARGET) and self._holds("bound", job.bound, PINNED_GRID) and \
             self.take(job.plan)
@@ -153,12 +167,16 @@ class Worker:
         """The job's plan, or a later one."""
         if tuple(plan.everything) != self._job.target and COVER not in self.naive:
             return False
-        held = {} if HELD in self.naive else self._held.setdefault(self._job.name, {})
-        for worker in range(WORKERS):
-            held.setdefault(worker, set()).update(plan.held_by(worker))
+        if min(map(len, plan.samples)) < CHUNK_SAMPLES and SMALL_CHUNKS not in self.naive:
+            return False
+        name = self._job.name if JOB_HELD in self.naive else self._job.target
+        before = {} if HELD in self.naive else self._held.get(name, {})
+        held = {worker: before.get(worker, set()) | plan.held_by(worker) for worker in range(WORKERS)}
         most = max(len(samples) for samples in held.values())  # of one colluder
-        self._plan = plan
-        return self._job.colluders < 1 or SAMPLES - most >= self._job.least
+        if self._job.colluders >= 1 and SAMPLES - most < self._job.least:
+            return False
+        self._plan, self._held[name] = plan, held
+        return True
 
     def claim(self):
         return Claim(self.key, self.id, self._job.name)
@@ -176,12 +194,12 @@ class Worker:
         """All that masks depend on, but what it is naive about."""
         job, told = self._job, [self._job.name, asked.round, asked.attempt, asked.group]
         for rule, what in ((HOLDERS, asked.holders), (PARAMETERS, asked.parameters), (PLAN, self._plan),
-                           (GRID, job.bound)):
+                           (GRID, job.bound), (STRIPES, job.stripe)):
             told.append(None if rule in self.naive else what)
         return repr(told)
 
     def part(self, asked):
-        """[number, chunks, clamped], masked; None: refused."""
+        """Of each stripe its numbers, chunks, clamped, 0 and 0, masked; None: refused."""
         mine = {chunk for chunk, holder in enumerate(asked.holders) if holder == self.id}
         if not self._job.secure:
             return self._sum(mine, asked)
@@ -192,18 +210,30 @@ class Worker:
             return None
         if asked.batch is not None and not self._job.batch:
             return None
-        if AGAIN not in self.naive and not self._lock(asked):
+        if self._clamped(mine, asked) > 0 and SATURATES not in self.naive:
             return None
         part, kappa = self._sum(mine, asked), self.kappa(asked)
+        if AGAIN not in self.naive and not self._lock(asked):
+            return None
         for other in asked.group:
             if other != self.id:
                 sign = 1 if self.id > other else -1
                 part = [(word + sign * mask(self._secrets[other], kappa, place)) % MODULUS
-                        for place, word in enumerate(part)]
+                        for place, word in zip(self.places(), part)]
         return part
+
+    def places(self):
+        """The names of the masks of a part's words: coordinates, and counts behind a stripe."""
+        places = []
+        for first in range(0, DIMENSION, self._job.stripe):
+            places += range(first, min(first + self._job.stripe, DIMENSION))
+            places += [("count", first, which) for which in range(COUNTS)]
+        return range(len(places)) if PLACES in self.naive else places
 
     def _lock(self, asked):
         """Whether the attempt is beyond all before, or the last one again, in which nothing is another."""
+        if LAST_LOCK in self.naive and self._job.name not in self._locks:
+            self._locks.clear()
         now, last = (asked.round, asked.attempt), self._locks.get(self._job.name)
         told = (asked, self._plan, self._job)
         if last is not None and (now < last[0] or (now == last[0] and told != last[1])):
@@ -211,14 +241,25 @@ class Worker:
         self._locks[self._job.name] = (now, told)
         return True
 
+    def _numbers(self, chunks, asked, coordinate):
+        """Of each chunk."""
+        return [sum_of(asked.parameters, [sample for sample in self._plan.samples[chunk]
+                                          if asked.batch is None or sample in asked.batch], coordinate)
+                for chunk in chunks]
+
+    def _clamped(self, chunks, asked):
+        """Numbers beyond the bound, over all coordinates."""
+        return sum(abs(number) > self._job.bound for coordinate in range(DIMENSION)
+                   for number in self._numbers(chunks, asked, coordinate))
+
     def _sum(self, chunks, asked):
-        total, clamped, bound = 0, 0, self._job.bound
-        for chunk in chunks:
-            number = sum_of(asked.parameters, [sample for sample in self._plan.samples[chunk]
-                                               if asked.batch is None or sample in asked.batch])
-            clamped += abs(number) > bound
-            total += max(-bound, min(bound, number))
-        return [total % MODULUS, len(chunks), clamped]
+        words, stripe, bound = [], self._job.stripe, self._job.bound
+        for first in range(0, DIMENSION, stripe):
+            for coordinate in range(first, min(first + stripe, DIMENSION)):
+                numbers = self._numbers(chunks, asked, coordinate)
+                words.append(sum(max(-bound, min(bound, number)) for number in numbers) % MODULUS)
+            words += [len(chunks), self._clamped(chunks, asked) if first == 0 else 0, 0, 0]
+        return words
 
 
 @dataclass(frozen=True)
@@ -228,6 +269,7 @@ class Found:
     number: int
     samples: frozenset
     parameters: int = 7
+    coordinate: int = 0
 
 
 class World:

@@ -16,7 +16,7 @@ import private_attacks
 import private_model
 from attacked import BITS, CHUNKS, ENDLESS, HOLDERS, JOB, ROUNDS, STRUCK, VICTIM, WORKERS, Attack, AttackedTest
 from cluster import WAIT
-from dishonest import DOWN, KEY, SECURE, Rules, Signal, is_signal, learns
+from dishonest import CHUNKS_AT, DOWN, KEY, SECURE, Rules, Signal, is_signal, learns
 from frames import Kind
 
 OPENSSL = shutil.which("openssl")
@@ -39,7 +39,7 @@ class Naive(unittest.TestCase):
         if found is None:
             return False
         self.assertIn(len(found.samples), range(1, private_model.LEAST))
-        return found.number == private_model.sum_of(found.parameters, found.samples) != 0
+        return found.number == private_model.sum_of(found.parameters, found.samples, found.coordinate) != 0
 
     def test_workers_that_are_naive_about_nothing_send_parts_that_tell_nothing(self):
         for attack in private_attacks.ATTACKS:
@@ -51,8 +51,9 @@ class Naive(unittest.TestCase):
     def test_honest_attempts_show_the_sum_of_all(self):
         world = private_model.World()
         found = world.sum(world.begin(), private_model.Asked())
-        everything = private_model.sum_of(7, range(private_model.SAMPLES)) % private_model.MODULUS
-        self.assertEqual(found, [everything, private_model.CHUNKS, 0])
+        everything = [private_model.sum_of(7, range(private_model.SAMPLES), coordinate) % private_model.MODULUS
+                      for coordinate in range(private_model.DIMENSION)]
+        self.assertEqual(found, [*everything, private_model.CHUNKS, 0, 0, 0])
         self.assertEqual(learns(world.parts, private_model.CHUNKS, private_model.BITS), [])
 
     def test_each_rule_is_needed_by_some_attack(self):
@@ -72,7 +73,7 @@ class Private(AttackedTest):
         whole = 0
         for round in range(ROUNDS):
             parts = self.attack.parts_of_round(round)
-            whole += sum(words[-2] for words in parts) % 2**BITS == CHUNKS
+            whole += sum(words[CHUNKS_AT] for words in parts) % 2**BITS == CHUNKS
         self.assertGreaterEqual(whole, ROUNDS // 2)  # where no attempt had to be made again
         self.assertEqual(self.attack.again, 0)
 
@@ -236,13 +237,14 @@ class Private(AttackedTest):
                 self.training.close()
 
     def test_one_worker_is_told_of_another_grid(self):
-        """It may be its first job, which it has nothing to hold against."""
+        """A coarser one, which its owner allows for plans of more chunks. It is its first job, which it has nothing to hold
+        against."""
         class OtherGrid(Attack):
             def change(self, worker, way, frame, body):
                 if way != DOWN or worker != VICTIM or frame.kind != SECURE:
                     return None
                 rules = Rules(body)
-                rules.bound /= 2
+                rules.fraction -= 1
                 self.struck.set()
                 return [rules.bytes()]
 

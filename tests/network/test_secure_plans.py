@@ -12,7 +12,7 @@ import time
 import unittest
 
 import frames
-from attacked import BITS, CHUNKS, ENDLESS, FEATURES, JOB, ROWS, STRUCK, VICTIM, WORKERS, Attack, AttackedTest
+from attacked import BITS, CHUNKS, ENDLESS, FEATURES, JOB, ROWS, STRUCK, VICTIM, WORKERS, Attack, AttackedTest, samples
 from cluster import WAIT, NetworkTest
 from dishonest import DOWN, UP, Dishonest, Signal, is_signal, learns
 from frames import JOB_BLOB, PLAN_BLOB, Kind
@@ -119,6 +119,26 @@ class Plans(AttackedTest):
         self.assertIn("1 colluders may hold all but 0 of 200 samples", second.errors())
         self.assert_silent(VICTIM)
 
+    def test_a_job_in_between_makes_nothing_forgotten(self):
+        """The victim has accepted two plans. Its next life is told of a job over other samples, which it refuses, and the
+        life after of a third plan of the first job."""
+        self.begin(Collecting([1]), job=ENDLESS)
+        self.attack.await_agreed(2)
+        self.training.workers[f"worker-{VICTIM}"].kill()
+        between = self.cluster([*JOB, "--secure-data", f"rows:{ROWS - 1},features:{FEATURES}"], keys=self.secret_keys)
+        with open(os.path.join(between.folder, "data.csv"), "w") as file:
+            file.write(samples(ROWS - 1))
+        other = between.work(VICTIM, between.serve(), "--secure", "--secure-least", "50", "--secure-bits",
+                             str(BITS), "--data", "data.csv")
+        self.assertEqual(other.wait(WAIT), 1, other.told())
+        self.assertIn("secure/target says", other.errors())
+        between.close()
+        self.attack.begin_with(2)
+        third = self.work(VICTIM, name="third")
+        self.assertEqual(third.wait(WAIT), 1, third.told())
+        self.assertIn("1 colluders may hold all but 0 of 200 samples", third.errors())
+        self.assert_silent(VICTIM)
+
 
 class Collecting(OtherPlan):
     """The victim is told of a plan, and then of others, each turned by so much. The server does not hear that it is
@@ -128,6 +148,9 @@ class Collecting(OtherPlan):
         super().__init__(lambda plan: turn(plan, self._first), [VICTIM])
         self._first, self._turns, self._true = 0, list(turns), None
         self.agreed, self._said, self._changed = [], 1, threading.Condition()  # digests of plans; plans told of
+
+    def change_later(self, plan, turned):
+        turn(plan, turned)
 
     def begin_with(self, turned):
         """In the next life."""
@@ -149,7 +172,7 @@ class Collecting(OtherPlan):
                 self._turns:
             plan = PlanBytes(self._true)
             self._said += 1
-            turn(plan, self._turns.pop(0))
+            self.change_later(plan, self._turns.pop(0))
             return [frames.frame(Kind.HEARTBEAT), blob(PLAN_BLOB, plan.bytes())]
         return super().change(worker, way, frame, body)
 
@@ -204,7 +227,8 @@ class Jobs(AttackedTest):
     def test_a_job_of_another_grid(self):
         self.begin(Attack())
         self.assertEqual(self.end(), 0, self.training.told())
-        self.begin(Attack(), keys=self.secret_keys, job=[*JOB, "--secure-bound", "0.001"])
+        self.begin(Attack(), keys=self.secret_keys, job=[*JOB, "--secure-bound", "250"],
+                   owners=["--secure-bound", "250"])
         for worker in range(WORKERS):
             self.assert_refused(worker, "secure/grid says")
         self.assertEqual(self.attack.parts, {})

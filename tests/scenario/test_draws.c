@@ -36,7 +36,7 @@ static void hash(cluster *world, cluster_job job, uint32_t runs, uint8_t out[32]
 static void traces_are_the_golden_ones(void **state)
 {
     (void)state;
-    static const char golden[] = "0042e9075be9c1802dc547f64926f854619b37b37f63a5ba12b0f9414261b84b";
+    static const char golden[] = "e5cdf5cdc07a2dd2fc8bc02a8dc81f08d41f065da7719f3e56c1a5288c7877c9";
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint8_t sum[32];

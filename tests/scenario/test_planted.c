@@ -503,10 +503,22 @@ static void another_holder_than_is_credited(void **state)
     expect_secure(PLANT_NAME_ANOTHER, "holders_cover_once", "");
 }
 
+static void a_count_of_clamped_numbers_for_each_stripe(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_COUNT_STRIPES, "clamped_numbers_are_counted_once", "");
+}
+
 static void a_signal_that_says_something_else_to_one(void **state)
 {
     (void)state;
     expect_secure(PLANT_BEND_HOLDERS, "honest_servers_are_believed", "");
+}
+
+static void masks_that_do_not_depend_on_the_length_of_stripes(void **state)
+{
+    (void)state;
+    expect_secure(PLANT_FORGET_STRIPE, "other_terms_tear_the_sum", "");
 }
 
 int main(void)
@@ -576,6 +588,8 @@ int main(void)
         cmocka_unit_test(a_worker_that_masks_for_the_signal_before),
         cmocka_unit_test(another_holder_than_is_credited),
         cmocka_unit_test(a_signal_that_says_something_else_to_one),
+        cmocka_unit_test(masks_that_do_not_depend_on_the_length_of_stripes),
+        cmocka_unit_test(a_count_of_clamped_numbers_for_each_stripe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,7 @@ typedef struct totals {
     uint64_t changes, wholes, cuts, brought_up;      /* of views */
     uint64_t deaths, kept, drifted, summed, dropped; /* where messages pass relays */
     uint64_t secure, repeated, second_lives;         /* sums; of them, those of repeated attempts */
+    uint64_t torn;                                   /* those where one was told other terms */
 } totals;
 
 static void count(totals *all, const cluster *world)
@@ -76,6 +77,7 @@ static void count(totals *all, const cluster *world)
     all->secure += world->secure.sums;
     all->repeated += world->secure.repeated;
     all->second_lives += world->secure.second_lives;
+    all->torn += world->secure.torn;
     all->deaths += world->relayed.deaths;
     all->kept += world->relayed.returned;
     all->drifted += world->relayed.drifted;
@@ -212,12 +214,14 @@ static void invariants_hold_where_sums_are_secure(void **state)
     totals all = {0};
     uint32_t runs =
         run_job((cluster_job){.secure = true}, number_from("TARRY_TEST_RUNS", 7000) / 10, &all);
-    printf("secure sums %" PRIu64 ", of repeated attempts %" PRIu64 ", second lives %" PRIu64 "\n",
-           all.secure, all.repeated, all.second_lives);
+    printf("secure sums %" PRIu64 ", of repeated attempts %" PRIu64 ", second lives %" PRIu64
+           ", torn %" PRIu64 "\n",
+           all.secure, all.repeated, all.second_lives, all.torn);
     if (runs < 150)
         return;
     assert_true(all.secure == all.exact && all.secure > all.rounds / 2 && all.failed > 0);
     assert_true(all.repeated > all.secure / 20 && all.second_lives > all.rounds / 20);
+    assert_true(all.torn > all.secure / 20 && all.torn < all.secure / 2);
     assert_true(all.turned > all.replans && all.evolved > all.rounds / 20 && all.restarts > 0);
 }
 

@@ -39,13 +39,22 @@ class Agreement:
     secure_least: int = 0
     secure_bound: float = 0.0
     secure_bits: int = 0
+    secure_piece_samples: int = 0  # that each piece has at least
     compress_rank: int = 0  # with 'powersgd'
     compress_matrices: str = ""  # the same: what a gradient is, as rows x columns: "64x784 1x64"
     data: str = ""  # digest of the samples
     numerics: str = ""  # what decides the bits of a gradient
+    data_summary: str = ""  # a DataSummary; "": the data are not compared
+    data_check: str = "error"  # what follows if they differ
+    nonfinite: str = "allow"  # what follows on a gradient with NaN or infinity
 
     def message(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    def kept(self) -> dict[str, Any]:
+        """The part that a checkpoint keeps. With dp this excludes the digest of the data, which would confirm a correct
+        guess of them."""
+        return self.message() | ({"data_summary": ""} if self.dp else {})
 
     @classmethod
     def of(cls, message: Any) -> Self:
@@ -56,7 +65,7 @@ class Agreement:
         return cls(**told)
 
     def difference(self, other: "Agreement") -> str:
-        """What another worker has differently, in words; "": nothing."""
+        """What another worker has differently, in words, its samples apart; "": nothing."""
         words = {
             "samples": "data of {theirs} samples where the others have {ours}",
             "batch": "a batch of {theirs} where the others have {ours}",
@@ -69,6 +78,8 @@ class Agreement:
             "secure": "secure={theirs} where the others have {ours}",
             "data": "other samples than the others: their digest is {theirs}, and that of the others {ours}",
             "numerics": "'{theirs}' where the others have '{ours}', and would compute pieces to other bits",
+            "data_check": "data_check={theirs!r} where the others have {ours!r}",
+            "nonfinite": "nonfinite={theirs!r} where the others have {ours!r}",
             "checkpoint": "the checkpoint {theirs!r} where the others have {ours!r}",
         }
         for name, text in words.items():
@@ -79,7 +90,7 @@ class Agreement:
             return _first_line_that_differs(self.model, other.model)
         for field in dataclasses.fields(self):
             ours, theirs = getattr(self, field.name), getattr(other, field.name)
-            if ours != theirs:
+            if ours != theirs and field.name != "data_summary":
                 return f"{field.name} {theirs!r} where the others have {ours!r}"
         return ""
 

@@ -4,14 +4,16 @@
 import time
 from collections.abc import Callable
 
-from ..errors import Error, InterruptedByCaller
+from ..errors import Error, InterruptedByCaller, StateError
 from ..results import Round, SumId
 from ..server import Server
 from . import storage
+from .blob import Blob
 from .sums import Setup, Sums
 
-# How long the last of those that are there may take to step on the last sum, once the others have.
+# How long the last of those that are there may take to step on the last sum, once another one has.
 _LAST_SECONDS = 60.0
+_LOOK_SECONDS = 1.0  # between two looks who is still there
 _NONE = SumId(0, 0, 0, 0)
 
 
@@ -25,7 +27,7 @@ class AmongWorkers(Sums):
         """Raises ArgumentError, FormatError, FileError, SystemResourceError."""
         super().__init__(setup)
         self._base = self.done = 0
-        self._state: bytes | None = None  # of the model, where it is not the workers' own
+        self._state: Blob | None = None  # of the model, where it is not the workers' own
         self._last: SumId | None = None  # that it has stepped on
         self._log = storage.SumLog(self.agreement.checkpoint + ".log") if self.agreement.checkpoint else None
         found = setup.found
@@ -80,13 +82,16 @@ class AmongWorkers(Sums):
 
     # ---- states ----
 
-    def for_newcomer(self) -> tuple[bytes, SumId | None] | None:
+    def for_newcomer(self) -> tuple[Blob, SumId | None] | None:
         with self.change:
             return None if self._state is None else (self._state, self._last)
 
     def begin_with(self, state: bytes) -> None:
         with self.change:
             self._state = state
+
+    def drop_states(self) -> None:
+        self._state = None
 
     # ---- rounds ----
 
@@ -98,31 +103,56 @@ class AmongWorkers(Sums):
     def settle(self, over: Callable[[], bool]) -> bool:
         """All that are there step on the last sum."""
         if self.done > self._begun_at:
+            self._await_last_step()
+            self._store_last()
+        return True
+
+    def _await_last_step(self) -> None:
+        """A loop's body may take long after its last sum, as for an evaluation. As long as no worker has stepped, those
+        that are present are waited for; once one has, the others have 60 s."""
+        begun = time.monotonic()
+        while True:
             there = sum(worker.present for worker in self.server.workers())
-            try:
-                self.server.wait(max(1, there), timeout=_LAST_SECONDS)
-            except InterruptedByCaller:
-                raise
-            except Error:
-                self.settings.say(f"not all of {there} workers have the last step after {_LAST_SECONDS:g} s")
-            after, state = self._store_last()
-            with self.change:  # who comes now finds nobody else
-                self._state, self._last = state, after
+            late = time.monotonic() - begun >= _LAST_SECONDS
+            if self._waits_for(1 if late else max(1, there)):
+                return
+            if late and there == 0:
+                return  # getting the state fails next, and says why
+
+    def store_last(self, until: float) -> None:
+        if self.stored == self.done or (self.stored is None and self.done == self._begun_at):
+            return
+        while not self._waits_for(1):
+            if not any(worker.present for worker in self.server.workers()):
+                raise StateError("no worker is left that has the state")
+            if time.monotonic() >= until:
+                raise StateError("no worker has finished the step in time")
+        self._store_last()
+
+    def _waits_for(self, count: int) -> bool:
+        try:
+            self.server.wait(count, timeout=_LOOK_SECONDS)
+        except InterruptedByCaller:
+            raise
+        except Error:
+            return False
         return True
 
     def _store(self) -> None:
         self._store_last()
 
-    def _store_last(self) -> tuple[SumId, bytes]:
+    def _store_last(self) -> None:
         """The last state is with the hub, where workers may get it, and in the checkpoint, if there is one."""
-        after, state = self.server.state(timeout=_LAST_SECONDS)
+        after, state = self.server.state_view(timeout=_LAST_SECONDS)
+        self.done = max(self.done, self._base + after.step)  # of a round that was interrupted as it ended
         if self.agreement.checkpoint:
             self._keep(after, state)
         self.server.offer(after, state)
+        with self.change:  # a worker that joins begins with it, also when it finds no other worker
+            self._state, self._last = state, after
         self._stored_at = time.monotonic()
-        return after, state
 
-    def _keep(self, after: SumId, state: bytes) -> None:
+    def _keep(self, after: SumId, state: Blob) -> None:
         checkpoint = self.server.checkpoint()
         self._write(state, after, self._base, checkpoint, self.server.job_id)
         self.server.stored(checkpoint)

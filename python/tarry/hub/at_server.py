@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import MasksError
+from ..errors import MasksError, StateError
 from ..results import Round, SumId
+from ..secure import CLAMPED_MOST
 from ..vectors import Floats
+from .blob import Blob
 from .head import HEAD_NUMBERS, NOBODY, Head, write_head
 from .kept import Kept
 from .private import Private
 from .sums import Setup, Sums
 
+_LOOK_SECONDS = 0.2  # between two looks who is still there
 _ASK_ROUNDS = 4  # after which another worker is asked for its state
 _NONE = SumId(0, 0, 0, 0)
 
@@ -32,22 +35,27 @@ class AtServer(Sums):
         self.done = found.base + found.after.step if found is not None else 0
         self._kept = Kept(self.done, found.state) if found is not None else None  # None: no worker has come yet
         self._parameters: Floats = np.zeros(HEAD_NUMBERS + self.agreement.dimension, dtype=np.float32)  # of a round
-        self._stored = self.done  # the step of the checkpoint
         self._due_since: int | None = None  # the step after which a checkpoint has become due
         self._asked, self._asked_at = NOBODY, -_ASK_ROUNDS  # the last worker that was asked for its state, and when
         if self.agreement.dp:
             self.private = Private(self.settings, self.agreement, resumes=found is not None)
+            if found is not None:
+                self.private.check(found.ledger, self.done)
         self.server = self._make_server(parameters=self._parameters.size, sum="server")
 
     # ---- states ----
 
-    def for_newcomer(self) -> tuple[bytes, SumId | None] | None:
+    def for_newcomer(self) -> tuple[Blob, SumId | None] | None:
         with self.change:
             return None if self._kept is None else (self._kept.state, None)
 
     def begin_with(self, state: bytes) -> None:
         with self.change:
             self._kept = Kept(0, state)
+
+    def drop_states(self) -> None:
+        self._kept = None
+        self._parameters = np.zeros(0, dtype=np.float32)
 
     def renew(self, step: int, ask: Callable[[], bytes]) -> bool:
         kept = self._kept
@@ -59,13 +67,18 @@ class AtServer(Sums):
             self.change.notify_all()
         return True
 
-    def after(self, step: int) -> tuple[str, bytes]:
+    def after(self, step: int) -> tuple[str, Blob]:
         with self.change:
             kept = self._kept
             if kept is None or step >= kept.done:
                 return "none", b""
             numbers = kept.sum_of(step)
-            return ("state", kept.state) if numbers is None else ("sum", numbers.tobytes())
+            return ("newer", kept.state) if numbers is None else ("sum", numbers.data)
+
+    @property
+    def oldest(self) -> int:
+        with self.change:
+            return self.done if self._kept is None else min(self.done, self._kept.oldest)
 
     # ---- rounds ----
 
@@ -91,13 +104,22 @@ class AtServer(Sums):
                 f"{error}: either workers were told different things, or their models have different bits (does "
                 "forward change a buffer?)"
             ) from None
-        if result.clamped and not self.clamped:
-            self.settings.say(
-                f"step {self.done}: {result.clamped} numbers of pieces' gradients were beyond "
-                f"secure_bound={self.agreement.secure_bound:g}, to which they are held"
-            )
-        self.clamped += result.clamped
+        self.count_clamped(result.clamped)
         return result
+
+    def count_clamped(self, clamped: int) -> None:
+        """Raises StateError if a step's sum has too many numbers that were clamped."""
+        share = clamped / (self.agreement.dimension * self.agreement.units)
+        what = (
+            f"step {self.done}: {share:.3%} of the numbers in pieces' gradients were beyond "
+            f"secure_bound={self.agreement.secure_bound:g}, to which they are held, or not finite"
+        )
+        if clamped and not self.clamped:
+            self.settings.say(what)
+        self.clamped += clamped
+        self.saturation = max(self.saturation, share)
+        if share > CLAMPED_MOST:
+            raise StateError(f"{what}. At most {CLAMPED_MOST:.1%} may be: give all workers a larger secure_bound")
 
     def _ask(self) -> int:
         """The worker that is to give its state: one after the other, until one does."""
@@ -120,9 +142,20 @@ class AtServer(Sums):
             self.change.wait_for(lambda: self._kept is None or self._kept.step == self.done or over())
             if self._kept is not None and self._kept.step < self.done:
                 return False
-        if self.agreement.checkpoint and self._stored < self.done:
+        if self.agreement.checkpoint and (self.stored or 0) < self.done:
             self._store()
         return True
+
+    def store_last(self, until: float) -> None:
+        with self.change:
+            while self._kept is not None and self._kept.step < self.done and (left := until - time.monotonic()) > 0:
+                if not any(worker.present for worker in self.server.workers()):
+                    break
+                self.change.wait(min(left, _LOOK_SECONDS))
+            kept = self._kept
+            if kept is None or kept.step == (self.stored or 0):
+                return
+        self._store()
 
     # ---- checkpoints ----
 
@@ -139,4 +172,3 @@ class AtServer(Sums):
             step, state = kept.step, kept.state
         self._due_since, self._stored_at = None, time.monotonic()
         self._write(state, _NONE, step, server=b"", job_id=b"")
-        self._stored = step

@@ -7,12 +7,13 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import Error, FormatError, StateError, SystemResourceError
 from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
+from .blob import Blob
 from .evaluation import Key
 from .trust import ON_THIS_MACHINE, Member, reason, wrap_client
 from .wire import Closed, Message, Wire
@@ -30,15 +31,33 @@ class Welcome:
     workers: int
     last: SumId | None  # that `state` has stepped on; None: it is the first of this server
     state: bytes | None  # to load; None: the worker's own is the first
+    over: bool = False  # all of its steps are done, and no server is there any more
     # With dp: keys by piece.
     draws: Mapping[int, bytes] = dataclasses.field(default_factory=dict[int, bytes], repr=False)
+    notice: str = ""  # of its data; "": none
+
+
+class Which(Protocol):
+    """Which training of the worker's script it is."""
+
+    number: int
+    place: str  # the line of the script that joins
+    again: bool  # the worker may have left this training before its end
+    nested: bool  # it takes part in another one at the same time
 
 
 NOBODY = Member(ON_THIS_MACHINE, None)
 
 
 class Refused(StateError):
-    """The hub does not take this worker; the text says why."""
+    """The hub does not take this worker; the text says why.
+
+    ended  whether the training has failed, so that no worker can join it any more
+    other  whether the others train something else
+    """
+
+    ended: bool = False
+    other: bool = False
 
 
 class Client:
@@ -59,21 +78,37 @@ class Client:
         member.check(address)
         self._address = address
         self._heard = False
+        self.training_failed = False  # as the hub has said
         self._plain = member.folder is None and not addresses.is_unix(address)
         self._wire = Wire(_connect(address, member, patience, tell))
 
-    def join(self, worker: int | None, agreement: Agreement, first_state: Callable[[], bytes]) -> Welcome:
-        """Agrees on the training; `first_state` is asked for where this worker is the first. Raises Refused."""
-        self._send({"type": "join", "worker": worker, "agreement": agreement.message()})
+    def join(
+        self,
+        worker: int | None,
+        agreement: Agreement,
+        first_state: Callable[[], bytes],
+        *,
+        kind: str = "",
+        which: Which | None = None,
+    ) -> Welcome:
+        """Agrees on the training; `first_state` is asked for where this worker is the first. `kind` says in words what
+        decides the bits that this worker computes. `which` is None for the first training of the script. Raises
+        Refused."""
+        told: Message = {"training": 0, "place": "", "again": False, "nested": False}
+        if which is not None:
+            told = {"training": which.number, "place": which.place, "again": which.again, "nested": which.nested}
+        self._send({"type": "join", "worker": worker, "agreement": agreement.message(), "kind": kind} | told)
         message, state = self._answer("state", "welcome")
         own = message["type"] == "state"
         if own:
             self._send({"type": "state"}, first_state())
             message, state = self._answer("welcome")
         last = SumId(**message["last"]) if message["last"] is not None else None
-        server = _reached(message["server"], self._address)
+        over = message["over"] is True
+        server = "" if over else _reached(message["server"], self._address)
         draws = {int(piece): bytes.fromhex(key) for piece, key in message["draws"].items()}
-        return Welcome(server, message["worker"], message["workers"], last, None if own else state, draws)
+        begins_with = None if own else state
+        return Welcome(server, message["worker"], message["workers"], last, begins_with, over, draws, message["notice"])
 
     def attend(self, first: int | None, count: int) -> tuple[int, int]:
         """Looks after so many workers, from `first` on (None: the hub chooses). Gives the first one, and how many there
@@ -95,18 +130,106 @@ class Client:
         self._send({"type": "digests", "worker": worker, "step": step, "digests": digests})
         self._answer("compared")
 
-    def after(self, step: int) -> tuple[str, int, bytes]:
-        """Where the server makes the sums: 'sum' and that of the next step after so many; 'state' and one that is
-        further, where it is not there any more; or 'none': it was not made yet. Between them, how many steps there
-        are."""
-        self._send({"type": "after", "step": step})
-        message, payload = self._answer("sum", "state", "none")
+    def tell_failed(self, piece: str, step: str, **told: str) -> None:
+        """This worker failed in a piece, which all workers name alike, of this step. `told` has the other fields of a
+        FailedPiece."""
+        self._send({"type": "piece-failed", "piece": piece, "step": step} | told)
+        self._answer("noted")
+
+    def tell_buffers(self, step: int, names: list[str], values: Callable[[], bytes]) -> None:
+        """A piece of this step has changed these buffers: the hub has them afterwards, from this worker or another."""
+        self._send({"type": "buffers", "step": step, "names": names})
+        message, _ = self._answer("state", "enough")
+        if message["type"] == "state":
+            self._send({"type": "state"}, values())
+            self._answer("enough")
+
+    def buffers_of(self, step: int) -> bytes | None:
+        """What a worker told of this step. None: the hub does not have it, or not any more."""
+        self._send({"type": "buffers-of", "step": step})
+        message, values = self._answer("buffers")
+        return values if message["known"] else None
+
+    def tell_nonfinite(self, step: int, unit: int, what: str) -> None:
+        """The gradient of this piece is not finite, which `what` says in words: the hub knows it afterwards."""
+        self._send({"type": "nonfinite", "step": step, "unit": unit, "what": what})
+        self._answer("enough")
+
+    def ask_nonfinite(self, step: int, *, marked: bool) -> None:
+        """The sum of this step has such a piece (`marked`), or is not finite itself. The step is skipped. Raises Error
+        if the training ends instead."""
+        self._send({"type": "nonfinite-sum", "step": step, "marked": marked})
+        try:
+            self._answer("skip")
+        except Error as error:
+            self.training_failed = not isinstance(error, SystemResourceError)
+            raise
+
+    def fail(self, why: str) -> None:
+        """This worker's piece fails, as it would at any other one: the training ends for all."""
+        self.training_failed = True
+        self._send({"type": "fail", "why": why})
+
+    def tell_digest(self, step: int, of: str, bits: str, *, inherited: bool) -> None:
+        """Of the state after so many steps, and of the last sum that it has stepped on. `inherited`: this worker has
+        loaded another one's state since the last verdict. Does not wait."""
+        self._send({"type": "state-digest", "step": step, "of": of, "bits": bits, "inherited": inherited})
+
+    def ask_verdict(self, step: int, done: int, state: Callable[[], bytes]) -> tuple[str, bytes]:
+        """What came of the digest after `step`: 'same', 'unknown' (ask again after the next step), or 'take' and the
+        state that this worker has to have after the steps that it has `done`. The hub may ask for its own after as
+        many. Raises Error: this worker is refused."""
+        self._send({"type": "state-verdict", "step": step, "done": done})
+        message, payload = self._answer("verdict", "state")
+        if message["type"] == "state":
+            self._send({"type": "state"}, state())
+            message, payload = self._answer("verdict")
+        return message["verdict"], payload
+
+    def hold_order(self, worker: int, place: int, what: str, digest: str) -> None:
+        """The digest of indices that this worker has drawn, for an epoch or a step that `what` names. Raises Error if
+        another worker has drawn others."""
+        self._send({"type": "order", "worker": worker, "place": place, "what": what, "digest": digest})
+        self._answer("held")
+
+    def after(self, step: int, state: Callable[[], bytes] | None = None) -> tuple[str, int, bytes]:
+        """Where the server makes the sums: 'sum' and that of the next step after so many; 'newer' and a state that is
+        further, where it is not there any more; or 'none': it was not made yet. Between them, how many steps there are.
+        The hub may ask for the state after so many, if there is one."""
+        self._send({"type": "after", "step": step, "gives": state is not None})
+        message, payload = self._answer_after_state(state or bytes, "sum", "newer", "none")
         return message["type"], message["done"], payload
 
-    def goes_on(self, step: int) -> bool | None:
-        """Whether the training's budget allows a step after so many; None: that is not known yet."""
-        self._send({"type": "goes-on", "step": step})
-        return self._answer("goes-on")[0]["more"]
+    def goes_on(self, step: int, state: Callable[[], bytes] | None = None, *, follows: bool = False) -> bool | None:
+        """Whether there is a step after so many; None: that is not known yet. The hub may ask for the state after so
+        many, if there is one.
+
+        follows  this worker has got another one's state in place of its last step: it ends if all others have left
+        """
+        self._send({"type": "goes-on", "step": step, "gives": state is not None, "follows": follows})
+        return self._answer_after_state(state or bytes, "goes-on")[0]["more"]
+
+    def in_step(self, step: int) -> None:
+        """This worker is in the step after so many, and waits for others. Does not wait itself."""
+        self._send({"type": "in-step", "step": step})
+
+    def chief(self) -> int:
+        """The worker that is the chief now."""
+        self._send({"type": "chief"})
+        return self._answer("chief")[0]["chief"]
+
+    def stop(self) -> None:
+        """The step in progress is the last one, for all workers."""
+        self._send({"type": "stop"})
+        self._answer("stopped")
+
+    def leave(self, step: int, state: Callable[[], bytes], told: Callable[[], object]) -> None:
+        """This worker has left its loop after so many steps: waits until all others have left and a checkpoint is
+        stored, or until they go on without it. `told` is called once that is on its way to the hub. The hub may ask for
+        the state after so many."""
+        self._send({"type": "leave", "step": step})
+        told()
+        self._answer_after_state(state, "left")
 
     def give(self, step: int, state: Callable[[], bytes]) -> None:
         """The state after so many steps, as the hub asked for, if it still wants that."""
@@ -119,10 +242,7 @@ class Client:
         """This worker is through with its steps, so many: waits until all that are there are, and a checkpoint is
         stored. The hub may ask for the state after them."""
         self._send({"type": "finish", "steps": steps})
-        message, _ = self._answer("finished", "state")
-        if message["type"] == "state":
-            self._send({"type": "state"}, state())
-            self._answer("finished")
+        self._answer_after_state(state, "finished")
 
     def evaluate(
         self, key: Key, samples: int, pieces: int, told: tuple[int, dict[str, float]] | None
@@ -148,6 +268,7 @@ class Client:
         try:
             self.finish(-1, bytes)
         except Exception as error:
+            self.training_failed = isinstance(error, Error) and not isinstance(error, SystemResourceError)
             return error
         return StateError("the run is over before its steps were done")
 
@@ -160,7 +281,7 @@ class Client:
             self._wire.send({"type": "bye"})
         self._wire.close()
 
-    def _send(self, message: Message, payload: bytes = b"") -> None:
+    def _send(self, message: Message, payload: Blob = b"") -> None:
         try:
             self._wire.send(message, payload)
         except Closed as closed:
@@ -173,6 +294,14 @@ class Client:
             return SystemResourceError(f"closed by the hub at {self._address} (does it want credentials?)")
         return SystemResourceError("the hub is gone, and with it the training's coordinator")
 
+    def _answer_after_state(self, state: Callable[[], bytes], *wanted: str) -> tuple[Message, bytes]:
+        """The answer, before which the hub may ask for this worker's state."""
+        message, payload = self._answer("state", *wanted)
+        if message["type"] != "state":
+            return message, payload
+        self._send({"type": "state"}, state())
+        return self._answer(*wanted)
+
     def _answer(self, *wanted: str) -> tuple[Message, bytes]:
         try:
             message, payload = self._wire.receive()
@@ -183,7 +312,9 @@ class Client:
         self._heard = True
         kind: Any = message.get("type")
         if kind == "refused":
-            raise Refused(message["why"])
+            refused = Refused(message["why"])
+            refused.ended, refused.other = message.get("ended") is True, message.get("other") is True
+            raise refused
         if kind == "failed":
             raise Error(message["why"])
         if kind not in wanted:

@@ -6,10 +6,11 @@ import math
 import threading
 from collections.abc import Mapping
 
-Key = tuple[int, ...]  # which evaluation of which step
+# Steps that are done; 1: within one more; the question, and how often it was asked there before.
+Key = tuple[int, int, str, int]
 
 _MOST_PIECES = 1 << 24
-_KEPT = 16  # evaluations, for workers that come late to one
+_KEPT = 256  # evaluations, the last ones asked for; each worker may have its own in progress
 
 
 class Evaluation:
@@ -24,6 +25,7 @@ class Evaluation:
         self.samples, self.pieces = samples, pieces
         self._left = collections.deque(range(pieces))
         self._told: dict[int, dict[str, float]] = {}
+        self._sums: dict[str, float] | None = None  # in place of all that was told
 
     def take(self) -> int | None:
         """A piece to be done; None: there are sums of all."""
@@ -32,16 +34,24 @@ class Evaluation:
             if piece not in self._told:
                 self._left.append(piece)
                 return piece
+        if self._sums is None:
+            self._sums = self._add_up()
+            self._told.clear()
         return None
 
     def tell(self, piece: int, sums: Mapping[str, float]) -> None:
         """Raises ValueError for a piece that there is not."""
         if not 0 <= piece < self.pieces:
             raise ValueError(f"there is no piece {piece} of {self.pieces}")
-        self._told.setdefault(piece, {str(name): float(value) for name, value in sums.items()})
+        if self._sums is None:
+            self._told.setdefault(piece, {str(name): float(value) for name, value in sums.items()})
 
     def sums(self) -> dict[str, float]:
-        """Over all pieces, rounded once: the same bits in whatever order they came."""
+        """Over all pieces; none, as long as `take` gives some."""
+        return {} if self._sums is None else dict(self._sums)
+
+    def _add_up(self) -> dict[str, float]:
+        """Rounded once: the same bits in whatever order they came."""
         names = {name for sums in self._told.values() for name in sums}
         told = [self._told[piece] for piece in sorted(self._told)]
         return {name: _sum([sums.get(name, 0.0) for sums in told]) for name in sorted(names)}
@@ -65,10 +75,10 @@ class Evaluations:
         """A piece to be done; None: the sums are there. Raises ValueError, as where others have other
         data."""
         with self._lock:
-            if key not in self._known:
-                self._known[key] = Evaluation(samples, pieces)
-                while len(self._known) > _KEPT:
-                    del self._known[next(iter(self._known))]
+            # The one that was asked for last is at the end.
+            self._known[key] = self._known.pop(key, None) or Evaluation(samples, pieces)
+            while len(self._known) > _KEPT:
+                del self._known[next(iter(self._known))]
             known = self._known[key]
             if (known.samples, known.pieces) != (samples, pieces):
                 raise ValueError(

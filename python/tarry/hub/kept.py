@@ -2,6 +2,7 @@
 """What the hub keeps for those who are behind, where the server makes the sums."""
 
 from ..vectors import Floats
+from .blob import Blob
 
 MOST_SUMS = 32
 _MOST_STATES = 4  # that sums may weigh as much as
@@ -15,7 +16,7 @@ class Kept:
     done    how many there are, with those of the sums
     """
 
-    def __init__(self, step: int, state: bytes) -> None:
+    def __init__(self, step: int, state: Blob) -> None:
         self.step, self.state = step, state
         self.done = step
         self._sums: list[Floats] = []
@@ -39,11 +40,16 @@ class Kept:
         """Whether a state of so many steps is newer, and can be."""
         return self.step < step <= self.done
 
-    def renew(self, step: int, state: bytes) -> None:
+    def renew(self, step: int, state: Blob) -> None:
         """A worker's state takes the place of the older one, if it is lacked."""
         if self.lacks(step):
             self.step, self.state = step, state
             self._forget()
+
+    @property
+    def oldest(self) -> int:
+        """The first step whose sum is there, or that is not summed yet."""
+        return self.done - len(self._sums)
 
     def sum_of(self, step: int) -> Floats | None:
         """Steps count from 0. None: it is not there yet, or not any more."""

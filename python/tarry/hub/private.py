@@ -2,18 +2,21 @@
 """A training with differential privacy, as the hub has it: it gives workers the keys by which they draw, counts each
 sum before anybody has it, and adds the noise."""
 
+import dataclasses
 import os
 import threading
 from typing import Any
 
 from .. import privacy
-from ..dp import Releases, Terms
-from ..errors import ArgumentError, StateError, refuse
+from ..dp import Mark, Releases, Terms
+from ..errors import ArgumentError, NumericalError, StateError, refuse
 from ..results import Round
 from ..vectors import Floats
 from . import address as addresses
 from .agreement import Agreement
 from .settings import HubSettings
+
+_LEDGER_HEAD_BYTES = 40
 
 
 def ledger_of(checkpoint: str) -> str:
@@ -39,8 +42,9 @@ class Private:
     """Threads: `release` and `spent` are for one, everything else for any."""
 
     def __init__(self, settings: HubSettings, agreement: Agreement, *, resumes: bool) -> None:
-        """Of an agreement that `check_private` lets through. Where there is a checkpoint its ledger has to be there;
-        where there is none, a ledger counts on: what was released is known to whoever saw it.
+        """Of an agreement that `check_private` lets through. If the training resumes from a checkpoint, the ledger has
+        to be there: see also `check`. Without a checkpoint, an existing ledger counts on: its sums are known to all who
+        saw them.
 
         Raises ArgumentError, FileError, FormatError, StateError, SystemResourceError.
         """
@@ -52,12 +56,21 @@ class Private:
                 "keys of the draws. Credentials are wanted"
             )
         ledger = ledger_of(agreement.checkpoint) if agreement.checkpoint else None
-        goes_on = ledger is not None and (resumes or os.path.exists(ledger))
+        goes_on = ledger is not None and (resumes or _has_releases(ledger))
         self._lock = threading.Lock()
         self._releases = Releases(self.terms, agreement.samples, ledger, goes_on=goes_on)
         self._count = self._releases.count
         if not self.terms.secret:
             settings.say("dp has a seed: draws and noise are known, and nothing is private")
+
+    def check(self, mark: dict[str, int] | None, steps: int) -> None:
+        """The ledger has to have the releases of a checkpoint that was written after so many steps, at that mark (None:
+        not known, of an older version). Otherwise it is closed. Raises FormatError, FileError."""
+        try:
+            self._releases.check(Mark(**(mark or {})), steps)
+        except Exception:
+            self._releases.close()  # others may use the ledger
+            raise
 
     def keys_of(self, pieces: list[int]) -> dict[str, str]:
         """For whoever computes these."""
@@ -71,12 +84,25 @@ class Private:
             return self._releases.spent
 
     def release(self, result: Round, sum: Floats) -> None:
-        """Counts, and then adds the noise in place. Raises StateError (it is not exact), FileError."""
+        """Counts, and then adds the noise in place. Raises StateError (it is not exact), FileError, NumericalError (it
+        is not finite: it is counted, and becomes zeros)."""
         if not result.exact:
             raise StateError(f"the sum of round {result.number} is not exact, and is not released")
         with self._lock:
-            self._releases.release(sum)
-            self._count = self._releases.count
+            try:
+                self._releases.release(sum)
+            except NumericalError:
+                raise NumericalError(
+                    f"the sum of round {result.number} is not finite. It is not released, but counts as a release. "
+                    "Some worker computes numbers that are not finite: check its data, model and machine"
+                ) from None
+            finally:
+                self._count = self._releases.count
+
+    def mark(self) -> dict[str, int]:
+        """The releases of the ledger, for a checkpoint."""
+        with self._lock:
+            return dataclasses.asdict(self._releases.mark)
 
     def status(self) -> dict[str, Any]:
         return {"releases": self._count, "secret": self.terms.secret}
@@ -88,6 +114,14 @@ class Private:
     def close(self) -> None:
         with self._lock:
             self._releases.close()
+
+
+def _has_releases(ledger: str) -> bool:
+    """False if the ledger is missing, or its creation may not have ended."""
+    try:
+        return os.path.getsize(ledger) > _LEDGER_HEAD_BYTES
+    except FileNotFoundError:
+        return False
 
 
 def epsilon_of(terms: Terms, releases: int) -> float:

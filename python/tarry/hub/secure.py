@@ -38,6 +38,7 @@ def check_secure(agreement: Agreement, workers: int, address: str | None, *, has
         "batches: those that overlap are equations, which can be solved for samples. Each step is over all": (
             agreement.batch != agreement.samples
         ),
+        _smallest_piece(agreement): _samples_of_smallest(agreement) < agreement.secure_piece_samples,
         f"secure_bits={agreement.secure_bits}: there are 32 and 64": agreement.secure_bits not in (32, 64),
         f"secure_bound={agreement.secure_bound}: a bound is above 0": not 0 < agreement.secure_bound < float("inf"),
         f"secure_least={agreement.secure_least}: there are {agreement.samples} samples": not (
@@ -48,6 +49,22 @@ def check_secure(agreement: Agreement, workers: int, address: str | None, *, has
         f"plain text: {plain}": not has_credentials or address is None or addresses.is_unix(address),
     }
     refuse("secure", refused)
+
+
+def _samples_of_smallest(agreement: Agreement) -> int:
+    """The last piece has what is left."""
+    return agreement.samples % agreement.piece or min(agreement.piece, agreement.samples)
+
+
+def _smallest_piece(agreement: Agreement) -> str:
+    samples, wanted = agreement.samples, agreement.secure_piece_samples
+    good = [size for size in range(max(wanted, 1), samples + 1) if not 0 < samples % size < wanted]
+    nearest = min(good, key=lambda size: abs(size - agreement.piece), default=None)
+    advice = "" if nearest is None else f". piece={nearest} leaves no smaller one"
+    return (
+        f"piece={agreement.piece}: the smallest piece has {_samples_of_smallest(agreement)} of {samples} samples, and "
+        f"each has to have {wanted} at least (secure_piece_samples){advice}"
+    )
 
 
 def least_of(samples: int, wanted: int) -> int:

@@ -24,6 +24,7 @@ class HubSettings:
     silence      seconds without an answer after which a worker counts as lost
     observe      called after each round, with the steps that are done and those that are wanted
     tell         called with a line of text on what happened
+    give_up      called before workers hear that no worker can go on
     """
 
     workers: int
@@ -35,6 +36,7 @@ class HubSettings:
     silence: float = 2.0
     observe: Callable[[Round, int, int], None] | None = None
     tell: Callable[[str], None] | None = None
+    give_up: Callable[[], None] | None = None
 
     def say(self, text: str) -> None:
         if self.tell is not None:

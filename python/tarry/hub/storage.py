@@ -14,19 +14,21 @@ from ..results import SumId
 from . import blob
 
 _KEY = "tarry"
+_BLOCK = 1 << 24  # bytes that are written at once
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
     """A state of the model, and what the server needs to go on from there."""
 
-    state: bytes  # of the model, as workers save it
+    state: blob.Blob  # of the model, as workers save it
     after: SumId  # that it has stepped on; step 0: none of this server's
     base: int  # steps of the model before the server's first
     server: bytes
     job_id: bytes
     workers: int
     agreement: dict[str, object]
+    ledger: dict[str, int] | None = None  # with dp: a dp.Mark, which the ledger must not fall behind
 
 
 def write(path: str, checkpoint: Checkpoint) -> None:
@@ -38,12 +40,15 @@ def write(path: str, checkpoint: Checkpoint) -> None:
         "job_id": checkpoint.job_id.hex(),
         "workers": checkpoint.workers,
         "agreement": checkpoint.agreement,
+        "ledger": checkpoint.ledger,
     }
-    text = blob.with_metadata(checkpoint.state, {_KEY: json.dumps(told)})
+    head, numbers = blob.with_metadata(checkpoint.state, {_KEY: json.dumps(told)})
     beside = f"{path}.new"
     try:
         with open(beside, "wb") as file:
-            file.write(text)
+            file.write(head)
+            for begin in range(0, len(numbers), _BLOCK):
+                file.write(numbers[begin : begin + _BLOCK])
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -57,27 +62,29 @@ def write(path: str, checkpoint: Checkpoint) -> None:
 def read(path: str) -> Checkpoint | None:
     """None: there is none. Raises FileError, FormatError."""
     try:
-        text = pathlib.Path(path).read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise FileError(f"the checkpoint {path} can't be read: {error.strerror or error}") from None
-    try:
-        told = json.loads(blob.metadata(text)[_KEY])
+        with open(path, "rb") as file:
+            state, text = blob.read(file, _KEY)
+        told = json.loads(text)
         return Checkpoint(
-            blob.without_metadata(text, _KEY),
+            state,
             SumId(**told["after"]),
             told["base"],
             base64.b64decode(told["server"]),
             bytes.fromhex(told["job_id"]),
             told["workers"],
             told["agreement"],
+            told.get("ledger"),
         )
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FileError(f"the checkpoint {path} can't be read: {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path} is no checkpoint of a training: {error}") from None
 
 
 def _sync_folder(path: str) -> None:
+    """A file that was created or renamed is there after a crash of the machine once its folder is synced."""
     folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -95,6 +102,7 @@ class SumLog:
         with self._writing():
             self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (open as long as the log)
             self._file.truncate(size)
+            _sync_folder(path)
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[None]:

@@ -5,16 +5,22 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
-from ..errors import ArgumentError, CoverageError, DifferError, InterruptedByCaller, StateError
+from ..errors import ArgumentError, CoverageError, DifferError, FileError, InterruptedByCaller, StateError
 from ..notices import Notice
 from ..plan import Plan
 from . import storage
 from .agreement import Agreement
 from .among_workers import AmongWorkers
 from .at_server import AtServer
+from .broken import BrokenPieceError
+from .buffers import Buffers
+from .data_summary import compare_with_checkpoint
+from .leaving import Leaving
+from .nonfinite import NonFinite
+from .orders import Orders
 from .private import check_private
 from .secure import check_secure
 from .settings import HubSettings
@@ -42,11 +48,20 @@ class Training:
         self._lacking = ""  # what the round in progress waits for; "": it does not wait for workers
         self._compared = -1  # the step whose digests these are, by piece: of which worker, and what
         self._digests: dict[str, tuple[int, str]] = {}
-        self._decided = 0  # steps that the budget allows, as far as was asked
-        self._limit: int | None = None  # steps after which it allows none
+        self.buffers = Buffers(settings.say)
+        self.nonfinite = NonFinite(agreement, settings.say)
+        self.orders = Orders()
+        self._decided = 0  # steps that are done when the round in progress is, or more
+        self._limit: int | None = None  # the number of the last step, whatever workers want
+        self._leaving = Leaving()
+        self._taking_last: float | None = None  # when waiting for a last state ends; None: none is taken
+        self.last_is_taken = False  # or the rounds have ended without it
+        self.last_problem = ""  # why it was not taken
+        self.notice = ""  # what the first worker should hear of its data
         found = storage.read(agreement.checkpoint) if agreement.checkpoint else None
         if found is not None:
             self._check(found)
+            self.notice = compare_with_checkpoint(found.agreement, agreement)
         if agreement.dp:
             check_private(agreement)
         if agreement.secure:
@@ -66,6 +81,12 @@ class Training:
             if theirs != ours:
                 detail = dataclasses.replace(self.agreement, model=str(theirs)).difference(self.agreement)
                 raise ArgumentError(f"{self.agreement.checkpoint} is of {detail or 'another model'}")
+        private = found.agreement.get("dp")
+        if private and not self.agreement.dp:
+            raise ArgumentError(
+                f"{self.agreement.checkpoint} is of a training with dp={private!r}: without it the next steps would "
+                "have no noise, and nothing would be private. Give the same dp, or begin a new training"
+            )
 
     @property
     def done(self) -> int:
@@ -76,11 +97,29 @@ class Training:
     def address(self) -> str:
         return self.sums.server.addresses[0]
 
+    @property
+    def is_settled(self) -> bool:
+        """True if all wanted steps are done and the hub has the state after them, or if the training has failed."""
+        with self.change:
+            return self.failure is not None or (self.settled == self.done and not self._more_or_end())
+
+    @property
+    def ended(self) -> str:
+        """Why it has failed, with the step; "": it has not."""
+        if self.failure is None:
+            return ""
+        return f"the training has ended after step {self.done} of {self.wanted}: {self.failure}"
+
     def want(self, steps: int) -> None:
         """A worker wants so many steps of the model in all."""
         with self.change:
             self.wanted = max(self.wanted, steps)
             self.change.notify_all()
+
+    @property
+    def target(self) -> int:
+        """Steps that there will be, as far as is known."""
+        return self.wanted if self._limit is None else min(self.wanted, self._limit)
 
     # ---- rounds ----
 
@@ -88,15 +127,24 @@ class Training:
         """Runs rounds until `end`. What ends the training is `failure`."""
         try:
             self.sums.server.open()
-            if self._await_more():
-                self._await_workers()
-            while self._await_more():
-                if self._is_allowed():
-                    self._run_round()
+            begun = False
+            while True:
+                with contextlib.suppress(InterruptedByCaller):
+                    if not self._await_more():
+                        break
+                    if not begun:
+                        self._await_workers()
+                        begun = True
+                    elif self._is_allowed():
+                        self._run_round()
+            self._store_last()
         except InterruptedByCaller:
             pass
         except Exception as error:
             self.end(error)
+        with self.change:
+            self.last_is_taken = True
+            self.change.notify_all()
         if self.failure is not None:
             self.sums.server.close()  # workers hear that it is over, and ask why
 
@@ -120,17 +168,33 @@ class Training:
         """Waits until a step is wanted. False: none is any more."""
         with self.change:
             due = not self._more_or_end()
-        if due and self.sums.settle(self._more_or_end):
+        if due and self._settle():
             self._say_spent()
             with self.change:
                 self.settled = self.done
                 self.change.notify_all()
         with self.change:
             self.change.wait_for(self._more_or_end)
-            return not self._ending
+            return not self._is_ending
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._ending or self._taking_last is not None
 
     def _more_or_end(self) -> bool:
-        return self._ending or self.done < (self.wanted if self._limit is None else min(self.wanted, self._limit))
+        return self._is_ending or self.done < self.target
+
+    def _settle(self) -> bool:
+        with self.change:
+            is_undone = self._limit is not None and 0 < self._leaving.newest < self.done
+        if not is_undone:
+            return self.sums.settle(self._more_or_end)
+        try:  # all workers left while a step was summed: no worker has the state after it
+            if self.agreement.checkpoint:
+                self.sums.store_last(time.monotonic())
+        except (StateError, FileError) as error:
+            self.settings.say(f"no checkpoint after step {self.done}: {error}")
+        return True
 
     def _is_allowed(self) -> bool:
         """Whether the budget, where there is one, allows the next step. If not, the training ends as after its last."""
@@ -149,6 +213,8 @@ class Training:
     def goes_on(self, step: int) -> bool | None:
         """Whether there is one more after so many; None: that is not known yet."""
         with self.change:
+            if self._taking_last is not None:
+                return None
             if self._limit is not None:
                 return step < self._limit
             return True if self._decided > step or self._ending else None
@@ -162,11 +228,104 @@ class Training:
         self._lacking = ""
         result = self.sums.run_round()
         self._lacking = ""
+        self.buffers.forget(self.sums.oldest, self.done)
+        self.nonfinite.forget(self.sums.oldest)
         with self.change:
             self.change.notify_all()
         if self.settings.observe is not None:
-            self.settings.observe(result, self.done, self.wanted)
+            self.settings.observe(result, self.done, self.target)
         self.sums.store_if_due()
+
+    # ---- an end before the last step ----
+
+    def stop(self) -> None:
+        """The step in progress is the last one, for all workers."""
+        with self.change:
+            self._end_after(max(self.done, self._decided))
+
+    def _end_after(self, steps: int) -> None:
+        self._limit = steps if self._limit is None else min(self._limit, steps)
+        self.change.notify_all()
+
+    def leave(self, worker: int, done: int, there: Set[int]) -> bool:
+        """This worker has left its loop after so many steps. Waits until it is known what the others do. False: they go
+        on without it. True: all have left, and the last state is stored."""
+        with self.change:
+            self._leaving.leave(worker, done)
+        self.look_who_is_left(there)
+        with self.change:
+            self.change.wait_for(lambda: self._limit is not None or self._ending or self.others_go_on(done))
+            limit = self._limit
+            if limit is not None:
+                self.change.wait_for(lambda: self.settled >= limit or self._ending)
+        return limit is not None or self._ending
+
+    def others_go_on(self, after: int) -> bool:
+        return self._leaving.others_go_on(after, self.done)
+
+    def follows(self, worker: int, done: int, there: Set[int]) -> bool | None:
+        """As `goes_on`, for a worker that has got the state of another one in place of its last step."""
+        with self.change:
+            waits = self._leaving.may_follow(worker, done, there) and not self.others_go_on(done)
+        self.look_who_is_left(there)
+        known = self.goes_on(done)
+        return None if waits and known else known
+
+    def is_in_step(self, worker: int, done: int) -> None:
+        """It is in the step after so many."""
+        with self.change:
+            self._leaving.go_on(worker, done)
+            self.change.notify_all()
+
+    def forget(self, worker: int, there: Set[int]) -> None:
+        """It is gone."""
+        with self.change:
+            self._leaving.forget(worker)
+        self.look_who_is_left(there)
+
+    def look_who_is_left(self, there: Set[int]) -> None:
+        """Ends the training if all that are there have left their loops."""
+        with self.change:
+            if self._limit is not None or not self._leaving.is_over(there):
+                return
+            self._end_after(self.done)
+        self._interrupt()
+
+    def take_last_state(self, seconds: float) -> None:
+        """No more rounds; the newest state that workers give within so many seconds is stored. `last_is_taken` becomes
+        true then. Does not wait."""
+        with self.change:
+            if self._taking_last is None:
+                self._taking_last = time.monotonic() + seconds
+            self.change.notify_all()
+        self._interrupt()
+
+    @property
+    def wants_last(self) -> bool:
+        """True while a last state is waited for."""
+        return self._taking_last is not None and not self.last_is_taken
+
+    def told_of_last(self) -> str:
+        if not self.agreement.checkpoint:
+            return ""
+        stored, problem = self.sums.stored, ""
+        if self.last_problem:
+            problem = f"; the state after step {self.done} is not stored: {self.last_problem}"
+        if stored is None:
+            return f"{problem}; the next run begins with step 0, since {self.agreement.checkpoint} was not written"
+        return f"{problem}; the next run continues after step {stored} from {self.agreement.checkpoint}"
+
+    def _store_last(self) -> None:
+        while self._taking_last is not None and self.agreement.checkpoint:
+            try:
+                self.sums.store_last(self._taking_last)
+                return
+            except InterruptedByCaller:
+                if self._ending:
+                    return
+            except (StateError, FileError) as error:
+                self.last_problem = str(error)
+                return
 
     # ---- the end ----
 
@@ -190,10 +349,15 @@ class Training:
 
     def end(self, failure: Exception | None = None) -> None:
         """Ends the rounds; of several failures the first is kept."""
+        if isinstance(failure, BrokenPieceError) and self.failure is None and self.settings.give_up is not None:
+            self.settings.give_up()
         with self.change:
             self.failure = self.failure or failure
             self._ending = True
             self.change.notify_all()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
         with contextlib.suppress(StateError):  # it is closed where the training has failed
             self.sums.server.interrupt()
 
@@ -211,6 +375,11 @@ class Training:
         """After `run` has returned."""
         self.sums.close(finished=finished)
 
+    @property
+    def lasting(self) -> int:
+        """Workers that are there, or may still come."""
+        return self.settings.workers - len(self._left_out)
+
     # ---- what is told ----
 
     def status(self) -> dict[str, Any]:
@@ -219,11 +388,12 @@ class Training:
             workers = [worker._asdict() for worker in self.sums.server.workers()]
         return {
             "done": self.done,
-            "wanted": self.wanted,
+            "wanted": self.target,
             "workers": workers,
             "failure": None if self.failure is None else str(self.failure),
             "privacy": None if self.sums.private is None else self.sums.private.status(),
             "clamped": self.sums.clamped,
+            "saturation": self.sums.saturation,
         }
 
     def _say_spent(self) -> None:

@@ -9,6 +9,7 @@ import ssl
 from typing import Any, cast
 
 from ..errors import FormatError
+from .blob import Blob, view_of
 from .trust import reason
 
 MOST_LINE = 1 << 22
@@ -31,12 +32,14 @@ class Wire:
         self._connection = connection
         self._file = connection.makefile("rb")
 
-    def send(self, message: Message, payload: bytes = b"") -> None:
-        line = json.dumps(message | {"bytes": len(payload)}, separators=(",", ":")).encode() + b"\n"
+    def send(self, message: Message, payload: Blob = b"") -> None:
+        numbers = view_of(payload)
+        size = numbers.nbytes
+        line = json.dumps(message | {"bytes": size}, separators=(",", ":")).encode() + b"\n"
         try:
             self._connection.sendall(line)
-            if payload:
-                self._connection.sendall(payload)
+            if size:
+                self._connection.sendall(numbers)
         except OSError as error:
             raise _closed(error) from None
 

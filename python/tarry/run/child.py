@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Protocol
 
-from .prctl import die_with_parent
+from .prctl import begin_child
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Interpreters:
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,  # Ctrl-C comes from the launcher, once
-                preexec_fn=die_with_parent,
+                preexec_fn=begin_child,
             )
         )
 

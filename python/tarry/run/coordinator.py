@@ -4,15 +4,18 @@
 import argparse
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..errors import Error, SystemResourceError
 from ..hub import Client, Hub, Member, Security
 from ..hub import address as addresses
+from ..hub.broken import BrokenPieceError
 from ..hub.settings import HubSettings, default_listen, listen_beside
 from ..results import Round
 
+_LOOK_SECONDS = 0.02
 _ASK_SECONDS = 0.5  # between two questions how the training is
 _PATIENCE_SECONDS = 300.0  # that the hub of another machine may come later
 
@@ -22,6 +25,8 @@ class Progress:
     done: int = 0  # steps
     wanted: int = 0
     failure: str | None = None  # that ended the training
+    # A worker's number and its traceback, if no worker can compute a piece.
+    trace: tuple[int, str] | None = None
 
     @property
     def complete(self) -> bool:
@@ -52,7 +57,24 @@ class Coordinator(Protocol):
         """Whether others need what runs here."""
         ...
 
+    def has_failed(self) -> bool:
+        """Whether the training has ended so that no worker can go on with it."""
+        ...
+
+    def progress_if_broken(self) -> "Progress | None":
+        """If no worker can compute a piece, and the hub is in this process."""
+        ...
+
     def progress(self) -> Progress: ...
+
+    def chief(self) -> int | None:
+        """The worker that is the chief; None: this launcher does not know."""
+        ...
+
+    def take_last_state(self, seconds: float, waits: Callable[[], None]) -> str:
+        """Ends the steps, and stores the newest state that workers give within so many seconds; `waits` is called now
+        and then before that is done. Says where the next run continues; "": this launcher does not know."""
+        ...
 
     def close(self, why: str = "") -> None:
         """`why`: before the training's end."""
@@ -73,6 +95,7 @@ class OwnHub:
         wanted: argparse.Namespace,
         observe: Callable[[Round, int, int], None],
         tell: Callable[[str], None],
+        give_up: Callable[[], None],
     ) -> None:
         """Raises Error."""
         here, self.workers = wanted.here, wanted.workers
@@ -92,6 +115,7 @@ class OwnHub:
                 silence=wanted.silence,
                 observe=observe,
                 tell=tell,
+                give_up=give_up,
             ),
         )
         self.address = self._hub.address
@@ -116,12 +140,35 @@ class OwnHub:
     def is_used(self) -> bool:
         return self._is_open and self._hub.is_used
 
+    def has_failed(self) -> bool:
+        training = self._hub.training
+        return training is not None and training.failure is not None
+
+    def progress_if_broken(self) -> Progress | None:
+        progress = self.progress()
+        return None if progress.trace is None else progress
+
     def progress(self) -> Progress:
         training = self._hub.training
         if training is None:
             return Progress()
         failure = training.failure
-        return Progress(training.done, training.wanted, None if failure is None else str(failure))
+        trace = None
+        if isinstance(failure, BrokenPieceError):
+            trace = failure.first.worker, failure.first.traceback
+        return Progress(training.done, training.target, None if failure is None else str(failure), trace)
+
+    def chief(self) -> int | None:
+        return self._hub.chief
+
+    def take_last_state(self, seconds: float, waits: Callable[[], None]) -> str:
+        training = self._hub.training
+        if training is not None and training.agreement.checkpoint:
+            self._hub.take_last_state(seconds)
+            while not self._hub.last_is_taken:
+                waits()
+                time.sleep(_LOOK_SECONDS)
+        return self._hub.told_of_last
 
     def close(self, why: str = "") -> None:
         if why:
@@ -170,6 +217,12 @@ class OtherHub:
     def is_used(self) -> bool:
         return False
 
+    def has_failed(self) -> bool:
+        return self.progress().failure is not None
+
+    def progress_if_broken(self) -> Progress | None:
+        return None
+
     def progress(self) -> Progress:
         """As it is now, or was when the hub was last there."""
         with self._lock:
@@ -177,6 +230,12 @@ class OtherHub:
             self._lock.notify_all()
             self._lock.wait_for(lambda: self._answered > asked or self._over != "", timeout=addresses.GONE_SECONDS)
             return self._known
+
+    def chief(self) -> int | None:
+        return None
+
+    def take_last_state(self, seconds: float, waits: Callable[[], None]) -> str:
+        return ""  # the others go on
 
     def close(self, why: str = "") -> None:
         with self._lock:

@@ -4,17 +4,22 @@
 It has one thread, so that a child has all that there is.
 """
 
+import builtins
 import contextlib
 import gc
 import importlib
+import importlib.machinery
+import io
 import os
+import pkgutil
 import runpy
 import selectors
 import signal
 import socket
 import sys
+import types
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from .messages import receive, send
 from .prctl import die_with_parent, set_name
@@ -104,19 +109,32 @@ def _without_frames_of_ours(kind: type[BaseException], error: BaseException, tra
 
 
 def _run(told: dict[str, Any]) -> None:
-    """As the interpreter runs a script or a module."""
+    """Runs a script or a module as the interpreter does: in a `__main__` that lasts until the interpreter ends, which
+    then flushes and closes the files that the script left open."""
     script: str = told["script"]
     os.environ.update(told["environment"])
     set_name("tarry-worker-" + os.environ["TARRY_WORKER"])  # its command line is this module's
     _part_from_siblings()
     sys.argv = [script, *told["arguments"]]
     sys.excepthook = _without_frames_of_ours
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__annotations__={}, __builtins__=builtins)
+    sys.modules["__main__"] = main
+    run_as_main: Any = cast(Any, runpy)._run_module_as_main
     if told["is_module"]:
-        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        run_as_main(script)
+    elif pkgutil.get_importer(script) is not None:  # an archive with a __main__.py
+        sys.path[0] = script
+        run_as_main("__main__", alter_argv=False)
     else:
         if not sys.flags.safe_path:
             sys.path[0] = os.path.dirname(os.path.realpath(script))
-        runpy.run_path(script, run_name="__main__")
+        path = os.path.abspath(script)
+        main.__file__ = path
+        main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+        with io.open_code(path) as file:
+            code = compile(file.read(), path, "exec")
+        exec(code, main.__dict__)
 
 
 def _import(modules: list[str], launcher: socket.socket) -> None:

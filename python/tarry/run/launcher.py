@@ -9,11 +9,14 @@ import time
 from typing import Any
 
 from ..errors import ArgumentError, Error
+from ..interrupts import ENDING, signals_to_take, told
 from ..results import Round
 from ..straggler import Straggler
 from . import options
+from .cgroup import ControlGroups
 from .child import Interpreters, Program, Starter
 from .coordinator import Coordinator, OtherHub, OwnHub, Progress
+from .failures import Errors, Failure, failure_of, summary
 from .output import Output
 from .preloaded import Preloaded
 from .process import Process, explain
@@ -21,6 +24,7 @@ from .process import Process, explain
 _LOOK_SECONDS = 0.05
 _END_SECONDS = 5.0  # that processes have after Ctrl-C, and once more after SIGTERM
 _RESTART_SECONDS = 0.5
+_QUIET_SECONDS = 1.0  # of waiting for the last state, before that is said
 
 
 class _Ended(Exception):
@@ -28,13 +32,33 @@ class _Ended(Exception):
 
 
 def _raise_ended(number: int, _frame: Any) -> None:
+    _hear_second()
     raise _Ended(number)
+
+
+def _hear_first() -> None:
+    for number in signals_to_take(always=(signal.SIGINT, signal.SIGTERM)):
+        signal.signal(number, _raise_ended)
+
+
+def _hear_second() -> None:
+    """The run ends already; a second Ctrl-C ends it at once, and its workers with it, which die with this process."""
+    for number in ENDING:
+        if signal.getsignal(number) is _raise_ended:
+            signal.signal(number, _end_at_once if number == signal.SIGINT else signal.SIG_IGN)
+
+
+def _end_at_once(number: int, _frame: Any) -> None:
+    os.write(2, b"\ntarry run: ended at once\n")
+    os._exit(128 + number)
 
 
 class _Worker:
     def __init__(self, number: int) -> None:
         self.number = number
         self.process: Process | None = None
+        self.errors = Errors()  # of this process
+        self.failures: list[Failure] = []
         self.restarts = 0
         self.again_at: float | None = None  # to be started
         self.status: int | None = None  # of its last process, if it is not to be started again
@@ -48,11 +72,13 @@ class Launcher:
         self._wanted = wanted
         self._output = Output(quiet=wanted.quiet)
         self._begun = time.monotonic()
+        self._groups = ControlGroups()
+        self._explained_kills = self._groups.out_of_memory_kills()
         self._hub: Coordinator
         if wanted.connect is None:
             self._output.number(wanted.workers)
             _check_straggler(wanted, wanted.workers)
-            self._hub = OwnHub(wanted, self._show_round, self._output.tell)
+            self._hub = OwnHub(wanted, self._show_round, self._output.tell, self._output.expect_failures)
         else:
             self._hub = OtherHub(wanted, self._show_progress, self._output.tell)
             self._output.number(self._hub.workers)
@@ -66,8 +92,6 @@ class Launcher:
 
     def run(self) -> int:
         """The exit status."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _raise_ended)
         try:
             _check_straggler(self._wanted, self._hub.workers)
             for worker in self._workers:
@@ -77,10 +101,15 @@ class Launcher:
                 if why:
                     self._end_early(why)
                     return 1
+                if self._hub.progress_if_broken() is not None:
+                    break
                 time.sleep(_LOOK_SECONDS)
+            broken = self._hub.progress_if_broken()
+            if broken is not None:
+                self._give_up(broken)
+                return 1
         except _Ended as ended:
-            self._end_early("interrupted")
-            return 128 + int(ended.args[0])
+            return self._end_by(int(ended.args[0]))
         except (Error, OSError) as error:
             self._end_early(str(error) if isinstance(error, Error) else f"a process can't be started: {error.strerror}")
             return 1
@@ -93,7 +122,7 @@ class Launcher:
 
     def _environment_of_all(self) -> dict[str, str]:
         wanted = self._wanted
-        threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.here)
+        threads = wanted.threads or max(1, int(self._groups.processors() / wanted.here))
         found = {"PYTHONUNBUFFERED": "1"}
         if wanted.threads or "OMP_NUM_THREADS" not in os.environ:
             found["OMP_NUM_THREADS"] = str(threads)
@@ -115,12 +144,14 @@ class Launcher:
     def _start(self, worker: _Worker) -> None:
         number = worker.number
         worker.again_at = None
-        worker.process = Process(
-            self._starter,
-            self._program,
-            self._environment(worker),
-            lambda text, error: self._output.line(number, text, error=error),
-        )
+        worker.errors = errors = Errors()
+
+        def line(text: str, error: bool) -> None:
+            if error:
+                errors.line(text)
+            self._output.line(number, text, error=error)
+
+        worker.process = Process(self._starter, self._program, self._environment(worker), line)
 
     def _look(self) -> bool:
         """Whether a process runs, or is to be started."""
@@ -139,25 +170,63 @@ class Launcher:
         if status is None:
             return
         process.finish()
-        if status != 0 and worker.restarts < self._wanted.restarts:
+        end = self._explain(status)
+        if status != 0:
+            worker.failures.append(failure_of(worker.number, status, end, worker.errors))
+        if status != 0 and worker.restarts < self._wanted.restarts and not self._hub.has_failed():
             worker.restarts += 1
             worker.again_at = time.monotonic() + _RESTART_SECONDS
             self._output.tell(
-                f"worker {worker.number} {explain(status)}; it is started again "
+                f"worker {worker.number} {end}; it is started again "
                 f"({worker.restarts} of {self._wanted.restarts} times)"
             )
             return
         worker.status = status
         if status != 0:
-            self._output.complain(f"worker {worker.number} {explain(status)}")
+            self._output.complain(f"worker {worker.number} {end}")
+
+    def _explain(self, status: int) -> str:
+        """A worker's end, in words."""
+        out_of_memory = status == -signal.SIGKILL and self._groups.out_of_memory_kills() > self._explained_kills
+        self._explained_kills += out_of_memory
+        return explain(status, out_of_memory=out_of_memory)
+
+    def _end_by(self, number: int) -> int:
+        """A signal came: the last state is stored while workers are there. Gives the exit status."""
+        begun, is_told = time.monotonic(), False
+
+        def waits() -> None:
+            nonlocal is_told
+            if not is_told and time.monotonic() - begun > _QUIET_SECONDS:
+                is_told = True
+                self._output.complain(f"{told(number)}; waiting for the last state (Ctrl-C ends at once)")
+
+        self._end_early(told(number) + self._hub.take_last_state(self._wanted.grace, waits))
+        return 128 + number
 
     def _end_early(self, why: str) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # it ends already, within seconds
+        _hear_second()
         self._output.complain(why)
         self._output.expect_the_end()
         self._end_all()
         self._hub.close(why)
+
+    def _give_up(self, training: Progress) -> None:
+        """Ends workers, since none of them can compute a piece. The first traceback is printed last."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        self._end_all()
+        assert training.failure is not None and training.trace is not None
+        self._hub.close(training.failure)
+        self._tell_failure(training)
+        worker, trace = training.trace
+        for line in trace.splitlines():
+            self._output.show(worker, line)
+
+    def _tell_failure(self, training: Progress) -> None:
+        self._output.complain(
+            f"the training has ended after step {training.done} of {training.wanted}: {training.failure}"
+        )
 
     def _end_all(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -174,16 +243,22 @@ class Launcher:
                 time.sleep(_LOOK_SECONDS)
 
     def _conclude(self) -> int:
-        bad = [worker for worker in self._workers if worker.status != 0]
-        training = self._hub.progress() if bad or self._wanted.connect is None else Progress()
+        """After the end of all workers: the exit status. The last line names the first failure."""
+        failures = [worker.failures for worker in self._workers if worker.status != 0]
+        training = self._hub.progress() if failures or self._wanted.connect is None else Progress()
         self._hub.close()
         if training.failure is not None:
-            self._output.complain(
-                f"the training has ended after step {training.done} of {training.wanted}: {training.failure}"
-            )
-        if bad and training.complete:
-            self._output.complain(f"{len(bad)} of {len(self._workers)} workers were lost; the others did all steps")
-        return 0 if not bad or training.complete else 1
+            self._tell_failure(training)
+        if not failures:
+            return 0
+        workers = len(self._workers)
+        chief_failed = training.complete and any(
+            worker.status != 0 and worker.number == self._hub.chief() for worker in self._workers
+        )
+        if chief_failed:
+            self._output.complain(f"worker {self._hub.chief()}, the chief, failed: what it does last may be missing")
+        self._output.complain(summary(failures, workers, complete=training.complete))
+        return 0 if training.complete and len(failures) < workers and not chief_failed else 1
 
     def _show_round(self, result: Round, done: int, wanted: int) -> None:
         lost = f", {result.workers_lost} lost" if result.workers_lost else ""
@@ -207,6 +282,7 @@ def _check_straggler(wanted: argparse.Namespace, workers: int) -> None:
 
 def main(arguments: list[str]) -> int:
     wanted = options.parse(arguments)
+    _hear_first()
     try:
         launcher = Launcher(wanted)
     except ArgumentError as error:
@@ -214,7 +290,7 @@ def main(arguments: list[str]) -> int:
     except Error as error:
         print(f"tarry run: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:  # while the hub is looked for
-        print("tarry run: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
+    except _Ended as ended:  # while the hub is looked for
+        print(f"tarry run: {told(ended.args[0])}", file=sys.stderr)
+        return 128 + int(ended.args[0])
     return launcher.run()

@@ -21,7 +21,8 @@ the hub is, and those of its workers, or `worker`. The hub takes two ports, 7070
 A machine that dies costs no step, and another one may take its place; the end of the first one ends all.
 
 The script stays the same under srun, mpirun and torchrun, which bring processes of their own.
-Ctrl-C ends all processes; with a checkpoint (tarry.torch.join) the next run goes on from it.
+Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end all processes. With a checkpoint (tarry.torch.join) a last state is stored
+before, and the last line says where the next run continues. A second Ctrl-C ends at once.
 """
 
 
@@ -119,6 +120,10 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--patience", type=_seconds, default=300.0, metavar="SECONDS",
         help="that a step waits where too few workers are left (default 300)",
+    )  # fmt: skip
+    found.add_argument(
+        "--grace", type=_seconds, default=60.0, metavar="SECONDS",
+        help="for a last state after Ctrl-C, SIGTERM, SIGHUP or SIGUSR1 (default 60)",
     )  # fmt: skip
     _add_machines(found)
     found.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name, as for python -m")

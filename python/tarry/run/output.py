@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What workers print, line by line with their numbers, above one line of progress."""
 
+import errno
+import os
 import sys
 import threading
 import time
@@ -29,6 +31,13 @@ class _Hush:
         return [] if text.startswith("KeyboardInterrupt") else shown
 
 
+def _write_nowhere(stream: IO[str]) -> None:
+    """The terminal is closed, or the reader of a pipe has ended: the run continues, or ends as its signal wants."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 class Output:
     """Lines of all workers go to stdout and stderr as they come; the progress line is on a terminal's stderr alone."""
 
@@ -40,6 +49,7 @@ class Output:
         self._progress = ""
         self._shown_at = 0.0
         self._hushes: dict[int, _Hush] | None = None
+        self._errors = True  # of workers are shown
 
     def number(self, workers: int) -> None:
         """There are so many."""
@@ -49,12 +59,21 @@ class Output:
         """From now on it is no news that workers are interrupted, nor that they are lost."""
         self._hushes = {}
 
+    def expect_failures(self) -> None:
+        """From now on workers fail for a reason that the launcher tells: it is the only one to write errors."""
+        self._errors = False
+        self.expect_the_end()
+
     def line(self, worker: int, text: str, *, error: bool) -> None:
         shown = [text]
         if error and self._hushes is not None:
-            shown = self._hushes.setdefault(worker, _Hush()).line(text)
+            shown = self._hushes.setdefault(worker, _Hush()).line(text) if self._errors else []
         for one in shown:
             self._print(sys.stderr if error else sys.stdout, f"[{worker:{self._width}d}] {one}")
+
+    def show(self, worker: int, text: str) -> None:
+        """A line of what a worker wrote before."""
+        self._print(sys.stderr, f"[{worker:{self._width}d}] {text}")
 
     def tell(self, text: str) -> None:
         """What the launcher says itself."""
@@ -81,9 +100,15 @@ class Output:
 
     def _print(self, stream: IO[str], text: str) -> None:
         with self._lock:
-            self._wipe()
-            print(text + "\n", end="", file=stream, flush=True)  # in one piece: others may write there, too
-            self._show()
+            try:
+                self._wipe()
+                print(text + "\n", end="", file=stream, flush=True)  # in one piece: others may write there, too
+                self._show()
+            except OSError as error:
+                if error.errno not in (errno.EIO, errno.EPIPE):
+                    raise
+                self._terminal = False
+                _write_nowhere(stream)
 
     def _wipe(self) -> None:
         if self._terminal and self._progress:

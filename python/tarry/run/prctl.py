@@ -14,6 +14,14 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def begin_child() -> None:
+    """Called in a process just forked. HUP and USR1 to the whole job are for the launcher, which stores a last state;
+    what the process runs may handle them all the same."""
+    die_with_parent()
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def set_name(name: str) -> None:
     """As `ps -o comm` shows it: its first 15 bytes."""
     _libc.prctl(_PR_SET_NAME, name.encode())

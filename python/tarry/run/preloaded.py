@@ -12,7 +12,7 @@ import sys
 from ..errors import Error
 from .child import Child, Program
 from .messages import receive, send
-from .prctl import die_with_parent
+from .prctl import begin_child
 
 _END_SECONDS = 5.0
 
@@ -43,7 +43,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=begin_child,
             )
         told, _ = receive(self._socket)
         if told is None or "failure" in told:

@@ -10,13 +10,15 @@ from typing import IO
 from .child import Program, Starter
 
 
-def explain(status: int) -> str:
-    """A process's end, in words."""
+def explain(status: int, *, out_of_memory: bool = False) -> str:
+    """A process's end, in words. out_of_memory: the kernel killed it for that."""
+    if out_of_memory:
+        return "was killed by the kernel's OOM killer: memory ran out"
     if status < 0:
         try:
-            return f"was ended by {signal.Signals(-status).name}"
+            return f"was killed by signal {-status} ({signal.Signals(-status).name})"
         except ValueError:
-            return f"was ended by signal {-status}"
+            return f"was killed by signal {-status}"
     return f"ended with status {status}"
 
 

@@ -30,6 +30,7 @@ from torch.utils.data import DataLoader
 from ..errors import ArgumentError
 from . import job as jobs
 from .members import HasState
+from .source import micro_batch_of
 
 
 class Accelerator(Protocol):
@@ -48,8 +49,8 @@ def join(
 ) -> jobs.Job:
     """tarry.torch.join for what `accelerator.prepare` gave.
 
-    data    a dataset, or a DataLoader, of which the dataset, its collate_fn and, as `piece`, its batch_size are taken:
-            which samples come when is Tarry's to say
+    data    a dataset, or a DataLoader: its batch_size is `piece`, and the rest of it is used as tarry.torch.join does,
+            sampler, batch_sampler, order and drop_last included
 
     Other options are those of tarry.torch.join. The scaler of float16 is saved with the model. Raises ArgumentError,
     too, for an Accelerator that sums gradients among processes itself or accumulates them: pieces are what it would
@@ -72,13 +73,8 @@ def join(
         )
     if known.scaler is not None:
         options["scaler"] = known.scaler
-    if isinstance(data, DataLoader):
-        loader: Any = data  # pyright: ignore[reportUnknownVariableType]
-        size = loader.batch_size or getattr(loader, "total_batch_size", None)  # the latter where Accelerate prepared it
-        if size is not None:
-            options.setdefault("piece", size)
-        options.setdefault("collate", loader.collate_fn)
-        data = loader.dataset
+    if isinstance(data, DataLoader) and (size := micro_batch_of(data)) is not None:
+        options.setdefault("piece", size)
     if "piece" not in options:
         raise ArgumentError("the data do not say how many samples are computed at once: piece=... does")
     # Accelerate's own optimizer is around PyTorch's.

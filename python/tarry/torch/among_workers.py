@@ -57,14 +57,22 @@ class AmongWorkers(Sums):
         """Others may be further: their state comes before the first task."""
         self._frozen = None
         self._take_coming()
-        while self.standing.done < steps and self._ahead is None:
-            self._ahead = self._await_task()
+        while self.standing.done < steps and self._ahead is None and self.goes_on():
             self._raise_if_over()
             self._take_coming()
 
+    def _has_next(self) -> bool:
+        return self._ahead is not None or self._coming is not None
+
+    def _look_ahead(self) -> Task | None:
+        self._ahead = self._await_task()
+        return self._ahead
+
     def take(self) -> Task | Summed | Lost:
+        self.look()
         while self._coming is None and self._ahead is None:
-            self._ahead = self._await_task()
+            if self._look_ahead() is None and not self._over:
+                self.client.in_step(self.standing.done)
             self._raise_if_over()
         coming = self._coming
         if coming is not None:
@@ -85,8 +93,13 @@ class AmongWorkers(Sums):
             )
 
     def end_step(self, *, lost: bool) -> None:
+        super().end_step(lost=lost)
         if lost:
             self._take_coming()
+
+    def replace(self, state: bytes) -> None:
+        if self._coming is None:  # else others are further, and this worker gets their state
+            super().replace(state)
 
     def finish(self) -> None:
         self._frozen = self.standing.save()

@@ -17,17 +17,14 @@ class AtServer(Sums):
     """A step's sum comes with the first task of the next step, as its parameters. Where there is no such task (after
     the last step), or one of a later step (this worker was slow, or is new), the hub is asked for the sum."""
 
-    def __init__(
-        self, standing: Standing, client: Client, number: int, connect: Callable[..., Worker], *, asks: bool = False
-    ) -> None:
+    def __init__(self, standing: Standing, client: Client, number: int, connect: Callable[..., Worker]) -> None:
         """
         number  this worker's
         connect makes the library's worker
-        asks    whether the hub says before each step that there is one
         """
         super().__init__(standing, client)
         self.worker = connect()
-        self._number, self._asks = number, asks
+        self._number = number
         self._step_ahead = 0  # of the task ahead
         self._known = 0  # steps that there are, as far as this worker has heard
         self._asked_after: int | None = None  # steps after which the hub wants this worker's state
@@ -36,19 +33,13 @@ class AtServer(Sums):
     def begin(self, steps: int) -> None:
         """What others have done meanwhile comes in the steps."""
 
-    def goes_on(self) -> bool:
+    def _has_next(self) -> bool:
         step = self.standing.done
-        while self._asks:
-            if self._over or self._known > step or (self._ahead is not None and self._step_ahead >= step):
-                break  # a task of it has come, or there is none any more, and taking says why
-            more = self.client.goes_on(step)
-            if more is not None:
-                return more
-            self._look_ahead()
-        return True
+        return self._known > step or (self._ahead is not None and self._step_ahead >= step)
 
     def take(self) -> Task | Summed | Lost:
         while True:
+            self.look()
             step, task = self.standing.done, self._ahead
             if task is None and self._known <= step and not self._over:
                 task = self._look_ahead()
@@ -67,6 +58,7 @@ class AtServer(Sums):
                 task.give(failed=True)  # of a round that is over
 
     def end_step(self, *, lost: bool) -> None:
+        super().end_step(lost=lost)
         standing = self.standing
         if lost:
             standing.load(self._coming)
@@ -88,7 +80,7 @@ class AtServer(Sums):
 
     def _ask(self, step: int) -> Summed | Lost | None:
         """What the hub has for a worker with so many steps. None: nothing yet."""
-        kind, known, payload = self.client.after(step)
+        kind, known, payload = self.client.after(step, self.standing.save)
         self._known = max(self._known, known)
         if kind == "none":
             return None

@@ -9,6 +9,7 @@ import torch
 
 from ..engine import DONE, FAILED, IDLE, RUNNING, EngineSum, Group, Progress
 from ..errors import ArgumentError
+from ..hub import address as addresses
 from .carried import Carried, carried
 from .process_group import LastingGroup, Order, Store
 
@@ -122,6 +123,18 @@ class Collective:
             return Progress(FAILED, f"{self.name}: {error}")
         attempt.wanted.store(numbers)
         return Progress(DONE)
+
+
+def check_setting(backend: str, where: str, hub: str | None) -> None:
+    """where: `sum` of join. Raises ArgumentError."""
+    if where != "everywhere":
+        raise ArgumentError(f"engine {backend!r} is for sums among workers, and sum is {where!r}")
+    check(backend)
+    if hub is not None and not addresses.is_loopback(hub):
+        raise ArgumentError(
+            f"engine {backend!r} sums in plain text among the processes of one machine, and the hub is at {hub}: "
+            "'direct' sums over networks"
+        )
 
 
 def check(backend: str) -> None:

@@ -4,6 +4,7 @@
 import dataclasses
 import logging
 import os
+import warnings
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -62,6 +63,16 @@ def _number(environment: Mapping[str, str], name: str) -> int:
         raise ArgumentError(f"the environment has {name}={environment.get(name)!r}, and a number is wanted") from None
 
 
+def _numbers(environment: Mapping[str, str], rank: str, size: str) -> tuple[int, int]:
+    """The number of this worker, and of all."""
+    worker, workers = _number(environment, rank), _number(environment, size)
+    if not 0 <= worker < workers:
+        raise ArgumentError(
+            f"the environment has {rank}={worker} and {size}={workers}: {rank} must be 0 to {workers - 1}"
+        )
+    return worker, workers
+
+
 # What launchers say: number of the process, of all, and those of this machine or the number of machines.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),  # torchrun
@@ -70,6 +81,8 @@ _LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""),  # srun
     ("SLURM_PROCID", "SLURM_NTASKS", ""),
 )
+# Slurm's numbers for steps that srun did not start: batch scripts, interactive shells.
+_FIRST_SPECIAL_STEP = 0xFFFFFFF0
 # What has the same value in all processes of a job, and in no other job's.
 _JOBS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID")
 _PARTS_OF_JOBS = ("SLURM_STEP_ID", "MASTER_PORT")
@@ -87,11 +100,17 @@ def place_of(environment: Mapping[str, str] = os.environ) -> Place:
         "seed": int(environment.get("TARRY_STRAGGLER_SEED", "1")),
     }
     if "TARRY_HUB" in environment:
-        worker, workers = _number(environment, "TARRY_WORKER"), _number(environment, "TARRY_WORKERS")
+        worker, workers = _numbers(environment, "TARRY_WORKER", "TARRY_WORKERS")
         return Place(worker, workers, environment["TARRY_HUB"], **common)
     for rank, size, local in _LAUNCHERS:
         if rank in environment and size in environment and _says_where(environment, local):
-            worker, workers = _number(environment, rank), _number(environment, size)
+            worker, workers = _numbers(environment, rank, size)
+            if rank == "SLURM_PROCID" and workers > 1 and not _is_step(environment):
+                _warn(
+                    f"this process is not in a step of srun, although its job has {workers} tasks, so it trains alone: "
+                    "start the script by srun"
+                )
+                break
             if workers == 1:
                 break
             if _is_on_one_machine(environment, local, workers):
@@ -100,7 +119,25 @@ def place_of(environment: Mapping[str, str] = os.environ) -> Place:
                 hub = _hub_of_several(environment, workers)
                 common["security"].of_worker(worker).check(hub)
             return Place(worker, workers, hub, starts_hub=worker == 0, **common)
+    if "RANK" in environment and "WORLD_SIZE" not in environment:
+        _warn(
+            f"the environment has RANK={environment['RANK']} but no WORLD_SIZE, so this process trains alone: "
+            "set both, or start the script by tarry run or torchrun"
+        )
     return Place(0, 1, None, **common)
+
+
+def _warn(text: str) -> None:
+    """Shown once, at the script's call of join."""
+    warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+def _is_step(environment: Mapping[str, str]) -> bool:
+    """Whether srun started this process, and not sbatch or salloc."""
+    step = environment.get("SLURM_STEP_ID", environment.get("SLURM_STEPID", ""))
+    if step.isdecimal():
+        return int(step) < _FIRST_SPECIAL_STEP
+    return "PMI_RANK" in environment or any(name.startswith("SLURM_STEP_") for name in environment)
 
 
 def _says_where(environment: Mapping[str, str], local: str) -> bool:
@@ -109,13 +146,19 @@ def _says_where(environment: Mapping[str, str], local: str) -> bool:
 
 
 def _is_on_one_machine(environment: Mapping[str, str], local: str, workers: int) -> bool:
+    if local in environment:
+        return environment[local] == str(workers)
+    if local == "LOCAL_WORLD_SIZE":  # Kubernetes does not set it
+        return environment.get("MASTER_ADDR", "") in ("localhost", "127.0.0.1", "::1")
     if local:
-        return environment.get(local) == str(workers)
+        return False
     return environment.get("SLURM_STEP_NUM_NODES", environment.get("SLURM_NNODES", "1")) == "1"
 
 
 def _job(environment: Mapping[str, str]) -> str | None:
     job = next((environment[name] for name in _JOBS if name in environment), None)
+    if job is None and "MASTER_ADDR" in environment and "MASTER_PORT" in environment:
+        job = environment["MASTER_ADDR"]  # no other job can have the same port there
     return None if job is None else "-".join([job, *(environment.get(name, "") for name in _PARTS_OF_JOBS)])
 
 

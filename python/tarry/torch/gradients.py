@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model's `.grad` as parts of one flat vector: that of a task, or the mean of a step."""
+"""The model's `.grad`: copied into a piece's flat vector, and given the mean of a step.
+
+Within a piece each `.grad` begins as None, as after `zero_grad()` of PyTorch. A parameter that no backward reached
+still has None at the end of the piece, whatever PyTorch's version, checkpointing, scalers or compilers do in between.
+A `.grad` that is preset to a part of the vector would hide that.
+"""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
 
-from ..errors import ArgumentError
+from ..errors import Error
 from ..vectors import Floats
 from .layout import Layout
 
@@ -23,52 +29,59 @@ def flat_tensor(array: Floats) -> torch.Tensor:
 
 
 class Gradients:
-    """Attaches vectors to the parameters' `.grad`, and sees to it that what was worked out is in them."""
+    """Moves gradients between the parameters' `.grad` and flat vectors."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        # Numbers of these are the task's own; others go through a copy.
-        self._direct = [
-            parameter.dtype == torch.float32 and parameter.device.type == "cpu" for _, parameter in layout.parameters
-        ]
+        self._parameters = [parameter for _, parameter in layout.parameters]
+        # True for parameters whose mean needs no copy: `.grad` is a part of the flat vector.
+        self._direct = [one.dtype == torch.float32 and one.device.type == "cpu" for one in self._parameters]
+        self._wide = [one.dtype == torch.float64 for one in self._parameters]
         self._places: dict[int, list[torch.Tensor]] = {}
-        self._attached: list[torch.Tensor] = []
-        self._lasting = False
 
-    def attach(self, flat: torch.Tensor, *, zero: bool) -> None:
-        """Parameters' `.grad` are parts of `flat` from now on, as far as their kind allows; the rest are copies."""
+    def clear(self) -> None:
+        """Each `.grad` is None, so that backward shows which parameters it reaches."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def collect(self, flat: torch.Tensor, where: str) -> list[bool]:
+        """Moves the gradients into `flat`; parameters without a gradient get zeros there. Returns for each parameter
+        whether it has a gradient. A sparse one is summed as a dense one. where: the piece, for messages. Raises
+        Error."""
         views = self._views(flat)
-        if zero:
+        used = [parameter.grad is not None for parameter in self._parameters]
+        if not all(used):
             flat[: self._layout.gradient_numbers].zero_()
-        for (_, parameter), view, direct in zip(self._layout.parameters, views, self._direct, strict=True):
-            if direct:
-                parameter.grad = view
-            elif zero:
-                parameter.grad = torch.zeros_like(parameter)
-            else:
-                parameter.grad = view.to(device=parameter.device, dtype=parameter.dtype)
-        self._attached = views
-        self._lasting = not zero  # the mean is the job's own memory
-
-    def collect(self) -> None:
-        """What was worked out is in the vector that is attached."""
-        for (name, parameter), view in zip(self._layout.parameters, self._attached, strict=True):
+        for place, (parameter, view) in enumerate(zip(self._parameters, views, strict=True)):
             gradient = parameter.grad
             if gradient is None:
-                view.zero_()
-            elif gradient.layout != torch.strided:
-                raise ArgumentError(f"the gradient of {name} is sparse, which can't be summed here")
-            elif gradient.data_ptr() != view.data_ptr():
-                view.copy_(gradient)
+                continue
+            view.copy_(gradient if gradient.layout == torch.strided else gradient.to_dense())
+            if self._wide[place]:
+                self._check_overflow(place, gradient, view, where)
+            parameter.grad = None
+        return used
 
-    def detach(self) -> None:
-        """No `.grad` is in a task's memory any more."""
-        places = {view.data_ptr() for view in self._attached}
-        for _, parameter in self._layout.parameters:
-            gradient = parameter.grad
-            if gradient is not None and gradient.data_ptr() in places and not self._lasting:
+    def _check_overflow(self, place: int, gradient: torch.Tensor, view: torch.Tensor, where: str) -> None:
+        if bool(view.isinf().any()) and not bool(gradient.isinf().any()):
+            raise Error(
+                f"{where}: the gradient of {self._layout.parameters[place][0]} has {float(gradient.abs().max()):.3g}, "
+                f"and sums are float32, up to {torch.finfo(torch.float32).max:.3g}: scale the loss down"
+            )
+
+    def attach(self, mean: torch.Tensor, used: Sequence[bool] | None = None) -> None:
+        """Each `.grad` is its part of `mean`, or a copy in the parameter's dtype and on its device; None for parameters
+        that are not used. `used` None: all are."""
+        for place, (parameter, view) in enumerate(zip(self._parameters, self._views(mean), strict=True)):
+            if used is not None and not used[place]:
                 parameter.grad = None
-        self._attached = []
+            elif self._direct[place]:
+                parameter.grad = view
+            else:
+                parameter.grad = view.to(device=parameter.device, dtype=parameter.dtype)
+
+    def close(self) -> None:
+        """Forgets the places of tasks, whose memory is about to be freed."""
         self._places.clear()
 
     def _views(self, flat: torch.Tensor) -> list[torch.Tensor]:

@@ -8,6 +8,8 @@ import torch
 from torch.utils import data as torch_data
 
 from ..errors import ArgumentError
+from .data_kinds import check_numbered
+from .failed import mark_sample
 
 
 class Loader:
@@ -30,13 +32,23 @@ class Loader:
         counts = sorted({len(one) for one in self._tensors or ()})
         if len(counts) > 1:
             raise ArgumentError(f"the data are tensors of {' and '.join(map(str, counts))} samples")
-        named: Any = self._data
-        if not hasattr(named, "__len__") or not hasattr(named, "__getitem__"):
-            kind = type(named).__name__
-            hint = "; its .dataset is one" if kind == "DataLoader" else ""
-            raise ArgumentError(
-                f"the data are a {kind}: a dataset that is read by number is wanted, with len and [i]{hint}"
-            )
+        check_numbered(self._data)
+
+    @property
+    def data(self) -> Any:
+        """As they were given."""
+        return self._data
+
+    @property
+    def tensors(self) -> Sequence[torch.Tensor]:
+        """Of which the data consist; none: of something else."""
+        return self._tensors or ()
+
+    def item(self, index: int) -> Any:
+        """One sample as the dataset gives it."""
+        if hasattr(self._data, "__getitems__"):
+            return self._data.__getitems__([index])[0]
+        return self._data[index]
 
     @property
     def samples(self) -> int:
@@ -64,4 +76,11 @@ class Loader:
             return found[0] if self._alone else found
         if hasattr(self._data, "__getitems__"):
             return self._put_together(self._data.__getitems__(indices))
-        return self._put_together([self._data[index] for index in indices])
+        return self._put_together([self._marked_item(index) for index in indices])
+
+    def _marked_item(self, index: int) -> Any:
+        try:
+            return self._data[index]
+        except Exception as error:
+            mark_sample(error, index)
+            raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from ..errors import ArgumentError
-from .piece import Piece
+from .piece import Piece, check_weight
 from .step import LossOf, Step
 
 if TYPE_CHECKING:
@@ -52,20 +52,27 @@ class LocalSteps:
         job = self._job
         parts = split(piece.batch, self._steps)
         losses, weights = 0.0, 0.0
+        parameters = [parameter for _, parameter in job.layout.parameters]
+        used = [False] * len(parameters)
         with job.members.parameters_may_change() as before:
-            optimizer = self._make_optimizer([parameter for _, parameter in job.layout.parameters])
+            optimizer = self._make_optimizer(parameters)
             for part in parts:
+                piece.end_if_done()
                 optimizer.zero_grad(set_to_none=True)
                 loss, weight, *more = loss_of(part)
-                job.backward(loss / weight)
-                cast(Any, optimizer).step()
-                losses, weights = losses + float(loss.detach()), weights + float(weight)
+                check_weight(weight)
+                if weight > 0:  # a part of weight 0 has no mean to step along
+                    job.reduction.look(loss, float(weight))
+                    job.backward(loss / weight)
+                    used = [was or one.grad is not None for was, one in zip(used, parameters, strict=True)]
+                    cast(Any, optimizer).step()
+                    losses, weights = losses + float(loss.detach()), weights + float(weight)
                 for metrics in more:
                     piece.add(**metrics)
             with torch.no_grad():
                 changes = [
-                    (kept - parameter) * weights
-                    for kept, (_, parameter) in zip(before, job.layout.parameters, strict=True)
+                    (kept - parameter) * weights if is_used else None
+                    for kept, parameter, is_used in zip(before, parameters, used, strict=True)
                 ]
         piece.put(changes, losses, weights)
 

@@ -51,7 +51,9 @@ class Permutation:
             for old in [one for one in self._orders if one < epoch - 1]:
                 del self._orders[old]
             self._orders[epoch] = (
-                np.random.Generator(np.random.Philox(key=[self.seed % (1 << 64), epoch])).permutation(self.samples)
+                np.random.Generator(
+                    np.random.Philox(key=np.array([self.seed % (1 << 64), epoch], dtype=np.uint64))
+                ).permutation(self.samples)
                 if self.shuffle
                 else np.arange(self.samples)
             )

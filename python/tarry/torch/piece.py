@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A piece of a batch, which this worker computes."""
 
+import math
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from ..errors import ArgumentError, StateError
+from ..errors import ArgumentError, Error, StateError
 from ..task import Task
+from . import failed
 from .dropping import Dropped
+from .lone import explain
 
 if TYPE_CHECKING:
     from .job import Job
+
+
+def check_weight(weight: float) -> None:
+    """Raises ArgumentError."""
+    if not 0 <= weight < math.inf:
+        raise ArgumentError(
+            f"weight must be 0 or more, and finite: it is a count of samples (tokens, ..), not {weight}"
+        )
 
 
 class Piece:
@@ -29,6 +40,7 @@ class Piece:
         self._loss = 0.0
         self._metrics: dict[str, float] = {}
         self._backward = False
+        self._loaded: list[Any] = []  # the batch, once it was asked for
         self.step = step  # counts from 0
         self.unit = unit  # of the batch
 
@@ -39,8 +51,19 @@ class Piece:
 
     @property
     def batch(self) -> Any:
-        """The samples, put together as by a DataLoader."""
-        return self._job.load_batch(self.step, self.unit)
+        """The samples, put together as by a DataLoader. They are loaded once, and kept until the piece ends."""
+        if not self._loaded:
+            try:
+                self._loaded.append(self._job.load_batch(self.step, self.unit))
+            except Exception as error:  # perhaps outside of `with`
+                self._tell(error)
+                raise
+        return self._loaded[0]
+
+    def _tell(self, error: BaseException | None) -> None:
+        """This worker has failed in the piece."""
+        if error is not None:
+            failed.tell(self._job, f"piece {self.unit}", f"step {self.step}", self.samples, error)
 
     def refuse(self) -> None:
         """Leaves it to others."""
@@ -56,7 +79,8 @@ class Piece:
         """Adds the gradient of `loss`, which is a *sum* over samples (reduction='sum'), of `weight` samples.
 
         The step's gradient is the sum over all pieces, divided by the sum of all weights. May be called several times
-        for a piece. Options are those of Tensor.backward.
+        for a piece. Options are those of Tensor.backward. Raises ArgumentError for a loss that is a mean, if its
+        weight is not 1.
         """
         if self._job.clipping is not None:
             raise StateError(
@@ -68,14 +92,21 @@ class Piece:
                 "backward needs weight: for how many samples (tokens, ..) the loss is a sum, as in "
                 "piece.backward(loss, weight=len(y)), with reduction='sum' in the loss"
             )
-        if not weight >= 0:
-            raise ArgumentError(f"the weight {weight} is not a count")
+        check_weight(weight)
         if self._vector is None:
             raise StateError("piece.backward comes within `with piece:`")
+        self._job.reduction.look(loss, float(weight))
+        self.end_if_done()
         self._job.backward(loss, **options)
         self._backward = True
         self._loss += float(loss.detach())
         self._weight += float(weight)
+
+    def end_if_done(self) -> None:
+        """Ends the `with` block if others have done the piece. piece.backward asks by itself, and modules that are not
+        compiled do before each forward; a loop's body that takes long may ask besides."""
+        if self._vector is not None and self._task.cancelled:
+            raise Dropped
 
     def private(self, loss_of: Callable[[Any], Any]) -> None:
         """In place of `backward`, with differential privacy: adds the gradient of each sample, shortened to the clip.
@@ -89,15 +120,16 @@ class Piece:
             raise StateError("piece.private is for a training with dp: join(..., dp='clip:C,noise:SIGMA,sample:Q')")
         if self._vector is None or self._backward:
             raise StateError("piece.private comes once, and within `with piece:`")
+        self.end_if_done()
         found = clipping.sum_of(loss_of, self.batch, len(self.samples))
         with torch.no_grad():
             for (_, parameter), gradient in zip(self._job.layout.parameters, found, strict=True):
-                assert parameter.grad is not None
-                parameter.grad.copy_(gradient)
+                parameter.grad = gradient.to(parameter.dtype)
         self._backward = True
 
-    def put(self, gradients: Iterable[torch.Tensor], loss: float, weight: float) -> None:
-        """In place of `backward`: a sum that was worked out otherwise, for each parameter that wants a gradient."""
+    def put(self, gradients: Iterable[torch.Tensor | None], loss: float, weight: float) -> None:
+        """In place of `backward`: a sum that was computed elsewhere, for each parameter that wants a gradient. None
+        stands for a parameter that was not used."""
         if self._vector is None:
             raise StateError("piece.put comes within `with piece:`")
         for (_, parameter), gradient in zip(self._job.layout.parameters, gradients, strict=True):
@@ -115,6 +147,12 @@ class Piece:
                 )
             self._metrics[name] = self._metrics.get(name, 0.0) + float(value)
 
+    def _why(self, error: BaseException | None) -> str:
+        """Of an error that this piece would raise at every worker, and that Tarry can explain; else ""."""
+        if not isinstance(error, ValueError):
+            return ""
+        return explain(error, len(self.samples), self._job.permutation, f"step {self.step}, piece {self.unit}")
+
     def __enter__(self) -> Self:
         self._vector = self._job.open_piece(self._task, self.step, self.unit)
         return self
@@ -122,18 +160,28 @@ class Piece:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> bool:
+        why = self._why(error)
+        if not why:
+            self._tell(error)
         vector, self._vector = self._vector, None
+        self._loaded.clear()
         good = kind is None and self._backward
         assert vector is not None
         try:
             if good:
                 good = False
-                self._job.complete_piece(
+                self._job.update.complete_piece(
                     vector, self.step, self.unit, self._weight, {"loss": self._loss, **self._metrics}
                 )
                 good = True
+        except Exception as raised:
+            self._tell(raised)
+            raise
         finally:
             self._job.close_piece(self._task, failed=not good)
+        if why:
+            self._job.client.fail(why)
+            raise Error(why) from error
         if kind is None and not self._backward:
             wanted = "piece.backward(loss, weight=...)" if self._job.clipping is None else "piece.private(loss_of)"
             raise StateError(f"the piece has no gradient: {wanted} was not called")

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of the pieces to come, loaded by processes of their own while this one computes."""
 
+import collections
 import concurrent.futures
+import contextlib
+import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch.multiprocessing
@@ -33,9 +36,10 @@ class Prefetcher:
         seed_of: Callable[[int], int | str],
         indices: Callable[[int, int], Sequence[int]],
         processes: int,
+        begin: Callable[[int], Any] | None = None,
     ) -> None:
-        """seed_of gives the seed of a unit, indices the samples of a step's unit. Made before this process has threads:
-        it is forked."""
+        """seed_of gives the seed of a unit, indices the samples of a step's unit, and `begin` is called in each process
+        with its number, as worker_init_fn of a DataLoader. Made before this process has threads: it is forked."""
         self._loader, self._seed_of, self._indices = loader, seed_of, indices
         self._ahead = _AHEAD * processes
         self._order: list[int] = []  # of units, which this worker is given as long as others are as fast as it is
@@ -45,11 +49,36 @@ class Prefetcher:
         self._coming: dict[int, concurrent.futures.Future[Any]] = {}  # of the step, by unit
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
         if processes:
+            context: Any = torch.multiprocessing.get_context("fork")
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                processes, torch.multiprocessing.get_context("fork"), _begin, (loader,)
+                processes, context, _begin, (loader, begin, context.Value("i", 0))
             )
             for one in [self._pool.submit(os.getpid) for _ in range(processes)]:
                 one.result()
+
+    def each(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Calls function(loader, ..) with each of the arguments and yields the results in order.
+
+        The processes that load make the calls, if there are any, so that files that the dataset opens are theirs.
+        Calls that are left when the caller stops iterating are not made."""
+        if self._pool is None:
+            for given in arguments:
+                yield function(self._loader, *given)
+            return
+        coming: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
+        left = iter(arguments)
+        try:
+            while True:
+                for given in itertools.islice(left, self._ahead - len(coming)):
+                    coming.append(self._pool.submit(_call_there, function, given))
+                if not coming:
+                    return
+                yield coming.popleft().result()
+        except concurrent.futures.BrokenExecutor:
+            raise Error("a process that loads samples has died") from None
+        finally:
+            for one in coming:
+                one.cancel()
 
     @property
     def is_used(self) -> bool:
@@ -91,6 +120,14 @@ class Prefetcher:
             if unit not in self._coming and len(indices) > 0:
                 self._coming[unit] = self._pool.submit(_load_there, self._seed_of(unit), self._step, unit, indices)
 
+    @contextlib.contextmanager
+    def closed_on_error(self) -> Generator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -107,12 +144,17 @@ def _load(loader: Loader, seed: int | str, step: int, unit: int, indices: Sequen
 # ---- in a process that loads ----
 
 
-def _begin(loader: Loader) -> None:
+def _begin(loader: Loader, begin: Callable[[int], Any] | None, begun: Any) -> None:
     global _loader
     _loader = loader
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker
     torch.set_num_threads(1)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    if begin is not None:
+        with begun.get_lock():
+            number = begun.value
+            begun.value += 1
+        begin(number)
 
 
 def _end_with(parent: int) -> None:
@@ -125,3 +167,8 @@ def _end_with(parent: int) -> None:
 def _load_there(seed: int | str, step: int, unit: int, indices: Sequence[int]) -> Any:
     assert _loader is not None
     return _load(_loader, seed, step, unit, indices)
+
+
+def _call_there(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    assert _loader is not None
+    return function(_loader, *given)

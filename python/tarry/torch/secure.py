@@ -16,6 +16,7 @@ from ..hub.secure import bound_of, job_text, least_of
 from ..replica import Replica
 from ..secure import SecureMember
 from ..worker import Job
+from .data_digest import CallEach
 from .loader import Loader
 from .members import Members
 from .private import check_norms
@@ -141,10 +142,13 @@ class Wanted(NamedTuple):
     least: int
     bound: float
     bits: int
+    piece_samples: int
 
 
-def agreed(agreement: Agreement, loader: Loader, wanted: Wanted) -> Agreement:
-    """With all that workers of secure sums have to have in common besides. Reads all samples."""
+def agreed(agreement: Agreement, loader: Loader, wanted: Wanted, each: CallEach) -> Agreement:
+    """With all that workers of secure sums have to have in common besides. Reads all samples, by `each`: in a process
+    that loads, if there is one, so that this one opens no files before others are forked from it."""
+    (digest,) = each(digest_of, [(agreement.seed,)])
     return dataclasses.replace(
         agreement,
         secure=True,
@@ -152,7 +156,8 @@ def agreed(agreement: Agreement, loader: Loader, wanted: Wanted) -> Agreement:
         secure_least=least_of(loader.samples, wanted.least),
         secure_bound=float(bound_of(agreement.piece, wanted.bound)),
         secure_bits=wanted.bits,
-        data=digest_of(loader, agreement.seed).hex(),
+        secure_piece_samples=wanted.piece_samples,
+        data=digest.hex(),
         numerics=numerics(),
     )
 
@@ -172,8 +177,11 @@ class Secret:
             begins=[*range(0, samples, piece), samples],
             colluders=agreement.secure_colluders,
             least=agreement.secure_least,
+            bound=agreement.secure_bound,
+            bits=agreement.secure_bits,
+            unit_samples=agreement.secure_piece_samples,
             numerics=agreement.numerics,
-            names=("secure_colluders", "secure_least"),
+            names=("secure_colluders", "secure_least", "secure_bound", "secure_bits", "secure_piece_samples"),
             tell=_LOG.warning,
         )
 

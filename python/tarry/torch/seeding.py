@@ -21,7 +21,12 @@ def seed_data(seed: int | str, step: int, unit: int) -> None:
     _seed_with(f"{seed} {step} {unit} data")
 
 
-def _seed_with(text: str) -> None:
+def seed_order(seed: int, epoch: int) -> int:
+    """The same for what is random in a sampler. Gives a number for generators of its own."""
+    return _seed_with(f"{seed} {epoch} order")
+
+
+def _seed_with(text: str) -> int:
     digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
     number = int.from_bytes(digest[:8], "little")
     # torch.manual_seed looks for devices by way of a traceback: half a millisecond for each piece.
@@ -30,6 +35,7 @@ def _seed_with(text: str) -> None:
         torch.cuda.manual_seed_all(number)
     random.seed(number)
     np.random.seed(int.from_bytes(digest[8:], "little"))
+    return number
 
 
 @contextlib.contextmanager

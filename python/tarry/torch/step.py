@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A step of a training: its pieces, and then its sum."""
 
+import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .halves import check_sum
 from .piece import Piece
 from .private import Untold
 from .secure import UNTOLD
@@ -25,6 +27,8 @@ class Step:
     number   from 0
     metrics  after the pieces: mean loss and metrics, weight, seconds, and pieces that this worker computed; with dp
              there are none, and with secure those of this worker's alone
+    skipped  whether the optimizer does not step, on any worker: the weights of all pieces sum up to 0, or a gradient is
+             not finite and join(nonfinite="skip") was given. Metrics are those of the finite pieces
     lost     whether others have gone on without this worker: what the loop's body does now is replaced by their state,
              and loss, metrics and weight are those of their last step
     """
@@ -34,10 +38,11 @@ class Step:
         self._begun = time.monotonic()
         self._sum: Summed | None = None  # kept until the loop's body is through
         self._pieces = 0
+        self._piece: Piece | None = None  # the last one
         self.number = number
         self.epoch = job.permutation.epoch_of(number)
         self.metrics: dict[str, float] = {}
-        self.lost = False
+        self.lost = self.skipped = False
 
     @property
     def summed(self) -> bool:
@@ -63,6 +68,8 @@ class Step:
                 for metrics in more:
                     piece.add(**metrics)
                 piece.backward(loss, weight)
+                if self._job.reduction.unclear:
+                    check_sum(self._job, loss_of, self.number, piece.unit)
 
     def _next(self) -> Piece | None:
         job = self._job
@@ -75,17 +82,19 @@ class Step:
             job.empty_piece(task)
             return None
         self._pieces += 1
-        return Piece(job, task, self.number, unit)
+        self._piece = Piece(job, task, self.number, unit)
+        return self._piece
 
     def _end(self, found: Summed | Lost) -> None:
         """The loop's body goes on behind the pieces."""
-        self._job.compare(self.number)
+        self._job.copies.compare(self.number)
         if isinstance(found, Lost):
             self.lost = True
-            self.metrics = self._job.apply_nothing(found)
+            self.metrics = self._job.update.apply_nothing(found)
         else:
             self._sum = found
-            self.metrics = self._job.apply(found)
+            self.metrics = self._job.update.apply(found, self.number)
+            self.skipped = self._job.update.skipped
         if self._job.clipping is not None:
             self.metrics = Untold()
             return
@@ -99,6 +108,11 @@ class Step:
             if piece is not None:
                 piece.refuse()
 
+    def abandon(self) -> None:
+        """The loop over steps was left before the sum."""
+        if self._piece is not None:
+            self._piece.refuse()
+
     def give_back(self) -> None:
         """The model has stepped."""
         if self._sum is not None:
@@ -106,26 +120,67 @@ class Step:
 
 
 class Guard:
-    """Looks before each step of the optimizer."""
+    """Looks before each step of the optimizer whether it may step.
 
-    def __init__(self, optimizer: torch.optim.Optimizer, look: Callable[[], None]) -> None:
-        self._remove: Callable[[], None]
+    In a step that is skipped, each `.grad` is None while an optimizer steps, so that it leaves parameters and its own
+    state as they are. `others` that are optimizers are held to that, too.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        others: Iterable[object],
+        look: Callable[[], None],
+        skips: Callable[[], bool],
+    ) -> None:
+        self._skips = skips
+        self._hidden: list[tuple[torch.Tensor, torch.Tensor]] = []  # gradients, while an optimizer steps
+        self._removals: list[Callable[[], None]] = []
+        self._watch(optimizer, look)
+        for other in others:
+            if isinstance(other, torch.optim.Optimizer):
+                self._watch(other, lambda: None)
+
+    def _watch(self, optimizer: torch.optim.Optimizer, look: Callable[[], None]) -> None:
         known: Any = optimizer
 
-        def hook(*_: Any) -> None:
+        def before(*_: Any) -> None:
             look()
+            if self._skips():
+                self._hide(optimizer)
+
+        def after(*_: Any) -> None:
+            self._show()
 
         if hasattr(optimizer, "register_step_pre_hook"):
-            self._remove = known.register_step_pre_hook(hook).remove
+            hooks = known.register_step_pre_hook(before), known.register_step_post_hook(after)
+            self._removals += [hook.remove for hook in hooks]
         else:  # PyTorch before 2.0
             step: Any = known.step
 
+            @functools.wraps(step)  # schedulers look at its attributes
             def guarded(*arguments: Any, **options: Any) -> Any:
-                look()
-                return step(*arguments, **options)
+                before()
+                found = step(*arguments, **options)
+                after()
+                return found
 
             known.step = guarded
-            self._remove = lambda: setattr(known, "step", step)
+            self._removals.append(lambda: setattr(known, "step", step))
+
+    def _hide(self, optimizer: torch.optim.Optimizer) -> None:
+        groups: list[dict[str, Any]] = optimizer.param_groups
+        parameters: list[torch.Tensor] = [one for group in groups for one in group["params"]]
+        for one in parameters:
+            if one.grad is not None:
+                self._hidden.append((one, one.grad))
+                one.grad = None
+
+    def _show(self) -> None:
+        for parameter, gradient in self._hidden:
+            parameter.grad = gradient
+        self._hidden.clear()
 
     def close(self) -> None:
-        self._remove()
+        for remove in self._removals:
+            remove()

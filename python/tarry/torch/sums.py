@@ -3,6 +3,7 @@
 
 import abc
 import dataclasses
+import time
 from collections.abc import Callable
 
 from ..errors import StateError
@@ -39,26 +40,68 @@ class Sums(abc.ABC):
         self.standing, self.client = standing, client
         self._ahead: Task | None = None  # a task for the step after this one
         self._over = False  # no tasks come any more
+        # Called when a state can be saved: ends the training there if a signal has come.
+        self.look: Callable[[], None] = lambda: None
+        self._follows = True  # this worker has not made the last step itself, but has got the state after it
 
     @abc.abstractmethod
     def begin(self, steps: int) -> None:
         """Steps begin, up to so many in all: the state may have to be moved on before."""
 
     def goes_on(self) -> bool:
-        """Whether there is another step, as far as a budget says."""
-        return True
+        """Waits until it is known whether there is another step. A task of it shows that there is; otherwise the hub
+        knows."""
+        while not self._over:
+            self.look()
+            if not self._has_next():
+                self._look_ahead()
+                if self._over:
+                    break
+            if self._has_next() and not self._follows:
+                break
+            more = self.client.goes_on(self.standing.done, self.standing.save, follows=self._follows)
+            if more is not None:
+                return more
+            if self._has_next():
+                time.sleep(_LOOK_SECONDS)
+        return True  # and if the run is over, taking says why
+
+    @abc.abstractmethod
+    def _has_next(self) -> bool:
+        """Whether something came that belongs to the next step."""
+
+    @abc.abstractmethod
+    def _look_ahead(self) -> Task | None:
+        """Waits a moment for the next task."""
 
     @abc.abstractmethod
     def take(self) -> Task | Summed | Lost:
         """What is next in this step: a piece to compute, or the step's end. Raises why the run is over, if it is."""
 
-    @abc.abstractmethod
     def end_step(self, *, lost: bool) -> None:
         """The loop's body is through; if the step was lost, the model gets the state that came."""
+        self._follows = lost
+
+    def replace(self, state: bytes) -> None:
+        """After a step: the model gets the state of another worker after the same step."""
+        self.standing.load(state)
 
     def finish(self) -> None:
         """All steps are done: waits until the hub has what it needs of them."""
         self.client.finish(self.standing.done, self.standing.save)
+
+    def wait_for_last_state(self, done: int) -> bool:
+        """While the hub stores a last state, after so many steps. False: the model has a step to take before."""
+        if not self._has_next():
+            self._look_ahead()
+        if done > self.standing.done or (self._ahead is not None and self._ahead.is_step):
+            return False
+        self.client.goes_on(self.standing.done, self.standing.save)
+        return True
+
+    def leave(self, told: Callable[[], object]) -> None:
+        """The loop was left before its last step. `told` is called once the hub hears of that."""
+        self.client.leave(self.standing.done, self.standing.save, told)
 
     def close(self) -> None:
         self.worker.close()

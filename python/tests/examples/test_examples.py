@@ -17,7 +17,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
     ("name", "options"),
     [
         ("digits", ["--epochs", "2"]),
-        ("gpt", ["--steps", "20", "--batch", "32"]),
+        ("gpt", ["--steps", "40", "--batch", "32"]),
         ("resnet", ["--steps", "10", "--width", "8"]),
     ],
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import SEED
 
-from tarry import ArgumentError, Error, FileError, FormatError, StateError, dp, privacy
+from tarry import ArgumentError, Error, FileError, FormatError, NumericalError, StateError, dp, privacy
 
 TERMS = dp.Terms.read("clip:4,noise:1.5,sample:0.1")
 COUNT = 20_000
@@ -87,6 +87,24 @@ def test_what_is_no_vector_of_float32_gets_no_noise(wrong: np.ndarray) -> None:
     with pytest.raises(ArgumentError, match="float32 numbers"):
         owner.release(wrong)
     assert owner.count == 0
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_a_sum_that_is_not_finite_is_counted_and_not_released(tmp_path: pathlib.Path, wrong: float) -> None:
+    owner = releases(ledger=tmp_path / "ledger")
+    for number in range(5):
+        sum = np.ones(5, dtype=np.float32)
+        sum[number] = wrong
+        with pytest.raises(NumericalError, match=f"sum of round {number + 1} is not finite: number {number} is"):
+            owner.release(sum)
+        assert (sum == 0).all() and owner.count == number + 1
+    owner.close()
+    assert releases(ledger=tmp_path / "ledger", goes_on=True).count == 5
+
+
+def test_noise_that_float32_has_no_room_for_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="use a larger clip"):
+        releases("clip:1e-35,noise:1,sample:0.1")
 
 
 # ---- draws ----

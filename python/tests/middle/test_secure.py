@@ -6,7 +6,7 @@ import hashlib
 import pathlib
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import keys as credentials_of
 import numpy as np
@@ -17,15 +17,16 @@ import tarry
 
 pytestmark = credentials_of.needs_openssl
 WORKERS = credentials_of.SECURE_WORKERS
-SAMPLES, DIMENSION, BOUND = 90, 700, 50.0
+SAMPLES, DIMENSION, BOUND = 90, 1200, 50.0
 PLAN = tarry.Plan(WORKERS, 8, replication=2)
 RULES = tarry.SecureRules(BOUND, least=30)
+NAMES = ("T", "L", "B", "W", "U")
 DIGEST = hashlib.sha256(b"the samples").digest()
 
 
 def gradient_of(unit: int, round_: int) -> npt.NDArray[np.float32]:
-    numbers = np.random.default_rng((unit, round_)).standard_normal(DIMENSION).astype(np.float32) * 20
-    numbers[unit] = 1e6  # beyond the bound
+    numbers = np.random.default_rng((unit, round_)).standard_normal(DIMENSION).astype(np.float32) * 8
+    numbers[unit] = 1e6  # beyond the bound, as a number in 1,200 may be
     return numbers
 
 
@@ -41,13 +42,14 @@ def expected(round_: int, fraction: int) -> npt.NDArray[np.float32]:
 class Crew:
     """Workers in threads, and what ended them."""
 
-    def __init__(self, keys: pathlib.Path, address: str) -> None:
-        self.keys, self.address = keys, address
+    def __init__(self, keys: pathlib.Path, address: str, more: int = 0) -> None:
+        """more: numbers of each unit that are beyond the bound as well."""
+        self.keys, self.address, self.more = keys, address, more
         self.errors: dict[int, BaseException] = {}
         self.threads: list[threading.Thread] = []
 
     def hire(self, number: int, state: Callable[[tarry.Task], bytes | None] = lambda _: None, **wanted: Any) -> None:
-        known: dict[str, Any] = {"samples": SAMPLES, "digest": DIGEST}
+        known: dict[str, Any] = {"samples": SAMPLES, "digest": DIGEST, "bound": BOUND, "unit_samples": 11}
 
         def work() -> None:
             folder = self.keys / f"worker-{number}"
@@ -61,6 +63,7 @@ class Crew:
                         if bound is not None:
                             task.bind(bound)
                         task.gradient[:] = gradient_of(task.unit, task.round)
+                        task.gradient[100 : 100 + self.more] = np.inf
             except BaseException as error:
                 self.errors[number] = error
 
@@ -106,6 +109,22 @@ def test_a_sum_is_that_of_the_rounded_gradients_to_the_bit(keys: pathlib.Path) -
     assert sum("sums are over these 90 samples" in line for line in told) == WORKERS
 
 
+def test_a_worker_with_too_many_numbers_beyond_the_bound_sends_nothing(keys: pathlib.Path) -> None:
+    """Each of its units has 2 in 1,200."""
+    with serving(keys) as server:
+        crew = Crew(keys, server.addresses[0], more=1)
+        for number in range(WORKERS):
+            crew.hire(number, names=NAMES)
+        server.wait(timeout=20)
+        with pytest.raises(tarry.Error):
+            server.round(parameters())
+    crew.join()
+    assert crew.errors
+    for error in crew.errors.values():
+        assert "in round 0, 0.167 % of this worker's numbers are beyond the bound of 50 or not finite" in str(error)
+        assert "at most 0.1 % may be: nothing was sent" in str(error) and "(B)" in str(error)
+
+
 def test_workers_with_states_of_their_own_hide_everything(keys: pathlib.Path) -> None:
     """As those to whom the server has given different ones."""
     with serving(keys) as server:
@@ -137,8 +156,12 @@ def test_a_round_is_of_one_state(keys: pathlib.Path) -> None:
         ({"samples": SAMPLES - 1}, "secure/target says"),
         ({"digest": bytes([7] * 32)}, "secure/target says"),
         ({"begins": [0, 10, SAMPLES]}, "the plan is of other chunks"),
-        ({"colluders": 2, "names": ("T", "L")}, r"reckons with 1 colluders, and this worker with 2 \(T\)"),
-        ({"least": 40, "names": ("T", "L")}, r"would leave 30 samples to one sum, and this worker wants 40 \(L\)"),
+        ({"colluders": 2, "names": NAMES}, r"reckons with 1 colluders, and this worker with 2 \(T\)"),
+        ({"least": 40, "names": NAMES}, r"would leave 30 samples to one sum, and this worker wants 40 \(L\)"),
+        ({"bound": 49.0, "names": NAMES}, r"the server's bound is 50, and this worker's owner allows 49 \(B;"),
+        ({"bound": 0.0}, r"the server's bound is 50, and this worker's owner allows 48 \(bound; by default 4 for each"),
+        ({"bits": 64, "names": NAMES}, r"numbers of 32 bits, and this worker's owner allows 64 \(W\)"),
+        ({"unit_samples": 12, "names": NAMES}, r"unit|chunk 0 of .* has 11 samples, and .* wants 12 in each .*\(U\)"),
     ],
 )
 def test_a_worker_keeps_to_what_it_agreed_to(keys: pathlib.Path, wanted: dict[str, Any], why: str) -> None:
@@ -206,3 +229,6 @@ def test_secure_sums_need_credentials(keys: pathlib.Path) -> None:
     for samples, digest, begins in ((0, DIGEST, None), (9, b"", None), (9, bytes(32), None), (9, DIGEST, [0, 8])):
         with pytest.raises(tarry.ArgumentError):
             tarry.SecureMember(keys / "worker-0", samples, digest, begins=begins)
+    for more in ({"bits": 16}, {"bound": -1.0}, {"bound": float("nan")}, {"unit_samples": 0}):
+        with pytest.raises(tarry.ArgumentError, match="bits must be 32 or 64, not"):
+            tarry.SecureMember(keys / "worker-0", SAMPLES, DIGEST, **cast(Any, more))

@@ -60,6 +60,7 @@ def _become(tests: socket.socket, told: dict[str, Any], streams: list[int]) -> N
     os.environ.update(told["environment"])
     sys.path[0] = os.getcwd()  # as of `python -m`
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
     _, *arguments = told["arguments"]
     _end(functools.partial(_launch, arguments))
 

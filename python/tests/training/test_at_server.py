@@ -105,9 +105,12 @@ def test_a_head_is_read_as_it_was_written() -> None:
 class Doing:
     """A worker that counts rounds; what it was given, and what it was asked."""
 
-    def __init__(self, hub: Hub, number: int, agreement: Agreement, *, gives: bool = True) -> None:
+    def __init__(
+        self, hub: Hub, number: int, agreement: Agreement, *, gives: bool = True, fails_at: int | None = None
+    ) -> None:
+        """fails_at: the step in which its numbers are NaN."""
         self.client = Client(hub.address)
-        self.number, self.gives = number, gives
+        self.number, self.gives, self.fails_at = number, gives, fails_at
         self.heads: list[Head] = []
         self.sums: dict[int, np.ndarray] = {}
         welcome = self.client.join(number, agreement, lambda: a_state(0))
@@ -128,7 +131,7 @@ class Doing:
                 self.sums[head.step - 1] = task.parameters[HEAD_NUMBERS:].copy()
                 if head.asked == self.number and self.gives:
                     self._give(head.step)
-            task.gradient[:] = (head.step + 1) * (task.unit + 1)
+            task.gradient[:] = np.nan if head.step == self.fails_at else (head.step + 1) * (task.unit + 1)
 
     def _give(self, step: int) -> None:
         self.client.give(step, lambda: a_state(step))
@@ -175,7 +178,7 @@ def test_who_is_behind_is_told_what_it_lacks() -> None:
         asker = Client(hub.address)
         asker.join(0, an_agreement(), bytes)
         kind, done, payload = asker.after(0)
-        assert kind == "state" and done == 12
+        assert kind == "newer" and done == 12
         steps = int(blob.metadata(payload)["steps"])
         assert steps >= 8  # it was asked for one every fourth round at least
         kind, _, payload = asker.after(11)

@@ -48,6 +48,8 @@ def test_an_environment_that_contradicts_itself() -> None:
             "OMPI_COMM_WORLD_LOCAL_SIZE": "3",
             "PMIX_NAMESPACE": "7",
         },
+        {"RANK": "1", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "41234"},
+        {"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": "23456"},
         {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALNRANKS": "3"},
         {"SLURM_PROCID": "1", "SLURM_NTASKS": "3", "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_NNODES": "1"},
     ],
@@ -79,12 +81,41 @@ def test_steps_of_slurm_are_what_counts() -> None:
     assert place_of(job | {"SLURM_STEP_NUM_TASKS": "1"}) == Place(0, 1, None)
 
 
+@pytest.mark.parametrize("step", [{}, {"SLURM_STEP_ID": "4294967291"}, {"SLURM_STEPID": "4294967290"}])
+def test_a_batch_script_without_srun_is_one_worker_and_says_so(step: dict[str, str]) -> None:
+    known = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "12"} | step
+    with pytest.warns(
+        RuntimeWarning, match=r"not in a step of srun, although its job has 8 tasks, .* start the script"
+    ):
+        assert place_of(known) == Place(0, 1, None)
+
+
+def test_a_rank_without_a_size_is_one_worker_and_says_so() -> None:
+    with pytest.warns(RuntimeWarning, match=r"RANK=3 but no WORLD_SIZE, so this process trains alone"):
+        assert place_of({"RANK": "3"}) == Place(0, 1, None)
+
+
+@pytest.mark.parametrize("rank", ["-1", "4", "17"])
+def test_a_rank_outside_its_size_is_refused(rank: str) -> None:
+    known = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "localhost", "MASTER_PORT": "1234"}
+    with pytest.raises(ArgumentError, match=rf"RANK={rank} and WORLD_SIZE=4: RANK must be 0 to 3"):
+        place_of(known | {"RANK": rank})
+
+
+def test_other_ports_of_one_master_are_other_jobs() -> None:
+    known = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "localhost"}
+    assert place_of(known | {"MASTER_PORT": "1"}).hub != place_of(known | {"MASTER_PORT": "2"}).hub
+
+
 # ---- several machines ----
 
 SEVERAL: dict[str, dict[str, str]] = {
     "torchrun": {
         "RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none",
         "MASTER_ADDR": "node07.invalid", "MASTER_PORT": "29500",
+    },
+    "kubernetes": {
+        "RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "node07.invalid", "MASTER_PORT": "23456",
     },
     "slurm": {
         "SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_NNODES": "2", "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0",

@@ -41,6 +41,7 @@ def test_each_piece_counts_once_whoever_is_lost(pieces: int, draws: random.Rando
             held.pop()  # its worker is lost
     assert taken >= pieces
     evaluation.tell(0, {"loss": 1e9, "weight": 1e9})  # late: it is known
+    assert evaluation.take() is None
     assert evaluation.sums() == {"loss": math.fsum(0.1 * one for one in range(pieces)), "weight": pieces}
 
 
@@ -48,24 +49,25 @@ def test_sums_beyond_all_numbers_are_told() -> None:
     evaluation = Evaluation(2, 2)
     evaluation.tell(0, {"loss": math.inf, "large": 1e308})
     evaluation.tell(1, {"loss": -math.inf, "large": 1e308})
+    assert evaluation.take() is None
     sums = evaluation.sums()
     assert math.isnan(sums["loss"]) and sums["large"] == math.inf
 
 
 def test_old_evaluations_are_forgotten_and_other_data_refused() -> None:
     known = Evaluations()
-    for step in range(40):
-        assert known.take((step, 1, 0), 10, 1) == (0, {})
-        known.tell((step, 1, 0), 0, {"loss": float(step)})
-    assert known.find((39, 1, 0)) == {"loss": 39.0}
-    assert known.find((0, 1, 0)) == {}
-    known.tell((0, 1, 0), 0, {"loss": 1.0})
+    for step in range(1000):
+        assert known.take((step, 1, "x", 0), 10, 1) == (0, {})
+        known.tell((step, 1, "x", 0), 0, {"loss": float(step)})
+    assert known.find((999, 1, "x", 0)) == {"loss": 999.0}
+    assert known.find((0, 1, "x", 0)) == {}
+    known.tell((0, 1, "x", 0), 0, {"loss": 1.0})
     with pytest.raises(ValueError, match="9 samples in 1 pieces where the others have 10 in 1"):
-        known.take((39, 1, 0), 9, 1)
+        known.take((999, 1, "x", 0), 9, 1)
     with pytest.raises(ValueError, match="no piece 1 of 1"):
-        known.tell((39, 1, 0), 1, {})
+        known.tell((999, 1, "x", 0), 1, {})
     with pytest.raises(ValueError, match="0 pieces"):
-        known.take((40, 1, 0), 9, 0)
+        known.take((1000, 1, "x", 0), 9, 0)
 
 
 def told(lines: list[str]) -> dict[str, set[tuple[str, ...]]]:
@@ -147,7 +149,8 @@ def test_a_worker_that_has_lost_the_step_gets_what_others_found() -> None:
         assert math.isnan(made.job.evaluate(torch.zeros(4, 3), made.loss_of)["loss"])
         step.lost = False
         found = made.job.evaluate(torch.zeros(4, 3), made.loss_of)
-        assert look_up(made.job, (0, 1, 1)) == found
+        named = made.job.evaluate(torch.zeros(4, 3), made.loss_of, name="zeros")
+        assert named == found == look_up(made.job, (0, 1, "name zeros", 0))
 
 
 def test_what_can_not_be_is_told() -> None:
@@ -157,6 +160,6 @@ def test_what_can_not_be_is_told() -> None:
             made.job.evaluate(torch.zeros(0, 3), made.loss_of)
         with pytest.raises(ArgumentError, match="pieces of 0 of 4 samples"):
             made.job.evaluate(torch.zeros(4, 3), made.loss_of, piece=0)
-        made.job.evaluate(torch.zeros(4, 3), made.loss_of)
+        made.job.evaluate(torch.zeros(4, 3), made.loss_of, name="zeros")
         with pytest.raises(Error, match="evaluates 5 samples in 3 pieces where the others have 4 in 2"):
-            made.job.client.evaluate((0, 0, 0), 5, 3, None)
+            made.job.client.evaluate((0, 0, "name zeros", 0), 5, 3, None)

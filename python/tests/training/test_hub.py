@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tarry import ArgumentError, FormatError, SumId, SystemResourceError
+from tarry import ArgumentError, Error, FormatError, SumId, SystemResourceError
 from tarry.hub import Agreement, Client, Hub, address, blob, storage
 from tarry.hub.client import Refused
 from tarry.hub.settings import HubSettings, default_listen
@@ -76,6 +76,39 @@ def test_others_are_refused(other: Agreement, why: str) -> None:
         first.join(0, AGREEMENT, lambda: b"")
         with pytest.raises(Refused, match=why):
             second.join(1, other, lambda: b"")
+        first.close()
+        second.close()
+
+
+@pytest.mark.parametrize(
+    ("parts", "told", "why"),
+    [
+        (2, False, "step 0: the sum looks as if a piece were not finite, but no worker has such a piece. With 2 parts"),
+        (2, True, "step 0, what was told"),
+        (1, False, "step 0: the gradient of a piece is not finite"),
+    ],
+)
+def test_a_mark_without_a_report_names_its_causes(parts: int, told: bool, why: str) -> None:
+    with a_hub() as hub:
+        first, second = Client(hub.address), Client(hub.address)
+        for number, client in enumerate((first, second)):
+            client.join(number, changed(parts=parts, nonfinite="raise"), lambda: b"")
+        if told:
+            second.tell_nonfinite(0, 1, "what was told")
+        with pytest.raises(Error, match=why):
+            first.ask_nonfinite(0, marked=True)
+        first.close()
+        second.close()
+
+
+def test_a_mark_without_a_report_is_skipped_if_marks_are() -> None:
+    """Rounding may make a mark of several parts, and rounding is no reason to end."""
+    with a_hub() as hub:
+        first, second = Client(hub.address), Client(hub.address)
+        for number, client in enumerate((first, second)):
+            client.join(number, changed(parts=2, nonfinite="skip"), lambda: b"")
+        first.ask_nonfinite(0, marked=True)
+        second.ask_nonfinite(0, marked=True)
         first.close()
         second.close()
 

@@ -104,12 +104,17 @@ def test_nobody_waits_for_a_worker_that_ends(what: str, told: str, where: str) -
     assert ended.returncode == 0, ended.stderr
     assert "[0] end 0 12" in ended.stdout and "end 1" not in ended.stdout
     assert told in ended.stderr
+    if what == "raise-in-piece":
+        assert ended.stderr.splitlines()[-1] == (
+            "tarry run: 1 of 2 workers failed; the others did all steps. First failure: worker 1 ended with status 1: "
+            "RuntimeError: in a piece"
+        )
 
 
 def test_a_script_that_fails_everywhere_is_over_at_once() -> None:
     ended = runs.run("wrong", "raise-everywhere", workers=3, seconds=SOON_SECONDS)
     assert ended.returncode == 1
-    assert ended.stderr.count("RuntimeError: before it joins") == 3
+    assert ended.stderr.count("] RuntimeError: before it joins") == 3
     assert sorted(re.findall(r"tarry run: worker (\d) ended with status 1", ended.stderr)) == ["0", "1", "2"]
 
 

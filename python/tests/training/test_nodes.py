@@ -132,7 +132,7 @@ def test_a_worker_that_dies_elsewhere_is_started_again(keys: pathlib.Path, tmp_p
         lines, errors = finish(other, made.first)
     same(lines, 100, workers=WORKERS)
     assert worst(lines) < 1e-6
-    assert re.search(r"worker [23] was ended by SIGKILL; it is started again \(1 of 1 times\)", errors[0])
+    assert re.search(r"worker [23] was killed by signal 9 \(SIGKILL\); it is started again \(1 of 1 times\)", errors[0])
 
 
 def test_the_end_of_the_first_machine_ends_all(keys: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings with differential privacy: what is summed, what is told, what is refused, and what a kill leaves."""
 
+import dataclasses
 import math
 import os
 import pathlib
@@ -19,12 +20,13 @@ from test_at_server import DIMENSION, Doing, sum_after
 torch = pytest.importorskip("torch")
 
 import tarry.torch as tt  # noqa: E402
-from tarry import ArgumentError, FormatError, StateError, privacy  # noqa: E402
-from tarry.hub import Agreement, Client, Hub, Security  # noqa: E402
+from tarry import ArgumentError, FormatError, NumericalError, StateError, privacy  # noqa: E402
+from tarry.dp import Releases, Terms  # noqa: E402
+from tarry.hub import Agreement, Client, Hub, Security, blob, storage  # noqa: E402
 from tarry.hub.client import Refused  # noqa: E402
 from tarry.hub.private import Private  # noqa: E402
 from tarry.hub.settings import HubSettings, default_listen  # noqa: E402
-from tarry.results import Round  # noqa: E402
+from tarry.results import Round, SumId  # noqa: E402
 
 WORKERS = 3
 DP = "clip:0.7,noise:1,sample:0.1"
@@ -156,6 +158,41 @@ def test_a_sum_that_is_not_exact_is_not_released() -> None:
     assert (sum != 1).any() and private.status()["releases"] == 1
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_a_sum_that_is_not_finite_is_not_released(tmp_path: pathlib.Path, wrong: float) -> None:
+    path = tmp_path / "run.ckpt"
+    private = Private(HubSettings(1, default_listen()), an_agreement(str(path)), resumes=False)
+    make: Any = Round
+    known: dict[str, Any] = dict.fromkeys(Round.__dataclass_fields__, 0) | {"number": 7, "exact": True}
+    sum = np.ones(DIMENSION, dtype=np.float32)
+    sum[3] = wrong
+    with pytest.raises(NumericalError, match="the sum of round 7 is not finite"):
+        private.release(make(**known), sum)
+    assert (sum == 0).all() and private.status()["releases"] == 1 and private.mark()["releases"] == 1
+    private.close()
+
+
+def test_a_training_whose_sum_is_not_finite_ends(tmp_path: pathlib.Path) -> None:
+    """Nobody gets the sum, and no checkpoint has it."""
+    path = tmp_path / "run.ckpt"
+    with Hub(default_listen(), HubSettings(1, default_listen())) as hub:
+        worker = Doing(hub, 0, an_agreement(str(path), checkpoint_seconds=0.0), fails_at=2)
+        worker.begin(9)
+        training = hub.training
+        assert training is not None
+        with training.change:
+            assert training.change.wait_for(lambda: training.failure is not None, timeout=60)
+        assert isinstance(training.failure, NumericalError) and "the sum of round" in str(training.failure)
+        assert training.done == 2 and entries(tmp_path / "run.ckpt.privacy") == 3
+        assert worker.client.after(1)[0] == "sum" and worker.client.after(2)[0] == "none"
+        worker.worker.close()
+        worker.thread.join()
+        assert all(np.isfinite(sum).all() for sum in worker.sums.values())
+        worker.client.close()
+    found = storage.read(str(path))
+    assert found is None or found.base <= 2
+
+
 def test_a_training_without_its_ledger_does_not_go_on(tmp_path: pathlib.Path) -> None:
     """With a ledger and no checkpoint, as after a kill in its first minute, it begins anew and counts on."""
     path = tmp_path / "run.ckpt"
@@ -174,6 +211,60 @@ def test_a_training_without_its_ledger_does_not_go_on(tmp_path: pathlib.Path) ->
         with pytest.raises(Refused, match="another clip, noise or sample"):
             client.join(0, an_agreement(str(path), dp="clip:0.7,noise:2,sample:0.1"), bytes)
         client.close()
+
+
+def a_ledger(path: pathlib.Path, count: int) -> dict[str, int]:
+    """Of so many releases; gives back what a checkpoint keeps of it."""
+    path.unlink(missing_ok=True)
+    owner = Releases(Terms.read(DP), 1000, path)
+    for _ in range(count):
+        owner.release(np.zeros(4, dtype=np.float32))
+    mark = dataclasses.asdict(owner.mark)
+    owner.close()
+    return mark
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_ledger_that_was_cut_off_is_refused(tmp_path: pathlib.Path, is_known: bool) -> None:
+    """With a mark in the checkpoint, and with the steps alone, as in older checkpoints."""
+    path, ledger = tmp_path / "run.ckpt", tmp_path / "run.ckpt.privacy"
+    mark = a_ledger(ledger, 9)
+    whole = ledger.read_bytes()
+    found = storage.Checkpoint(b"", SumId(0, 0, 0, 0), 9, b"", b"", 1, {}, mark if is_known else None)
+    for cut in (1, 7, 16, 23, 5 * 16, 9 * 16):
+        ledger.write_bytes(whole[:-cut])
+        private = Private(HubSettings(1, default_listen()), an_agreement(str(path)), resumes=True)
+        count = (len(whole) - 40 - cut) // 16
+        with pytest.raises(FormatError, match=f"counts {count} releases, but .* was written after 9 rounds"):
+            private.check(found.ledger, 9)
+        assert ledger.read_bytes() == whole[:-cut]
+    ledger.write_bytes(whole)
+    private = Private(HubSettings(1, default_listen()), an_agreement(str(path)), resumes=True)
+    private.check(found.ledger, 9)
+    assert private.mark() == mark
+    private.close()
+    a_ledger(ledger, 9)
+    private = Private(HubSettings(1, default_listen()), an_agreement(str(path)), resumes=True)
+    if is_known:
+        with pytest.raises(FormatError, match="is of another run than the checkpoint"):
+            private.check(found.ledger, 9)
+
+
+def test_a_hub_does_not_resume_with_a_ledger_that_was_cut_off(tmp_path: pathlib.Path) -> None:
+    path, ledger = tmp_path / "run.ckpt", tmp_path / "run.ckpt.privacy"
+    mark = a_ledger(ledger, 6)
+    ledger.write_bytes(ledger.read_bytes()[:-16])
+    told = an_agreement(str(path)).message()
+    for after, known in ((6, mark), (3, mark), (6, None)):
+        state = blob.join({}, b"1234")
+        storage.write(str(path), storage.Checkpoint(state, SumId(0, 0, 0, 0), after, b"", b"", 1, told, known))
+        why = f"counts 5 releases, but the checkpoint was written after {after} rounds and {6 if known else after}"
+        with Hub(default_listen(), HubSettings(1, default_listen())) as hub:
+            for dp, text in ((DP, why), ("", "is of a training with dp=")):
+                client = Client(hub.address)
+                with pytest.raises(Refused, match=text):
+                    client.join(0, an_agreement(str(path), dp=dp), bytes)
+                client.close()
 
 
 # ---- clipping ----
@@ -239,7 +330,7 @@ def test_clipped_sums_are_those_of_one_example_after_the_other(tied: bool, clip:
 
     expected = oracle(model, loss_of, batch, clip)
     for most in (8, 100):
-        found = Clipping(model, Layout(model, (), (), private=True), clip, most).sum_of(loss_of, batch, 37)
+        found = Clipping(model, Layout(model, (), (), dp=True), clip, most).sum_of(loss_of, batch, 37)
         for own, other in zip(found, expected, strict=True):
             assert own.dtype == torch.float64
             torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-5 * min(1.0, clip))
@@ -272,7 +363,7 @@ def test_batches_of_each_form_are_taken_apart(example: Any) -> None:
         assert x.shape == (1, 3) and y.shape == (1, 1)
         return torch.nn.functional.mse_loss(model(x), y, reduction="sum"), 1
 
-    found = Clipping(model, Layout(model, (), (), private=True), 0.1, 4).sum_of(loss_of, put(example), 9)
+    found = Clipping(model, Layout(model, (), (), dp=True), 0.1, 4).sum_of(loss_of, put(example), 9)
     expected = oracle(model, lambda part: loss_of(part)[0], [data[1], data[2]], 0.1)
     for own, other in zip(found, expected, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-6)

@@ -8,6 +8,7 @@ import pathlib
 import socket
 import ssl
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,8 +22,10 @@ torch = pytest.importorskip("torch")
 import tarry.torch as tt  # noqa: E402
 from tarry import ArgumentError, Error, StateError  # noqa: E402
 from tarry.hub import Agreement, Client, Hub, Security  # noqa: E402
+from tarry.hub.at_server import AtServer  # noqa: E402
 from tarry.hub.client import Refused  # noqa: E402
 from tarry.hub.secure import check_secure, job_text  # noqa: E402
+from tarry.hub.session import Session  # noqa: E402
 from tarry.hub.settings import HubSettings  # noqa: E402
 from tarry.hub.training import Training, plan_of  # noqa: E402
 from tarry.hub.trust import common_name  # noqa: E402
@@ -49,23 +52,23 @@ def ends(lines: list[str]) -> list[list[str]]:
 
 
 def locks(keys: pathlib.Path) -> dict[str, str]:
-    """Of those that have sent anything."""
-    return {file.parts[-3]: file.read_text() for file in keys.glob("worker-*/secure/lock")}
+    """Of those that have sent anything, for each job."""
+    return {str(file): file.read_text() for file in keys.glob("worker-*/secure/lock-*")}
 
 
 def test_sums_are_those_of_whole_numbers_whoever_is_slow_or_dies(keys: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """The script looks at each step of each worker. As integers have the same sum in any order, all runs end with the
     same bits: one without deaths, one with a worker that is killed and comes again, and one that is resumed."""
     plain = runs.succeed(
-        "secret", 16, "--check", "--bound", 300, workers=WORKERS,
+        "secret", 16, "--check", workers=WORKERS,
         options=over_tcp(keys, "--straggler", "exp:0.003+slow:1,5"),
     )  # fmt: skip
     found = ends(plain)
     assert len(found) == WORKERS and {one[2] for one in found} == {found[0][2]}
-    assert all(one[4] == one[5] and int(one[5]) > 0 for one in found if one[3] == "0"), found
+    assert all(one[4:] == ["0", "0"] for one in found if one[3] == "0"), found
     before = locks(keys)
     checkpoint = tmp_path / "run.ckpt"
-    words: tuple[object, ...] = ("--check", "--bound", 300, "--checkpoint", checkpoint)
+    words: tuple[object, ...] = ("--check", "--checkpoint", checkpoint)
     gate = tmp_path / "gate"
     with runs.running(
         "secret", 9, *words, "--report", 1, "--gate", gate, workers=WORKERS, options=over_tcp(keys, "--restarts", 1)
@@ -82,7 +85,17 @@ def test_sums_are_those_of_whole_numbers_whoever_is_slow_or_dies(keys: pathlib.P
     resumed = ends(runs.succeed("secret", 16, *words, workers=WORKERS, options=over_tcp(keys)))
     assert {one[1] for one in resumed} == {"16"}
     assert {one[2] for one in resumed} == {found[0][2]}
-    assert len(before) > 1 and any(lock != before[name] for name, lock in locks(keys).items() if name in before)
+    after = locks(keys)  # the resumed run is another job, and no lock of the first one is forgotten
+    assert len(before) > 1 and before.items() <= after.items() and len(after) > len(before)
+
+
+def test_a_bound_that_many_numbers_are_beyond_ends_the_workers(keys: pathlib.Path) -> None:
+    ended = runs.run("secret", 2, "--bound", 3, workers=WORKERS, options=over_tcp(keys))
+    assert ended.returncode == 1
+    assert (
+        "% of this worker's numbers are beyond the bound of 3 or not finite, and at most 0.1 % may be" in ended.stderr
+    )
+    assert "(secure_bound)" in ended.stderr
 
 
 def test_a_plan_that_leaves_too_few_samples_ends_the_workers(keys: pathlib.Path) -> None:
@@ -123,15 +136,16 @@ def test_workers_with_states_of_the_hubs_making_hide_everything(
 ) -> None:
     """Who could have the others compute nothing would have the sum of one worker's pieces."""
     given: Iterator[int] = itertools.count()
-    first_state = Hub._first_state  # pyright: ignore[reportPrivateUsage]
+    first_state = Session.first_state
 
-    def forged(self: Hub, *arguments: Any) -> tuple[bytes | None, Any]:
-        state, last = first_state(self, *arguments)
+    def forged(self: Session, *arguments: Any) -> tuple[bytes | None, Any]:
+        found, last = first_state(self, *arguments)
+        state = None if found is None else bytes(found)
         if state is not None:  # each another one
             state = state[:-1] + bytes([state[-1] ^ (1 + next(given))])
         return state, last
 
-    monkeypatch.setattr(Hub, "_first_state", forged)
+    monkeypatch.setattr(Session, "first_state", forged)
     with a_hub(keys) as hub:
         status, told = work_for(hub, keys, 3)
         training = hub.training
@@ -231,7 +245,9 @@ def test_the_hub_gets_no_pieces_and_no_sum_of_some(keys: pathlib.Path, monkeypat
     heard, pieces = bytes(taps[0].heard), first_pieces()
     # The sum over all is what the hub made of it, and so what is looked for below is what workers had masked.
     assert kind == "sum"
-    assert np.frombuffer(numbers, np.float32).tobytes() == (pieces.sum(axis=0) / 2.0**15).astype(np.float32).tobytes()
+    gradient, counts = np.split(np.frombuffer(numbers, np.float32), [pieces.shape[1]])
+    assert gradient.tobytes() == (pieces.sum(axis=0) / 2.0**15).astype(np.float32).tobytes()
+    assert counts.tolist() == [*[UNITS] * 4, 0]  # all pieces use each of the four parameters, and all are finite
     assert len(heard) > WORKERS * pieces.shape[1] * 4
     assert sums_in(heard, pieces) == []
     planted = pieces[[2, 5, 11]].sum(axis=0).astype(np.uint32).tobytes()
@@ -248,7 +264,8 @@ def an_agreement(**more: Any) -> Agreement:
         "compress_first": 0, "compress_last": 0, "steps": 0,
         "compress_down": "none", "exact": 0, "reproducible": False, "model": "weight (10,)", "options": "",
         "checkpoint": "", "checkpoint_seconds": 60.0, "secure": True, "secure_colluders": 1, "secure_least": 13,
-        "secure_bound": 100.0, "secure_bits": 32, "data": "ab" * 32, "numerics": "torch 9, 1 threads",
+        "secure_bound": 100.0, "secure_bits": 32, "secure_piece_samples": 25, "data": "ab" * 32,
+        "numerics": "torch 9, 1 threads",
     }  # fmt: skip
     return Agreement(**known | more)
 
@@ -269,6 +286,12 @@ def an_agreement(**more: Any) -> Agreement:
         ({"secure_bound": float("nan")}, "secure_bound=nan"),
         ({"secure_least": 101}, "secure_least=101: there are 100 samples"),
         ({"secure_colluders": -1}, "secure_colluders=-1"),
+        (
+            {"secure_piece_samples": 26},
+            "piece=25: the smallest piece has 25 of 100 samples, and each .* 26 at least "
+            r"\(secure_piece_samples\)\. piece=34 leaves no smaller one",
+        ),
+        ({"piece": 99, "secure_piece_samples": 2}, r"piece=99: the smallest piece has 1 of 100 .*\. piece=98 leaves"),
     ],
 )
 def test_what_would_break_the_argument_is_refused(keys: pathlib.Path, more: dict[str, Any], why: str) -> None:
@@ -277,6 +300,27 @@ def test_what_would_break_the_argument_is_refused(keys: pathlib.Path, more: dict
         with pytest.raises(Refused, match=f"secure does not go with {why}"):
             client.join(0, an_agreement(**more), bytes)
         client.close()
+
+
+def test_a_step_with_too_many_clamped_numbers_ends_the_training() -> None:
+    """Of 1,000 numbers and 4 pieces; workers that keep to the rule send no such step."""
+    told: list[str] = []
+    sums: Any = types.SimpleNamespace(
+        agreement=an_agreement(dimension=1000), settings=types.SimpleNamespace(say=told.append), done=3, clamped=0,
+        saturation=0.0,
+    )  # fmt: skip
+    for clamped in (0, 4, 0, 2):
+        AtServer.count_clamped(sums, clamped)
+    assert (sums.clamped, sums.saturation) == (6, 0.001)
+    assert told == [
+        "step 3: 0.100% of the numbers in pieces' gradients were beyond secure_bound=100, to which they are held, or "
+        "not finite"
+    ]
+    with pytest.raises(
+        StateError, match=r"step 3: 0\.125% .* At most 0\.1% may be: give all workers a larger secure_bound"
+    ):
+        AtServer.count_clamped(sums, 5)
+    assert (sums.clamped, sums.saturation) == (11, 0.00125)
 
 
 def test_secure_sums_are_of_several_workers_with_credentials() -> None:
@@ -329,7 +373,7 @@ class Bench:
         self.model = torch.nn.Linear(3, 1) if model is None else model
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.data = (torch.randn(200, 3), torch.randn(200, 1))
-        known: dict[str, Any] = {"data": self.data, "piece": 20, "sum": "server", "secure": True}
+        known: dict[str, Any] = {"data": self.data, "piece": 40, "sum": "server", "secure": True}
         self.job = tt.join(self.model, optimizer, **known | options)
 
 
@@ -358,6 +402,7 @@ def deterministic() -> Iterator[None]:
         ({"secure_bits": 31}, "secure_bits=31"),
         ({"secure_bound": -2.0}, "secure_bound=-2.0"),
         ({"secure_least": 201}, "secure_least=201"),
+        ({"piece": 20}, "piece=20: the smallest piece has 20 of 200 samples"),
         ({}, "1 workers"),
     ],
 )
@@ -369,9 +414,9 @@ def test_join_says_what_does_not_go_together(options: dict[str, Any], why: str) 
 def test_join_wants_the_same_bits_from_all() -> None:
     with pytest.raises(ArgumentError, match=r"call torch\.use_deterministic_algorithms\(True\)"):
         Bench()
-    for name, value in (("colluders", 2), ("least", 3), ("bound", 1.0), ("bits", 64)):
+    for name, value in (("colluders", 2), ("least", 3), ("bound", 1.0), ("bits", 64), ("piece_samples", 9)):
         with pytest.raises(ArgumentError, match=f"secure_{name} is for secure=True"):
-            Bench(secure=False, batch=20, **{f"secure_{name}": value})
+            Bench(secure=False, batch=40, **{f"secure_{name}": value})
 
 
 @pytest.mark.usefixtures("deterministic")
@@ -402,10 +447,10 @@ def test_what_the_loop_does_wrong_is_told(keys: pathlib.Path, monkeypatch: pytes
             job.local_steps(2, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
         with pytest.raises(ArgumentError, match="with secure nothing is told of the training samples"):
             job.evaluate(own.data, loss_of(own))
-        with pytest.raises(ArgumentError, match=r"its 20 samples: backward was given 1$"), job:
+        with pytest.raises(ArgumentError, match=r"its 40 samples: backward was given 1$"), job:
             for step in job.steps(2):
                 for piece in step:
-                    assert piece.samples == list(range(20 * piece.unit, 20 * piece.unit + 20))
+                    assert piece.samples == list(range(40 * piece.unit, 40 * piece.unit + 40))
                     with piece:
                         loss, samples = loss_of(own)(piece.batch)
                         piece.backward(loss, weight=1 if step.number else samples)

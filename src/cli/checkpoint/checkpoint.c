@@ -10,11 +10,11 @@
 #include "base/digest.h"
 
 enum {
-    VERSION = 4,
+    VERSION = 5,
     NAME_BYTES = 8,
     PARTS = 4,
     HEAD_BYTES =
-        NAME_BYTES + 2 * 4 + TARRY_JOB_ID_SIZE + 2 * CHECKPOINT_DIGEST_SIZE + 5 * 8 + PARTS * 8,
+        NAME_BYTES + 2 * 4 + TARRY_JOB_ID_SIZE + 2 * CHECKPOINT_DIGEST_SIZE + 7 * 8 + PARTS * 8,
     SEAL_BYTES = 32,
     PIECE = 4096, /* numbers that are turned into bytes at a time */
 };
@@ -69,6 +69,8 @@ static int write_head(const writer *to, const checkpoint *state)
     at = bytes_put_f64(at, state->decayed);
     at = bytes_put_f64(at, state->square_decayed);
     at = bytes_put(at, state->seen, 8);
+    at = bytes_put(at, state->ledger.releases, 8);
+    at = bytes_put(at, state->ledger.seal, 8);
     at = bytes_put(at, state->config.size, 8);
     at = bytes_put(at, state->plan.size, 8);
     at = bytes_put(at, state->server.size, 8);
@@ -151,6 +153,7 @@ int checkpoint_decode(const uint8_t *bytes, size_t size, checkpoint *state,
     read.decayed = bytes_get_f64(at + 16);
     read.square_decayed = bytes_get_f64(at + 24);
     read.seen = bytes_get(at + 32, 8);
+    read.ledger = (tarry_dp_mark){bytes_get(at + 40, 8), bytes_get(at + 48, 8)};
     uint8_t seal[SEAL_BYTES];
     bool good = find_parts(bytes, size, &read, found) && is_power(read.decayed) &&
                 is_power(read.square_decayed) && (read.seen == 0 || read.vectors > 1);

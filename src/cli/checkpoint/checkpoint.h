@@ -7,7 +7,7 @@
  *
  * Little-endian:
  *   name 8, version 4, vectors 4, job 16, data 32, rounds 32, round 8, dimension 8, decayed 8,
- *   square_decayed 8, seen 8, and the sizes of config, plan, server and history, 8 each
+ *   square_decayed 8, seen 8, ledger 16, and the sizes of config, plan, server and history, 8 each
  *   config, plan, server, history
  *   the vectors, `dimension` float32 each
  *   SHA-256 of all before it 32
@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/dp.h>
 #include <tarry/error.h>
 
 #include "cli/runner/runner.h"
@@ -45,6 +46,7 @@ typedef struct checkpoint {
     size_t dimension;                       /* >= 1 */
     uint32_t vectors;                       /* 1..CHECKPOINT_VECTORS */
     uint64_t seen; /* the last of these is a view of the parameters: 1 + its round; 0: it is not */
+    tarry_dp_mark ledger; /* with --dp: the ledger must not fall behind this; else zeros */
 } checkpoint;
 
 /* Takes the next bytes; TARRY_OK, or an error, which ends the encoding. */

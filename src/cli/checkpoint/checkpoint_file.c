@@ -17,7 +17,7 @@
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */
-    char *previous, *fresh, *history, *sums, *ledger, *lock, *folder;
+    char *previous, *fresh, *history, *sums, *ledger, *lock;
     bool good; /* the one at `path` */
     bool locked;
     int lock_descriptor;
@@ -32,14 +32,6 @@ static char *join(const char *text, size_t length, const char *ending)
         strcpy(joined + length, ending);
     }
     return joined;
-}
-
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return join(".", 1, "");
-    return join(path, slash == path ? 1 : (size_t)(slash - path), "");
 }
 
 /* Two processes that went on with one run would write into one FILE.new. Without locks there is
@@ -83,11 +75,9 @@ int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnost
         file->sums = join(file->path, length, ".sums");
         file->ledger = join(file->path, length, ".privacy");
         file->lock = join(file->path, length, ".lock");
-        file->folder = folder_of(file->path);
     }
     int error = file->previous == NULL || file->fresh == NULL || file->history == NULL ||
-                        file->sums == NULL || file->ledger == NULL || file->lock == NULL ||
-                        file->folder == NULL
+                        file->sums == NULL || file->ledger == NULL || file->lock == NULL
                     ? diagnose_no_memory(diagnostic, path)
                     : lock(file, path, diagnostic);
     if (error == TARRY_OK)
@@ -110,7 +100,6 @@ void checkpoint_file_close(checkpoint_file *file)
     checkpoint_file_forget(file);
     if (file->locked)
         file_lock_drop(file->lock, file->lock_descriptor);
-    memory_release(NULL, file->folder);
     memory_release(NULL, file->lock);
     memory_release(NULL, file->sums);
     memory_release(NULL, file->ledger);
@@ -208,17 +197,6 @@ static int write_fresh(const checkpoint_file *file, const checkpoint *state,
     return error;
 }
 
-/* The names change on disk only once the folder is synced. */
-static bool sync_folder(const checkpoint_file *file)
-{
-    int descriptor = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0)
-        return false;
-    bool synced = fsync(descriptor) == 0 || errno == EINVAL; /* a file system that can't */
-    close(descriptor);
-    return synced;
-}
-
 /* Gives what is at `path` its second name. It keeps the first one until a rename takes that from
  * it, so that there always is a FILE, but where the file system knows no links. */
 static bool keep_previous(const checkpoint_file *file)
@@ -240,7 +218,7 @@ int checkpoint_file_write(checkpoint_file *file, const checkpoint *state,
         else
             file->good = true;
     }
-    if (error == TARRY_OK && !sync_folder(file))
+    if (error == TARRY_OK && !whole_file_sync_folder(file->path))
         error = TARRY_ERROR_FILE;
     if (error == TARRY_OK)
         return TARRY_OK;

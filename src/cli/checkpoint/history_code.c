@@ -12,6 +12,7 @@ enum {
     ROUND_REALS = 14,
     ROUND_COUNTS = 11,
     ROUND_SMALL = 14,
+    LOST = 2, /* in place of whether it was exact */
 };
 
 _Static_assert((ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4 == HISTORY_ROUND_BYTES, "");
@@ -25,6 +26,7 @@ void history_encode_round(const history_round *round, uint8_t *bytes)
 {
     uint8_t *at = bytes;
     const tarry_round_result *result = &round->result;
+    const uint32_t exact = round->lost ? LOST : result->exact;
     bool signalled = result->signal_ns != TARRY_NEVER;
     const double reals[ROUND_REALS] = {
         round->seconds,
@@ -56,10 +58,20 @@ void history_encode_round(const history_round *round, uint8_t *bytes)
         result->sum.digest,
     };
     const uint32_t small[ROUND_SMALL] = {
-        result->exact,         result->chunks_filled,  result->parts,        result->attempts,
-        result->workers_heard, result->workers_lost,   round->changes.moved, round->changes.split,
-        round->changes.merged, result->sum.term,       result->sum.attempt,  result->voters,
-        result->fetches,       result->chunks_sampled,
+        exact,
+        result->chunks_filled,
+        result->parts,
+        result->attempts,
+        result->workers_heard,
+        result->workers_lost,
+        round->changes.moved,
+        round->changes.split,
+        round->changes.merged,
+        result->sum.term,
+        result->sum.attempt,
+        result->voters,
+        result->fetches,
+        result->chunks_sampled,
     };
     for (size_t i = 0; i < ROUND_REALS; i++)
         at = bytes_put_f64(at, reals[i]);
@@ -86,7 +98,7 @@ int history_decode_round(const uint8_t *bytes, history_round *round)
         .result =
             {
                 .round = counts[0],
-                .exact = small[0] != 0,
+                .exact = small[0] == 1,
                 .expected_error = reals[7],
                 .chunks_filled = small[1],
                 .filled_share = reals[6],
@@ -113,6 +125,7 @@ int history_decode_round(const uint8_t *bytes, history_round *round)
                 .signal_ns = counts[1],
                 .end_ns = counts[2],
             },
+        .lost = small[0] == LOST,
         .seconds = reals[0],
         .train = {reals[1], reals[2]},
         .test = {reals[3], reals[4]},
@@ -123,7 +136,7 @@ int history_decode_round(const uint8_t *bytes, history_round *round)
         .verified = {reals[5], reals[8], reals[12]},
     };
     /* Others divide by these. */
-    if (small[0] > 1 || read.result.parts < 1 || read.result.copies_needed < read.result.parts ||
+    if (small[0] > LOST || read.result.parts < 1 || read.result.copies_needed < read.result.parts ||
         !(isfinite(read.seconds) && read.seconds >= 0))
         return TARRY_ERROR_FORMAT;
     *round = read;

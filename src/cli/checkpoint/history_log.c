@@ -14,25 +14,40 @@
 #include "cli/checkpoint/history_code.h"
 #include "file/whole_file.h"
 
-enum { VERSION = 2, NAME_BYTES = 8, PIECE = 64 /* rounds that are written at a time */ };
+enum {
+    VERSION = 3,
+    NAME_BYTES = 8,
+    FIRST_AT = 16,
+    PIECE = 64 /* rounds that are written at a time */
+};
 
 static const char NAME[NAME_BYTES + 1] = "tarrylog";
 
 struct history_log {
     const char *path;
-    size_t count;                          /* rounds that are on disk */
+    size_t first;                          /* rounds before it are not known */
+    size_t count;                          /* first..count - 1 are on disk */
     uint8_t seal[HISTORY_LOG_DIGEST_SIZE]; /* of these */
+    bool folder_synced;                    /* since this process opened the file */
 };
 
-static size_t end_of(size_t count)
+static size_t end_of(size_t rounds)
 {
-    return HISTORY_LOG_HEAD_BYTES + count * HISTORY_ROUND_BYTES;
+    return HISTORY_LOG_HEAD_BYTES + rounds * HISTORY_ROUND_BYTES;
 }
 
-void history_log_head(uint8_t head[HISTORY_LOG_HEAD_BYTES])
+void history_log_head(size_t first, uint8_t head[HISTORY_LOG_HEAD_BYTES])
 {
     memcpy(head, NAME, NAME_BYTES);
-    bytes_put(bytes_put(head + NAME_BYTES, VERSION, 4), HISTORY_ROUND_BYTES, 4);
+    uint8_t *at = bytes_put(head + NAME_BYTES, VERSION, 4);
+    bytes_put(bytes_put(at, HISTORY_ROUND_BYTES, 4), first, 8);
+}
+
+/* Of no round. */
+static void begin_seal(size_t first, uint8_t seal[HISTORY_LOG_DIGEST_SIZE])
+{
+    memset(seal, 0, HISTORY_LOG_DIGEST_SIZE);
+    bytes_put(seal, first, 8);
 }
 
 /* The seal is that of a round less, until the round's bytes are added. */
@@ -45,33 +60,39 @@ static int add_round(uint8_t seal[HISTORY_LOG_DIGEST_SIZE], const uint8_t *round
 }
 
 int history_log_seal(const uint8_t *bytes, size_t size, size_t count,
-                     uint8_t seal[HISTORY_LOG_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+                     uint8_t seal[HISTORY_LOG_DIGEST_SIZE], size_t *first,
+                     tarry_diagnostic *diagnostic)
 {
     uint8_t head[HISTORY_LOG_HEAD_BYTES];
-    history_log_head(head);
-    if (size < sizeof(head) || memcmp(bytes, head, NAME_BYTES) != 0)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "this is no history of a training run");
+    if (size < sizeof(head) || memcmp(bytes, NAME, NAME_BYTES) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "this is not the history of a run");
+    const uint64_t begin = bytes_get(bytes + FIRST_AT, 8);
+    history_log_head(begin, head);
     if (memcmp(bytes, head, sizeof(head)) != 0)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "it is of another version of Tarry");
-    if (count > (size - sizeof(head)) / HISTORY_ROUND_BYTES)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "it has not all rounds of the checkpoint");
-    memset(seal, 0, HISTORY_LOG_DIGEST_SIZE);
-    for (size_t i = 0; i < count; i++)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "it is damaged, or of another version of Tarry");
+    if (begin > count || count - begin > (size - sizeof(head)) / HISTORY_ROUND_BYTES)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "it does not have all rounds of the checkpoint");
+    begin_seal(begin, seal);
+    for (size_t i = 0; i < count - begin; i++)
         if (add_round(seal, bytes + end_of(i)) != TARRY_OK)
             return diagnose_no_memory(diagnostic, "history");
+    *first = begin;
     return TARRY_OK;
 }
 
-int history_log_rounds(const uint8_t *bytes, size_t count, history *past)
+int history_log_rounds(const uint8_t *bytes, size_t first, size_t count, history *past)
 {
     int error = TARRY_OK;
-    for (size_t i = 0; i < count && error == TARRY_OK; i++) {
+    history_clear(past, first);
+    for (size_t i = 0; i < count - first && error == TARRY_OK; i++) {
         history_round *round = history_add(past);
         error =
             round != NULL ? history_decode_round(bytes + end_of(i), round) : TARRY_ERROR_NO_MEMORY;
     }
     if (error != TARRY_OK)
-        past->count = 0;
+        history_clear(past, 0);
     return error;
 }
 
@@ -94,22 +115,23 @@ int history_log_read(history_log *log, size_t count, const uint8_t seal[HISTORY_
                      history *past, tarry_diagnostic *diagnostic)
 {
     uint8_t *bytes, found[HISTORY_LOG_DIGEST_SIZE];
-    size_t size;
-    tarry_diagnostic why = {"it can't be what a run has written"};
+    size_t size, first;
+    tarry_diagnostic why = {"a run cannot have written it"};
     if (count == 0)
         return TARRY_OK;
     int error = whole_file_read(log->path, &bytes, &size, diagnostic);
     if (error != TARRY_OK)
         return error;
-    error = history_log_seal(bytes, size, count, found, &why);
+    error = history_log_seal(bytes, size, count, found, &first, &why);
     if (error == TARRY_OK && memcmp(found, seal, sizeof(found)) != 0)
         error = diagnose(&why, TARRY_ERROR_FORMAT,
                          "it is damaged, or of another run than the checkpoint");
     if (error == TARRY_OK && past != NULL)
-        error = history_log_rounds(bytes, count, past);
+        error = history_log_rounds(bytes, first, count, past);
     memory_release(NULL, bytes);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "%s: %s", log->path, why.text);
+    log->first = first;
     log->count = count;
     memcpy(log->seal, seal, sizeof(log->seal));
     return TARRY_OK;
@@ -128,7 +150,7 @@ static bool is_history(int descriptor)
 
 /* The file with nothing behind the rounds that it is known to have; what has lost some of them, or
  * is another run's, begins anew. Nobody else's file is touched. */
-static int cut_back(history_log *log, int descriptor, tarry_diagnostic *diagnostic)
+static int cut_back(history_log *log, size_t first, int descriptor, tarry_diagnostic *diagnostic)
 {
     uint8_t head[HISTORY_LOG_HEAD_BYTES];
     struct stat status;
@@ -139,33 +161,39 @@ static int cut_back(history_log *log, int descriptor, tarry_diagnostic *diagnost
                         "%s: this is in the way: it should be the history of a run, or not be "
                         "there",
                         log->path);
-    if ((size_t)status.st_size < end_of(log->count))
-        log->count = 0;
-    if (log->count == 0) {
-        memset(log->seal, 0, sizeof(log->seal));
-        history_log_head(head);
+    if ((size_t)status.st_size < end_of(log->count - log->first) || log->first != first)
+        log->count = log->first = first;
+    if (log->count == log->first) {
+        log->count = log->first = first;
+        begin_seal(first, log->seal);
+        history_log_head(first, head);
         if (!whole_file_write_at(descriptor, head, sizeof(head), 0))
             return TARRY_ERROR_FILE;
     }
-    return (size_t)status.st_size <= end_of(log->count) ||
-                   ftruncate(descriptor, (off_t)end_of(log->count)) == 0
+    const size_t end = end_of(log->count - first);
+    return (size_t)status.st_size <= end || ftruncate(descriptor, (off_t)end) == 0
                ? TARRY_OK
                : TARRY_ERROR_FILE;
 }
 
 /* Rounds from..to - 1. */
 static int write_rounds(int descriptor, const history *past, size_t from, size_t to,
-                        uint8_t seal[HISTORY_LOG_DIGEST_SIZE])
+                        uint8_t seal[HISTORY_LOG_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
     uint8_t bytes[PIECE * HISTORY_ROUND_BYTES];
     for (size_t start = from; start < to; start += PIECE) {
         size_t count = to - start < PIECE ? to - start : PIECE;
         for (size_t i = 0; i < count; i++) {
-            history_encode_round(&past->rounds[start + i], bytes + i * HISTORY_ROUND_BYTES);
+            history_round round;
+            int error = history_round_at(past, start + i, &round, diagnostic);
+            if (error != TARRY_OK)
+                return error;
+            history_encode_round(&round, bytes + i * HISTORY_ROUND_BYTES);
             if (add_round(seal, bytes + i * HISTORY_ROUND_BYTES) != TARRY_OK)
                 return TARRY_ERROR_NO_MEMORY;
         }
-        if (!whole_file_write_at(descriptor, bytes, count * HISTORY_ROUND_BYTES, end_of(start)))
+        if (!whole_file_write_at(descriptor, bytes, count * HISTORY_ROUND_BYTES,
+                                 end_of(start - past->first)))
             return TARRY_ERROR_FILE;
     }
     return TARRY_OK;
@@ -178,12 +206,16 @@ int history_log_append(history_log *log, const history *past, uint8_t seal[HISTO
     int error = TARRY_ERROR_FILE, reason;
     int descriptor = open(log->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     if (descriptor >= 0)
-        error = cut_back(log, descriptor, &why);
+        error = cut_back(log, past->first, descriptor, &why);
     memcpy(seal, log->seal, sizeof(log->seal));
     if (error == TARRY_OK)
-        error = write_rounds(descriptor, past, log->count, past->count, seal);
+        error = write_rounds(descriptor, past, log->count, past->count, seal, &why);
     if (error == TARRY_OK && fsync(descriptor) != 0)
         error = TARRY_ERROR_FILE;
+    if (error == TARRY_OK && !log->folder_synced) {
+        log->folder_synced = whole_file_sync_folder(log->path);
+        error = log->folder_synced ? TARRY_OK : TARRY_ERROR_FILE;
+    }
     reason = errno;
     if (descriptor >= 0)
         close(descriptor);

@@ -5,16 +5,17 @@
  * checkpoint finds its rounds, however the process or the machine ended, and what a process wrote
  * behind them, the last of it maybe torn, is cut off by who goes on.
  *
- * Little-endian: name 8, version 4, bytes of a round 4; then each round, HISTORY_ROUND_BYTES. The
- * seal of no round is zeros; that of n rounds is the SHA-256 of that of n - 1 and the last one's
- * bytes.
+ * Little-endian: name 8, version 4, bytes of a round 4, first round 8; then each round,
+ * HISTORY_ROUND_BYTES. The first round is 0, unless an earlier file was damaged: then rounds before
+ * it are not known. The seal of no round is the first round, 8, and zeros. The seal of n rounds is
+ * the SHA-256 of the seal of n - 1 rounds and the last round's bytes.
  */
 #ifndef CLI_HISTORY_LOG_H
 #define CLI_HISTORY_LOG_H
 
 #include "cli/checkpoint/history.h"
 
-enum { HISTORY_LOG_HEAD_BYTES = 16, HISTORY_LOG_DIGEST_SIZE = 32 };
+enum { HISTORY_LOG_HEAD_BYTES = 24, HISTORY_LOG_DIGEST_SIZE = 32 };
 
 typedef struct history_log history_log;
 
@@ -38,14 +39,15 @@ int history_log_read(history_log *log, size_t count, const uint8_t seal[HISTORY_
 int history_log_append(history_log *log, const history *past, uint8_t seal[HISTORY_LOG_DIGEST_SIZE],
                        tarry_diagnostic *diagnostic);
 
-/* The same of bytes: *seal becomes that of the first `count` rounds. Any bytes may come in.
- * Errors: FORMAT (no such file, fewer rounds), NO_MEMORY (for a digest). */
+/* The same of bytes: *seal becomes the seal of rounds *first..count - 1. Any bytes may come in.
+ * Errors: FORMAT (not such a file, fewer rounds), NO_MEMORY (for a digest). */
 int history_log_seal(const uint8_t *bytes, size_t size, size_t count,
-                     uint8_t seal[HISTORY_LOG_DIGEST_SIZE], tarry_diagnostic *diagnostic);
-/* Fills `past`, new, with rounds of which the seal was taken. Errors: FORMAT, NO_MEMORY; *past is
- * as it was then. */
-int history_log_rounds(const uint8_t *bytes, size_t count, history *past);
+                     uint8_t seal[HISTORY_LOG_DIGEST_SIZE], size_t *first,
+                     tarry_diagnostic *diagnostic);
+/* Fills `past` with rounds first..count - 1, whose seal was checked. Errors: FORMAT,
+ * NO_MEMORY; *past has no rounds then. */
+int history_log_rounds(const uint8_t *bytes, size_t first, size_t count, history *past);
 /* What a file has before its first round. */
-void history_log_head(uint8_t head[HISTORY_LOG_HEAD_BYTES]);
+void history_log_head(size_t first, uint8_t head[HISTORY_LOG_HEAD_BYTES]);
 
 #endif

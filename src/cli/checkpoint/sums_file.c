@@ -82,6 +82,35 @@ int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_
     return TARRY_OK;
 }
 
+/* The step of the last entry of bytes that are whole. */
+static uint64_t step_at_end(const uint8_t *bytes, size_t valid)
+{
+    tarry_sum_id entry = {0};
+    if (valid >= SUMS_HEAD_BYTES + SUMS_ENTRY_BYTES)
+        get_entry(bytes + valid - SUMS_ENTRY_BYTES, &entry);
+    return entry.step;
+}
+
+int sums_file_newest(const char *path, uint64_t steps, uint64_t *newest, tarry_sum_id *entry,
+                     tarry_diagnostic *diagnostic)
+{
+    uint8_t *bytes;
+    size_t size, valid;
+    uint32_t term;
+    tarry_sum_id last[2];
+    tarry_diagnostic why;
+    int error = whole_file_read(path, &bytes, &size, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    error = sums_file_read(bytes, size, steps, last, &term, &valid, &why);
+    if (error == TARRY_OK) {
+        *newest = step_at_end(bytes, valid);
+        *entry = last[0];
+    }
+    memory_release(NULL, bytes);
+    return error == TARRY_OK ? TARRY_OK : diagnose(diagnostic, error, "%s: %s", path, why.text);
+}
+
 /* At the end, and synced. */
 static int write_bytes(sums_file *file, const uint8_t *bytes, size_t size)
 {
@@ -154,6 +183,8 @@ int sums_file_open(const char *path, bool goes_on, uint64_t steps, sums_file **o
         else
             error = goes_on ? go_on(file, path, steps, log, &why) : begin_anew(file, log);
     }
+    if (error == TARRY_OK && !whole_file_sync_folder(path))
+        error = TARRY_ERROR_FILE;
     if (error != TARRY_OK) {
         if (why.text[0] != '\0')
             diagnose(diagnostic, error, "%s", why.text);

@@ -38,4 +38,9 @@ void sums_file_close(sums_file *file); /* NULL is allowed */
 int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_id last[2],
                    uint32_t *term, size_t *valid, tarry_diagnostic *diagnostic);
 
+/* The step that the log at `path` is at, `steps` or later, for a run that goes on; *entry: the one
+ * of `steps`. Errors: as sums_file_open. */
+int sums_file_newest(const char *path, uint64_t steps, uint64_t *newest, tarry_sum_id *entry,
+                     tarry_diagnostic *diagnostic);
+
 #endif

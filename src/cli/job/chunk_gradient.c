@@ -305,8 +305,9 @@ static int step_locally(chunk_gradient *state, desk *place, local_steps *local,
     return 0;
 }
 
-/* gradient += n (x - y) of the chunk; where time is limited n (x - y) / tau, and n tau behind it. A
- * server could name a share of one: steps on a share of the samples are no share of the steps. */
+/* gradient += n (x - y) of the chunk; if time is limited n (x - y) / tau, with n tau and n / tau
+ * behind it. A server could name a share of one: steps on a share of the samples are no share of
+ * the steps. */
 static int add_change(chunk_gradient *state, desk *place, const tarry_task *task, tarry_span span,
                       objective_tally *tally)
 {
@@ -323,8 +324,10 @@ static int add_change(chunk_gradient *state, desk *place, const tarry_task *task
     const float steps = limited && taken.steps > 0 ? (float)taken.steps : 1;
     for (size_t i = 0; i < state->dimension; i++)
         task->gradient[i] -= weight * (change[i] / steps);
-    if (limited)
+    if (limited) {
         task->gradient[state->dimension] += weight * (float)taken.steps;
+        task->gradient[state->dimension + 1] += taken.steps > 0 ? weight / steps : 0;
+    }
     return 0;
 }
 
@@ -423,13 +426,15 @@ void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work,
     return_desk(state, place);
 }
 
-void chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
-                              objective_tally *tally)
+bool chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
+                              const objective_stop *stop, objective_tally *tally)
 {
     sample_range of;
+    bool complete = true;
     desk *place = take_desk(state);
     if (find_samples(state, place, 0, span, &of) == 0)
-        objective_add_tally(state->model, place->work, of.data, parameters, of.first, of.count,
-                            tally);
+        complete = objective_add_tally(state->model, place->work, of.data, parameters, of.first,
+                                       of.count, stop, tally);
     return_desk(state, place);
+    return complete;
 }

@@ -64,8 +64,8 @@ void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work,
                                double *sum);
 
 /* Adds the losses of the same samples to the tally, as chunk_gradient_compute notes them: to the
- * bit. Without a batch; not of samples that are fetched. */
-void chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
-                              objective_tally *tally);
+ * bit. Without a batch; not of samples that are fetched. False: as of objective_add_tally. */
+bool chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
+                              const objective_stop *stop, objective_tally *tally);
 
 #endif

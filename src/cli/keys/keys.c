@@ -21,6 +21,7 @@ enum { WORKERS_MOST = 100000 };
 typedef struct keys_options {
     uint32_t workers; /* 0: not given */
     const char *name; /* the last --name */
+    const char *serial;
     const char *hosts[ISSUE_HOSTS];
     size_t host_count;
 } keys_options;
@@ -61,6 +62,15 @@ static const option_entry name_entry = {
     .offset = offsetof(keys_options, name),
     .read = read_host,
     .forget = forget_hosts,
+};
+
+static const option_entry serial_entry = {
+    .name = "serial",
+    .argument = "SERIAL",
+    .help = "Only the certificate with this serial number, as tarry keys list shows it: the others "
+            "of that name stay good",
+    .kind = OPTION_TEXT,
+    .offset = offsetof(keys_options, serial),
 };
 
 static authority_hosts hosts_of(const keys_options *options)
@@ -196,12 +206,23 @@ release:
 }
 
 /* Who is on a roster stays on it until there is another one. */
-static void tell_revoked(const char *directory, const char *name, credential_identity identity)
+static void tell_revoked(const char *directory, const char *name, credential_identity identity,
+                         const char *serial, authority_tally tally)
 {
     tarry_diagnostic why;
     roster_file *roster = NULL;
-    printf("Revoked %s. Copy %s/revoked.pem over the revoked.pem of %s.\n", name, directory,
+    if (serial != NULL)
+        printf("Revoked the certificate %s of %s; %zu of that name %s good.", serial, name,
+               tally.good, tally.good == 1 ? "is still" : "are still");
+    else if (tally.revoked > 1)
+        printf("Revoked all %zu certificates of %s, the renewed ones included.", tally.revoked,
+               name);
+    else
+        printf("Revoked %s.", name);
+    printf(" Copy %s/revoked.pem over the revoked.pem of %s.\n", directory,
            identity.role == CREDENTIAL_SERVER ? "every member" : "the server's machine");
+    if (tally.good == 0)
+        printf("For another certificate of that name: tarry keys add %s %s\n", directory, name);
     if (identity.role == CREDENTIAL_WORKER &&
         authority_read_roster(directory, &roster, &why) == TARRY_OK && roster != NULL &&
         roster_file_find(roster, identity.worker) != NULL)
@@ -212,14 +233,19 @@ static void tell_revoked(const char *directory, const char *name, credential_ide
 
 int keys_revoke(int argc, char **argv)
 {
+    keys_options options = {0};
     const char *directory = NULL, *name = NULL;
+    const option_entry entries[] = {serial_entry};
+    const option_group group = OPTION_GROUP("The member", entries, &options);
     const option_operand operands[] = {{"DIR", &directory}, {"NAME", &name}};
     const option_command command = {
         "keys revoke",
-        "Revokes every certificate of the member NAME of the cluster in DIR.",
-        NULL,
-        0,
+        "Revokes every certificate of the member NAME of the cluster in DIR, also those that "
+        "renewed another; or, with --serial, one of them.",
+        &group,
+        1,
     };
+    authority_tally tally;
     config_file *file;
     tarry_diagnostic why;
     credential_identity identity;
@@ -229,10 +255,10 @@ int keys_revoke(int argc, char **argv)
     status = read_member("revoke", name, &identity);
     if (status != EXIT_DONE)
         goto release;
-    if (authority_revoke(directory, identity, now(), &why) != TARRY_OK)
+    if (authority_revoke(directory, identity, options.serial, now(), &tally, &why) != TARRY_OK)
         status = complain_of("revoke", &why);
     else
-        tell_revoked(directory, name, identity);
+        tell_revoked(directory, name, identity, options.serial, tally);
 release:
     config_free(file);
     return status;

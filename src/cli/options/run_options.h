@@ -77,7 +77,8 @@ void run_conflict_text(const tarry_conflict *conflict, const option_group *group
  */
 tarry_server_settings run_options_server(const run_options *options, const tarry_plan *plan,
                                          uint64_t dimension);
-/* A quarter of this machine's memory; INFINITY if that is not known. */
+/* A quarter of the memory of this machine, or of a control group that has less; INFINITY if that is
+ * not known. */
 double run_generous_bytes(void);
 /* How far ahead it takes that no worker waits for an answer, where messages take `latency_seconds`
  * each way and a chunk `chunk_seconds` or not much less; at least the usual number. */

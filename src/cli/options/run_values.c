@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the options of a run come to: its settings on this machine, and its plan. */
 #include <math.h>
-#include <unistd.h>
 
+#include "cli/options/machine_room.h"
 #include "cli/options/run_options.h"
 #include "cli/text/complain.h"
 
@@ -11,8 +11,7 @@
 
 double run_generous_bytes(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? GENEROUS_SHARE * (double)pages * (double)page : INFINITY;
+    return GENEROUS_SHARE * machine_room_find("", false).memory_bytes;
 }
 
 uint32_t run_ahead_of(double latency_seconds, double chunk_seconds)

@@ -3,14 +3,20 @@
 
 #include <string.h>
 
+#include <tarry/secure.h>
+
 #include "base/diagnostic.h"
 #include "base/parse.h"
 #include "cli/text/complain.h"
 
 #define MOST_BOUND 1e30
-#define BOUND_PER_SAMPLE 4.0
-
-enum { WORD_SIZE = 40, MOST_COLLUDERS = 1000000, MOST_FEATURES = 10000000, MOST_CLASSES = 1000000 };
+enum {
+    WORD_SIZE = 40,
+    MOST_COLLUDERS = 1000000,
+    MOST_FEATURES = 10000000,
+    MOST_CLASSES = 1000000,
+    CHUNK_SAMPLES = 32
+};
 
 static const uint64_t most_rows = UINT64_C(1) << 32;
 
@@ -94,6 +100,31 @@ static int read_data(const char *text, void *values, tarry_diagnostic *diagnosti
         .kind = OPTION_U64, .least = 1, .most = UINT64_C(1) << 32, FIELD(least)                    \
     }
 
+#define BITS_ENTRY                                                                                 \
+    {                                                                                              \
+        .name = "secure-bits", .argument = "32|64",                                                \
+        .help = "Bits of a masked number on its way; the server and all workers have to say the "  \
+                "same (default 32)",                                                               \
+        .kind = OPTION_CHOICE, .choices = widths, FIELD(bits)                                      \
+    }
+#define BOUND_ENTRY                                                                                \
+    {                                                                                              \
+        .name = "secure-bound", .argument = "B",                                                   \
+        .help =                                                                                    \
+            "What the numbers of a chunk's gradient are held to, from -B to B; the server and "    \
+            "all workers have to say the same. A worker with more than 0.1 % of its numbers "      \
+            "beyond it sends nothing (default: four times the samples of a chunk)",                \
+        .kind = OPTION_REAL, .high = MOST_BOUND, .open = true, FIELD(bound)                        \
+    }
+#define CHUNK_SAMPLES_ENTRY                                                                        \
+    {                                                                                              \
+        .name = "secure-chunk-samples", .argument = "N",                                           \
+        .help =                                                                                    \
+            "Samples that each chunk has at least: a worker refuses a plan with a smaller one "    \
+            "(default 32)",                                                                        \
+        .kind = OPTION_U64, .least = 1, .most = UINT64_C(1) << 32, FIELD(chunk_samples)            \
+    }
+
 static const option_entry server_entries[] = {
     {.name = "secure",
      .help = "Secure sums: the server learns the sum over all samples and nothing of any single "
@@ -102,20 +133,9 @@ static const option_entry server_entries[] = {
      FIELD(secure)},
     COLLUDERS_ENTRY,
     LEAST_ENTRY,
-    {.name = "secure-bits",
-     .argument = "32|64",
-     .help = "Bits of a masked number on its way (default 32)",
-     .kind = OPTION_CHOICE,
-     .choices = widths,
-     FIELD(bits)},
-    {.name = "secure-bound",
-     .argument = "B",
-     .help = "What the numbers of a chunk's gradient are held to, from -B to B (default: four "
-             "times the samples of a chunk)",
-     .kind = OPTION_REAL,
-     .high = MOST_BOUND,
-     .open = true,
-     FIELD(bound)},
+    BITS_ENTRY,
+    BOUND_ENTRY,
+    CHUNK_SAMPLES_ENTRY,
     {.name = "secure-data",
      .argument = "rows:N,features:F[,classes:C][,sparse]",
      .help = "What samples the workers have, in place of --data: the server has none",
@@ -132,11 +152,14 @@ static const option_entry worker_entries[] = {
      FIELD(secure)},
     COLLUDERS_ENTRY,
     LEAST_ENTRY,
+    BITS_ENTRY,
+    BOUND_ENTRY,
+    CHUNK_SAMPLES_ENTRY,
 };
 
 void secure_options_init(secure_options *options)
 {
-    *options = (secure_options){.colluders = 1, .bits = 32};
+    *options = (secure_options){.colluders = 1, .bits = 32, .chunk_samples = CHUNK_SAMPLES};
 }
 
 static void note(void *values, const char *name)
@@ -176,5 +199,5 @@ uint64_t secure_options_least(const secure_options *options, uint64_t samples)
 double secure_options_bound(const secure_options *options, uint64_t samples, uint64_t chunks)
 {
     uint64_t largest = samples / chunks + (samples % chunks != 0);
-    return options->bound != 0 ? options->bound : BOUND_PER_SAMPLE * (double)largest;
+    return options->bound != 0 ? options->bound : TARRY_SECURE_BOUND_PER_SAMPLE * (double)largest;
 }

@@ -14,11 +14,12 @@ typedef struct secure_data {
 
 typedef struct secure_options {
     bool secure;
-    uint32_t colluders;    /* workers that may tell the server all they know */
-    uint64_t least;        /* samples that none of those holds, at least; 0: an eighth of all */
-    int bits;              /* of a masked number: 32 or 64 */
-    double bound;          /* of the numbers of a chunk's gradient; 0: chosen by its samples */
-    const char *data_text; /* taken apart into `data`; NULL: not given */
+    uint32_t colluders;     /* workers that may tell the server all they know */
+    uint64_t least;         /* samples that none of those holds, at least; 0: an eighth of all */
+    int bits;               /* of a masked number: 32 or 64 */
+    double bound;           /* of the numbers of a chunk's gradient; 0: chosen by its samples */
+    uint64_t chunk_samples; /* that each chunk has at least */
+    const char *data_text;  /* taken apart into `data`; NULL: not given */
     secure_data data;
     const char *first; /* the first of them that was given but for `secure`; NULL: none */
 } secure_options;

@@ -130,31 +130,47 @@ static FILE *memory_stream(const char *name)
     return stream;
 }
 
+/* Copies a picture. False, with errno: `out` does not take all of it. */
+static bool copy_picture(FILE *picture, FILE *out)
+{
+    char block[1 << 14];
+    size_t got;
+    rewind(picture);
+    while ((got = fread(block, 1, sizeof(block), picture)) > 0)
+        if (fwrite(block, 1, got, out) != got)
+            return false;
+    return !ferror(picture) && fflush(out) == 0;
+}
+
+/* gnuplot does not notice that a disk is full, so it draws into memory. */
 int gnuplot_run(void (*write)(void *user, FILE *script), void *user, FILE *out,
                 tarry_diagnostic *diagnostic)
 {
     int error = TARRY_OK;
-    FILE *complaints = NULL;
+    FILE *complaints = memory_stream("gnuplot-complaints");
+    FILE *picture = memory_stream("gnuplot-picture");
     FILE *script = memory_stream("gnuplot-script");
-    if (script != NULL)
-        complaints = memory_stream("gnuplot-complaints");
-    if (complaints == NULL) {
-        error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "gnuplot: %s", strerror(errno));
-        goto release;
-    }
+    if (complaints == NULL || picture == NULL || script == NULL)
+        goto system_error;
     write(user, script);
-    if (fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0) {
-        error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "gnuplot: %s", strerror(errno));
-        goto release;
-    }
-    int status = spawn_gnuplot("-", fileno(script), fileno(out), fileno(complaints));
+    if (fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0)
+        goto system_error;
+    int status = spawn_gnuplot("-", fileno(script), fileno(picture), fileno(complaints));
     if (status < 0)
-        error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "gnuplot: %s", strerror(errno));
-    else if (status != 0)
+        goto system_error;
+    if (status != 0)
         error = explain(complaints, diagnostic);
+    else if (!copy_picture(picture, out))
+        error = diagnose(diagnostic, TARRY_ERROR_FILE, "the plot cannot be written: %s",
+                         strerror(errno));
+    goto release;
+system_error:
+    error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "gnuplot: %s", strerror(errno));
 release:
     if (complaints != NULL)
         fclose(complaints);
+    if (picture != NULL)
+        fclose(picture);
     if (script != NULL)
         fclose(script);
     return error;

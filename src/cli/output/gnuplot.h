@@ -20,8 +20,9 @@ void gnuplot_number(FILE *script, double number);
 int gnuplot_find(tarry_diagnostic *diagnostic);
 
 /*
- * Runs gnuplot over the script that write(user, stream) writes; what it draws to its standard
- * output goes to `out`, which must be flushed. Errors: SYSTEM, with gnuplot's own words.
+ * Runs gnuplot over the script that write(user, stream) writes, and copies the picture to `out`,
+ * which is flushed. Errors: SYSTEM, with gnuplot's own words; FILE, without the file's name: `out`
+ * cannot be written.
  */
 int gnuplot_run(void (*write)(void *user, FILE *script), void *user, FILE *out,
                 tarry_diagnostic *diagnostic);

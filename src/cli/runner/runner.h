@@ -41,10 +41,12 @@ int runner_gather(runner *self, tarry_diagnostic *diagnostic);
 int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);
 /* Where everyone gets the sum, between two rounds: copies what the workers have after so many
- * steps, all that were taken; `state` is of an optimizer of their kind. Errors: STATE (none that
- * has it came within wait_ns), FORMAT (what came is no such state), NO_MEMORY, SYSTEM. */
+ * steps, all that were taken; `state` is of an optimizer of their kind. Errors: STATE (nothing of
+ * it came for wait_ns), FORMAT (what came is no such state), NO_MEMORY, SYSTEM. */
 int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
                 optimizer_state *state, tarry_diagnostic *diagnostic);
+/* The last sum that the workers made, as tarry_runtime_sum; waits as runner_look. */
+int runner_last_sum(runner *self, uint64_t wait_ns, float *sum, tarry_diagnostic *diagnostic);
 /* As tarry_runtime_replan. */
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
 /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
@@ -78,6 +80,9 @@ typedef struct runner_request {
     const job_replicas_settings *replicas;
     /* The same: where the sums are noted, and what it says of those before. */
     tarry_sum_log sums;
+    /* The same: the sum after which the state of `replicas` is. It is before the last one of `sums`
+     * if workers may have a newer state. */
+    tarry_sum_id state_after;
     /* Tells the user a line; called within `create` and `round`. */
     void (*say)(void *user, const char *line);
     void *say_user;

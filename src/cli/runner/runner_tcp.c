@@ -14,6 +14,7 @@
 #include "cli/job/shipped_data.h"
 #include "cli/output/file_limit.h"
 #include "cli/runner/mixture.h"
+#include "cli/runner/refusals.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 #include "plan/rack/rack.h"
@@ -25,6 +26,8 @@
 enum {
     FILES_PER_WORKER = 4, /* where it changes over to another connection, or is a child */
     OTHER_FILES = 64,
+    LEAST_PER_WORKER = 3, /* of a child: its connection, its process, and memory to share */
+    LEAST_FILES = 24,     /* of a server without connections, and of a worker */
 };
 
 /* Of what happened so far; counted in the server's thread. */
@@ -53,6 +56,7 @@ struct runner_network {
     bool mixed;         /* copies of different ones met in a round of 2 parts or more */
     double mixed_bound; /* of those rounds' errors; NaN: not known */
     event_counts counts;
+    refusals refused; /* the server's thread's */
 };
 
 /* ---- what is told ---- */
@@ -98,6 +102,15 @@ static void tell_waiting(const runner_network *own, const tarry_tcp_notice *noti
     tell(own, "%s; %s %s", notice->text, what, patience);
 }
 
+static void tell_refused(runner_network *own, const tarry_tcp_notice *notice)
+{
+    char line[REFUSALS_LINE];
+    if (own->settings->announce &&
+        refusals_line(&own->refused, clock_now_ns(), notice->worker,
+                      notice->peer != NULL ? notice->peer : "", notice->text, line))
+        tell(own, "%s", line);
+}
+
 static void observe(void *user, const tarry_tcp_notice *notice)
 {
     runner_network *own = user;
@@ -115,7 +128,9 @@ static void observe(void *user, const tarry_tcp_notice *notice)
         atomic_fetch_add(&counts->left, 1);
     else if (notice->type == TARRY_TCP_REFUSED)
         atomic_fetch_add(&counts->refused, 1);
-    else if (notice->type == TARRY_TCP_LEFT_OUT)
+    if (notice->type == TARRY_TCP_REFUSED)
+        tell_refused(own, notice);
+    if (notice->type == TARRY_TCP_LEFT_OUT)
         count_absence(counts, notice->absence);
     event_log_notice(own->settings->log, notice);
 }
@@ -259,7 +274,11 @@ static int wait_for_all(runner_network *own, tarry_diagnostic *diagnostic)
         event_log_add(own->settings->log, "begin",
                       json_pack("{s:I, s:I}", "present", (json_int_t)present, "workers",
                                 (json_int_t)own->workers));
-        if (present == 0)
+        const unsigned long refused = atomic_load(&own->counts.refused);
+        if (present == 0 && refused > 0)
+            tell(own, "no worker is there yet; %lu connection%s refused", refused,
+                 refused == 1 ? " was" : "s were");
+        else if (present == 0)
             tell(own, "no worker is there yet");
         else if (present < own->workers)
             tell(own, "%" PRIu32 " of %" PRIu32 " workers are there; begins with them", present,
@@ -298,33 +317,6 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
     if (error == TARRY_OK && self->network != NULL)
         watch_numerics(self->network, result);
     return error;
-}
-
-/* Gets the state of a worker over the network. */
-static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
-                       optimizer_state *state, tarry_diagnostic *diagnostic)
-{
-    tarry_sum_id after;
-    void *bytes;
-    uint64_t size;
-    int error = tarry_runtime_state(self->runtime, wait_ns, &after, &bytes, &size, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    error = job_replicas_read(self->replicas, steps, bytes, size, parameters, state);
-    tarry_runtime_release_state(self->runtime, bytes);
-    return error == TARRY_OK
-               ? TARRY_OK
-               : diagnose(diagnostic, error, "what a worker sent is no state after step %" PRIu64,
-                          steps);
-}
-
-int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
-                optimizer_state *state, tarry_diagnostic *diagnostic)
-{
-    if (self->asks)
-        return fetch_state(self, steps, wait_ns, parameters, state, diagnostic);
-    job_replicas_look(self->replicas, steps, parameters, state);
-    return TARRY_OK;
 }
 
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
@@ -476,15 +468,29 @@ static void announce(const runner_network *own)
     }
 }
 
-/* Who can't connect for want of descriptors is not even heard of. */
-static void allow_files(const runner_network *own)
+/*
+ * Who can't connect for want of descriptors is not even heard of. A run that starts its
+ * processes itself would wait for them until it gives up. Others may come through relays, which
+ * take one connection for many.
+ */
+static int allow_files(const runner_network *own, tarry_diagnostic *diagnostic)
 {
-    uint64_t limit = file_limit_raise((uint64_t)own->workers * FILES_PER_WORKER + OTHER_FILES);
+    const uint64_t wanted = (uint64_t)own->workers * FILES_PER_WORKER + OTHER_FILES;
+    const uint64_t limit = file_limit_raise(wanted);
+    const bool crew = own->settings->crew != NULL;
+    const uint64_t least = LEAST_FILES + (crew ? (uint64_t)own->workers * LEAST_PER_WORKER : 0);
+    if (limit < least)
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM,
+                        "a server of %" PRIu32 " workers opens up to %" PRIu64
+                        " files at once, and %" PRIu64
+                        " are allowed (ulimit -n); allow more, or use fewer workers",
+                        own->workers, wanted, limit);
     if (limit < (uint64_t)own->workers + OTHER_FILES)
         tell(own,
              "no more than %" PRIu64 " files may be open at once (see ulimit -n): too few for "
              "%" PRIu32 " workers",
              limit, own->workers);
+    return TARRY_OK;
 }
 
 /* Where everyone gets the sum: to look at what workers have. */
@@ -502,7 +508,7 @@ static int hold_one(runner *made, const runner_request *request, tarry_diagnosti
 static int hand_out_state(runner *made, const runner_request *request, tarry_diagnostic *diagnostic)
 {
     runner_network *own = made->network;
-    const tarry_sum_id *after = &request->sums.last[0];
+    const tarry_sum_id *after = &request->state_after;
     uint64_t size;
     if (request->replicas == NULL || after->step == 0)
         return TARRY_OK;
@@ -533,9 +539,10 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
     own->conditioning_limit = request->server->conditioning_limit;
     own->mixed_bound = NAN;
     own->numerics = memory_allocate(NULL, own->workers, sizeof(*own->numerics));
-    allow_files(own);
     int error = own->numerics == NULL ? diagnose_no_memory(diagnostic, "network server")
-                                      : hold_one(made, request, diagnostic);
+                                      : allow_files(own, diagnostic);
+    if (error == TARRY_OK)
+        error = hold_one(made, request, diagnostic);
     if (error == TARRY_OK)
         error = create_server(own, request, diagnostic);
     if (error == TARRY_OK)

@@ -33,6 +33,8 @@ static const option_choice plants[] = {
     {"stale-group", PLANT_STALE_GROUP},
     {"name-another", PLANT_NAME_ANOTHER},
     {"bend-holders", PLANT_BEND_HOLDERS},
+    {"forget-stripe", PLANT_FORGET_STRIPE},
+    {"count-stripes", PLANT_COUNT_STRIPES},
     {NULL, 0},
 };
 #endif
@@ -145,8 +147,9 @@ static void print_figures(const fault_campaign *it)
     if (it->secure_sums > 0)
         printf("%" PRIu64 " sums were secure, %" PRIu64
                " of them of repeated attempts; workers had "
-               "second lives, with keys of their own, %" PRIu64 " times\n",
-               it->secure_sums, it->secure_repeated, it->second_lives);
+               "second lives, with keys of their own, %" PRIu64 " times\n"
+               "%" PRIu64 " of these sums were found to be torn: one worker was told other terms\n",
+               it->secure_sums, it->secure_repeated, it->second_lives, it->torn_sums);
     if (it->sum == TARRY_SUM_EVERYWHERE)
         printf("%" PRIu64 " sums committed, %" PRIu64 " returns to a checkpoint; workers fetched "
                "%" PRIu64 " sums, and loaded the state %" PRIu64 " times; %" PRIu64

@@ -48,6 +48,7 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->secure_sums += more->secure_sums;
     all->secure_repeated += more->secure_repeated;
     all->second_lives += more->second_lives;
+    all->torn_sums += more->torn_sums;
     for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
         all->planned[phase] += more->planned[phase];
     all->longest = more->longest > all->longest ? more->longest : all->longest;
@@ -95,6 +96,7 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .secure_sums = world->secure.sums,
                        .secure_repeated = world->secure.repeated,
                        .second_lives = world->secure.second_lives,
+                       .torn_sums = world->secure.torn,
                        .planned = {world->planned[MODEL_IDLE], world->planned[MODEL_COMPUTING],
                                    world->planned[MODEL_CODING]},
                        .longest = world->longest,

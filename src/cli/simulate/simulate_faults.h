@@ -26,7 +26,7 @@ typedef struct fault_campaign {
     uint64_t replans, turned; /* changes of the plan, and workers that turned where they were */
     uint64_t planned[MODEL_CODING + 1];       /* faults at a time, by the server's phase */
     uint64_t deaths, kept, drifted, gathered; /* where messages pass relays */
-    uint64_t secure_sums, secure_repeated, second_lives;  /* where sums are secure */
+    uint64_t secure_sums, secure_repeated, second_lives, torn_sums; /* where sums are secure */
     uint64_t commits, returns, fetches, loads, differing; /* where everyone gets the sum */
     uint64_t longest;                                     /* round, in thousandths of its bound */
     double seconds;

@@ -4,8 +4,10 @@
 #include <cblas.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli/text/complain.h"
@@ -22,6 +24,21 @@ static void occupy_standard_descriptors(void)
     }
 }
 
+/*
+ * Threads of OpenBLAS ask for memory of their own again and again until they have it, and exit
+ * waits for these threads. Where there is not enough for them (ulimit -v), it would wait forever.
+ */
+static bool has_room_to_exit(void)
+{
+    const size_t wanted = (size_t)192 << 20; /* OpenBLAS: 128 MiB; and what malloc adds */
+    void *memory = mmap(NULL, wanted, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    munmap(memory, wanted);
+    return true;
+}
+
 int program_main(int (*run)(int argc, char **argv), int argc, char **argv)
 {
     occupy_standard_descriptors();
@@ -30,5 +47,9 @@ int program_main(int (*run)(int argc, char **argv), int argc, char **argv)
     int status = run(argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
         status = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
+    if (!has_room_to_exit()) {
+        fflush(NULL);
+        _exit(status);
+    }
     return status;
 }

@@ -4,6 +4,7 @@
 #include <tarry/error.h>
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -47,4 +48,35 @@ int json_write(json_t *report, FILE *stream)
     fputc('\n', stream);
     json_decref(report);
     return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+/* Writes the text, each line of it `depth` deeper; takes over both. */
+static int write_text(json_t *value, char *text, size_t depth, FILE *stream)
+{
+    json_decref(value);
+    if (text == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == '\n') /* behind the last member */
+        length--;
+    for (size_t i = 0; i < length; i++) {
+        fputc(text[i], stream);
+        for (size_t k = 0; text[i] == '\n' && k < depth; k++)
+            fputc(' ', stream);
+    }
+    free(text);
+    return TARRY_OK;
+}
+
+int json_write_members(json_t *members, FILE *stream)
+{
+    return write_text(members,
+                      json_dumps(members, JSON_INDENT(1) | JSON_REAL_PRECISION(17) | JSON_EMBED), 0,
+                      stream);
+}
+
+int json_write_item(json_t *item, bool first, FILE *stream)
+{
+    fputs(first ? "\n  " : ",\n  ", stream);
+    return write_text(item, json_dumps(item, JSON_INDENT(1) | JSON_REAL_PRECISION(17)), 2, stream);
 }

@@ -4,6 +4,7 @@
 #define CLI_REPORT_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -22,5 +23,13 @@ json_t *json_append(json_t *list, json_t *item);
 /* Writes a report, whose reference is taken, as text with a line end; errors of the stream are its
  * own to tell. Errors: NO_MEMORY, also if report is NULL. */
 int json_write(json_t *report, FILE *stream);
+
+/*
+ * The same of a report in parts, for lists that are too long for the memory: members of the
+ * outermost object, without its braces and the comma behind the last; and an item of a list that is
+ * such a member. Together they are laid out as json_write would.
+ */
+int json_write_members(json_t *members, FILE *stream);
+int json_write_item(json_t *item, bool first, FILE *stream);
 
 #endif

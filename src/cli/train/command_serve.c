@@ -31,6 +31,20 @@ static int check(const train_options *training, serve_options *serving)
     return serve_options_check(serving);
 }
 
+/* How long workers of a process before this one are waited for. They know the address that it had,
+ * which is another one if the system chooses the port. */
+static uint64_t outlived_ns(const serve_options *serving)
+{
+    for (uint32_t i = 0; i < serving->where.count; i++) {
+        const char *at = serving->where.address[i];
+        const size_t length = strlen(at);
+        if (length >= 2 && strcmp(at + length - 2, ":0") == 0)
+            return 0;
+    }
+    const uint64_t wait = network_ns(serving->wait);
+    return wait > 0 ? wait : 1;
+}
+
 static int serve(const option_command *command, train_options *training,
                  const serve_options *serving)
 {
@@ -53,6 +67,7 @@ static int serve(const option_command *command, train_options *training,
         .decode_threads = serving->decode_threads,
         .log = log,
     };
+    training->outlived_ns = outlived_ns(serving);
     int status = train_run(command, training, runner_tcp_create, &settings);
     event_log_add(log, "end", json_pack("{s:i}", "status", status));
     if (!event_log_close(log))

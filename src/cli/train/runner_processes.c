@@ -14,8 +14,8 @@
 #include "cli/job/draws_key.h"
 #include "cli/options/data_options.h"
 #include "cli/runner/children.h"
+#include "cli/runner/crew_keys.h"
 #include "cli/runner/runner_tcp.h"
-#include "cli/train/crew_keys.h"
 #include "cli/train/train_options.h"
 
 #define WAIT_NS UINT64_C(60000000000)
@@ -36,6 +36,7 @@ typedef struct runner_processes {
     char socket[SOCKET_SIZE]; /* "unix:@...", in no folder; of secure sums an address on loopback */
     const char *listen[1];
     char seed[NUMBER_SIZE], column[NUMBER_SIZE], colluders[NUMBER_SIZE], least[NUMBER_SIZE];
+    char bits[NUMBER_SIZE], bound[NUMBER_SIZE], chunk_samples[NUMBER_SIZE];
     /* Of secure sums: the folder of all credentials ("": there is none), that of the server, and
      * what those of a worker begin with. */
     char keys[CREW_KEYS_PATH], server_keys[FOLDER_SIZE], worker_keys[FOLDER_SIZE];
@@ -68,14 +69,20 @@ static int make_keys(runner_processes *own, uint32_t workers, tarry_diagnostic *
     return TARRY_OK;
 }
 
-/* What a worker of secure sums insists on, and who it is. */
-static size_t write_secure_arguments(runner_processes *own, const tarry_secure_rules *rules,
-                                     size_t count)
+/* What a worker of secure sums insists on, and who it is. Its owner is the one who runs this, and
+ * so wants what the server does. */
+static size_t write_secure_arguments(runner_processes *own, const secure_options *options,
+                                     const tarry_secure_rules *rules, size_t count)
 {
+    snprintf(own->bits, sizeof(own->bits), "%" PRIu32, rules->bits);
+    snprintf(own->bound, sizeof(own->bound), "%.17g", rules->bound);
+    snprintf(own->chunk_samples, sizeof(own->chunk_samples), "%" PRIu64, options->chunk_samples);
     snprintf(own->colluders, sizeof(own->colluders), "%" PRIu32, rules->colluders);
     snprintf(own->least, sizeof(own->least), "%" PRIu64, rules->least);
-    const char *const words[] = {"--secure",       "--secure-colluders", own->colluders,
-                                 "--secure-least", own->least,           own->worker_keys};
+    const char *const words[] = {
+        "--secure", "--secure-colluders",     own->colluders,     "--secure-least",
+        own->least, "--secure-bits",          own->bits,          "--secure-bound",
+        own->bound, "--secure-chunk-samples", own->chunk_samples, own->worker_keys};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         own->arguments[count++] = (char *)words[i];
     return count;
@@ -101,12 +108,14 @@ static void write_arguments(runner_processes *own, const train_options *options,
         own->arguments[count++] = "--label-column";
         own->arguments[count++] = own->column;
     }
+    if (options->source.zero_based)
+        own->arguments[count++] = "--zero-based";
     if (options->source.labels_path != NULL) {
         own->arguments[count++] = "--labels";
         own->arguments[count++] = (char *)options->source.labels_path;
     }
     if (rules->bits != 0) {
-        write_secure_arguments(own, rules, count);
+        write_secure_arguments(own, &options->secure, rules, count);
         return;
     }
     if (own->draws >= 0) {

@@ -8,6 +8,7 @@
 #include "cli/output/clock.h"
 #include "cli/text/complain.h"
 #include "cli/train/train_job_state.h"
+#include "cli/train/train_secure.h"
 
 /* A look at what the server has learned, for the plan's sake. */
 typedef struct adaptation {
@@ -25,7 +26,8 @@ static int look_and_adapt(void *user, const tarry_server *server)
                               look->changes, look->why);
 }
 
-/* Turns to the plan that the rule makes of what is known. rack: NULL for that of the plan. */
+/* Turns to the plan that the rule makes of what is known, unless workers of secure sums would
+ * refuse it. rack: NULL for the racks of the plan. */
 static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
                 tarry_plan_changes *changes, tarry_diagnostic *why)
 {
@@ -34,6 +36,11 @@ static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
     int error = tarry_runtime_visit(runs->runtime, look_and_adapt, &look);
     if (error != TARRY_OK || look.next == NULL)
         return error;
+    if (!train_secure_allows(job, look.next)) {
+        tarry_plan_free(look.next);
+        *changes = (tarry_plan_changes){0};
+        return TARRY_OK;
+    }
     error = runner_replan(runs, look.next, why);
     if (error != TARRY_OK) {
         tarry_plan_free(look.next);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/train_checkpoint.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/diagnostic.h"
 #include "base/digest.h"
@@ -22,6 +26,7 @@ struct train_checkpoint {
     checkpoint_file *file;
     history_log *log;
     sums_file *sums;     /* NULL: the server has the sums */
+    bool history_lost;   /* that of the checkpoint: it is begun again */
     ledger_file *ledger; /* NULL: nothing is released with noise */
     char *config;        /* the options that count, as JSON */
     uint8_t data[CHECKPOINT_DIGEST_SIZE];
@@ -178,24 +183,76 @@ static int find_rounds(void *user, const checkpoint *state, tarry_diagnostic *di
     return history_log_read(keeper->log, state->round, state->rounds, NULL, diagnostic);
 }
 
+/* Gives a file another name, which is free; `aside` becomes this name. False: errno says why. */
+static bool set_aside(const char *path, char *aside, size_t size)
+{
+    for (uint32_t number = 1; number < 1000; number++) {
+        const int length = number == 1 ? snprintf(aside, size, "%s.damaged", path)
+                                       : snprintf(aside, size, "%s.damaged-%u", path, number);
+        errno = ENAMETOOLONG;
+        if (length < 0 || (size_t)length >= size)
+            return false;
+        if (access(aside, F_OK) != 0) /* nobody else writes here: the checkpoint is locked */
+            return rename(path, aside) == 0;
+    }
+    errno = EEXIST;
+    return false;
+}
+
+/* Keeps the damaged file under another name, and says so. */
+static int set_history_aside(const train_checkpoint *keeper, const char *fault)
+{
+    const char *path = checkpoint_file_history(keeper->file);
+    char aside[PATH_MAX] = "";
+    if (access(path, F_OK) == 0 && !set_aside(path, aside, sizeof(aside)))
+        return complain(EXIT_FAILED, "--resume: %s; it cannot be renamed: %s: move it away", fault,
+                        strerror(errno));
+    complain(EXIT_DONE,
+             "--resume: %s; the training goes on after %" PRIu64
+             " rounds, but the figures of these "
+             "rounds are lost: the report and the closing table begin with round %" PRIu64 "%s%s",
+             fault, keeper->from.round, keeper->from.round,
+             aside[0] != '\0' ? "; the damaged file is kept as " : "", aside);
+    return OPTIONS_PROCEED;
+}
+
+/* A checkpoint whose rounds are there, or, if there is none, one whose rounds are not. */
+static int find_checkpoint(train_checkpoint *keeper, tarry_diagnostic *fault, tarry_diagnostic *why)
+{
+    const checkpoint_test has_rounds = {find_rounds, keeper};
+    tarry_diagnostic lost;
+    int error =
+        checkpoint_file_read(keeper->file, &keeper->from, keeper->vectors, &has_rounds, fault, why);
+    if (error == TARRY_OK || error == TARRY_ERROR_NO_MEMORY)
+        return error;
+    lost = *why;
+    if (checkpoint_file_read(keeper->file, &keeper->from, keeper->vectors, NULL, fault, why) !=
+        TARRY_OK)
+        return error;
+    keeper->history_lost = true;
+    if (fault->text[0] == '\0')
+        *fault = lost;
+    return TARRY_OK;
+}
+
 static int resume(train_checkpoint *keeper, const train_identity *identity)
 {
     const char *path = keeper->options->checkpoint;
     tarry_diagnostic fault, why;
     if (!checkpoint_file_exists(keeper->file))
         return complain(EXIT_FAILED, "--resume: %s: there is no checkpoint", path);
-    const checkpoint_test has_rounds = {find_rounds, keeper};
-    if (checkpoint_file_read(keeper->file, &keeper->from, keeper->vectors, &has_rounds, &fault,
-                             &why) != TARRY_OK)
+    if (find_checkpoint(keeper, &fault, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--resume: %s", why.text);
     int status = compare(keeper, identity);
     if (status != OPTIONS_PROCEED)
         return status;
-    if (fault.text[0] != '\0')
+    if (keeper->history_lost)
+        status = set_history_aside(keeper, fault.text);
+    else if (fault.text[0] != '\0')
         complain(EXIT_DONE, "--resume: %s; goes on from %s.previous, after %" PRIu64 " rounds",
                  fault.text, path, keeper->from.round);
-    keeper->resumes = true;
-    return OPTIONS_PROCEED;
+    keeper->resumes = status == OPTIONS_PROCEED;
+    return status;
 }
 
 int train_checkpoint_open(const train_options *options, const train_identity *identity,
@@ -245,16 +302,40 @@ void train_checkpoint_close(train_checkpoint *keeper)
     memory_release(NULL, keeper);
 }
 
-int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log)
+int train_checkpoint_sums(train_checkpoint *keeper, uint64_t most, tarry_sum_log *log,
+                          tarry_sum_id *after)
 {
     tarry_diagnostic why;
     *log = (tarry_sum_log){.term = 1};
+    *after = (tarry_sum_id){0};
     if (keeper == NULL)
         return OPTIONS_PROCEED;
-    if (sums_file_open(checkpoint_file_sums(keeper->file), keeper->resumes, keeper->from.round,
-                       &keeper->sums, log, &why) != TARRY_OK)
+    const char *path = checkpoint_file_sums(keeper->file);
+    uint64_t steps = keeper->from.round, newest = steps;
+    sums_file_close(keeper->sums);
+    keeper->sums = NULL;
+    if (keeper->resumes && most > 0 &&
+        sums_file_newest(path, steps, &newest, after, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    if (most > 0 && newest <= most)
+        steps = newest;
+    if (sums_file_open(path, keeper->resumes, steps, &keeper->sums, log, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    if (steps == keeper->from.round)
+        *after = log->last[0];
     return OPTIONS_PROCEED;
+}
+
+void train_checkpoint_request_again(const train_checkpoint *keeper, runner_request *request)
+{
+    request->checkpoint = keeper->server;
+    request->checkpoint_size = keeper->server_size;
+    request->job_id = keeper->job;
+}
+
+bool train_checkpoint_may_be_passed(const train_checkpoint *keeper)
+{
+    return keeper != NULL && keeper->resumes && keeper->from.seen == 0;
 }
 
 int train_checkpoint_ledger(train_checkpoint *keeper, const ledger_terms *terms, ledger_file **out)
@@ -265,6 +346,9 @@ int train_checkpoint_ledger(train_checkpoint *keeper, const ledger_terms *terms,
     if (ledger_file_open(checkpoint_file_ledger(keeper->file), keeper->resumes, terms,
                          &keeper->ledger, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    if (keeper->resumes && ledger_file_covers(keeper->ledger, &keeper->from.ledger,
+                                              keeper->from.round, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--resume: %s", why.text);
     *out = keeper->ledger;
     return OPTIONS_PROCEED;
 }
@@ -334,11 +418,15 @@ int train_checkpoint_restore(train_checkpoint *keeper, history *past)
     const checkpoint *from = &keeper->from;
     int error = history_decode(past, from->history.bytes, from->history.size);
     tarry_diagnostic why;
-    if (error == TARRY_OK &&
-        history_log_read(keeper->log, from->round, from->rounds, past, &why) != TARRY_OK)
+    if (keeper->history_lost)
+        history_clear(past, (size_t)from->round);
+    else if (error == TARRY_OK &&
+             history_log_read(keeper->log, from->round, from->rounds, past, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--resume: %s", why.text);
     if (error != TARRY_OK)
         return refuse_to_resume(keeper, error);
+    past->resumed = true;
+    past->resumed_after = (size_t)from->round;
     checkpoint_file_forget(keeper->file);
     return OPTIONS_PROCEED;
 }
@@ -448,6 +536,7 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
         .dimension = dimension,
         .vectors = count,
         .seen = seen.numbers != NULL ? seen.round + 1 : 0,
+        .ledger = keeper->ledger != NULL ? ledger_file_mark(keeper->ledger) : (tarry_dp_mark){0},
     };
     memcpy(state.job, keeper->job, sizeof(state.job));
     memcpy(state.data, keeper->data, sizeof(state.data));

@@ -31,10 +31,13 @@ void train_checkpoint_close(train_checkpoint *keeper); /* NULL is allowed */
 
 /*
  * Where everyone gets the sum: what the server starts with. Sums are noted beside the checkpoint,
- * from now on until the keeper is closed; without one (NULL) nowhere. Gives back OPTIONS_PROCEED,
- * or the exit status after a complaint.
+ * from now on until the keeper is closed or this is called again; without one (NULL) nowhere. The
+ * log is at the checkpoint's steps. If it has later ones, up to `most`, and `most` is not 0, the
+ * log stays at these: *after is the checkpoint's sum then. Gives back OPTIONS_PROCEED, or the exit
+ * status after a complaint.
  */
-int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log);
+int train_checkpoint_sums(train_checkpoint *keeper, uint64_t most, tarry_sum_log *log,
+                          tarry_sum_id *after);
 
 /* The ledger of releases beside the checkpoint, which is the keeper's; without one (NULL) *out
  * stays as it is. Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
@@ -48,6 +51,10 @@ bool train_checkpoint_resumes(const train_checkpoint *keeper);
 tarry_plan *train_checkpoint_take_plan(train_checkpoint *keeper);
 /* Sets what a runner goes on from; valid until train_checkpoint_restore. */
 void train_checkpoint_request(const train_checkpoint *keeper, runner_request *request);
+/* The same after train_checkpoint_restore: what the last mark noted. */
+void train_checkpoint_request_again(const train_checkpoint *keeper, runner_request *request);
+/* Whether a worker's own state is all that a later start than the checkpoint's takes. */
+bool train_checkpoint_may_be_passed(const train_checkpoint *keeper);
 /* Before train_checkpoint_restore: sets the vectors, behind which *steps rounds are. `dimension` is
  * that of parameters and of the optimizer, whose state is `state`. Gives back OPTIONS_PROCEED, or
  * the exit status after a complaint. */

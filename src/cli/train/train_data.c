@@ -3,6 +3,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/options/data_options.h"
 #include "cli/text/complain.h"
 
 static int make_synthetic(const train_options *options, dataset **train, tarry_diagnostic *why)
@@ -24,7 +25,7 @@ static int read_file(const train_options *options, const char *path, const char 
     source.path = path;
     source.labels_path = labels;
     source.labels = objective_labels(options->model);
-    return dataset_read(&source, NULL, out, why);
+    return data_options_read(&source, options->quiet, out, why);
 }
 
 bool train_data_is_elsewhere(const dataset *data)

@@ -15,20 +15,31 @@
 #include "cli/train/runner_processes.h"
 #include "cli/train/train_data.h"
 #include "cli/train/train_job_state.h"
+#include "cli/train/train_secure.h"
 #include "compress/view.h"
-#include "privacy/secure/ring.h"
 #include "protocol/form.h"
-#include "secure/held.h"
 
-/* Plans that follow what was learned cut chunks, and may have so many times as many. */
-enum { FOLLOWING_CHUNKS = 16 };
+/* After an interrupt, in which scores may still be worked out. */
+#define SCORES_NS UINT64_C(1000000000)
 
 static void stop_round(void *user)
 {
     train_job *job = user;
+    atomic_store(&job->interrupted_ns, clock_now_ns());
+    pthread_mutex_lock(&job->runs_lock);
     runner *runs = atomic_load(&job->runs);
     if (runs != NULL)
         tarry_runtime_interrupt(runs->runtime);
+    pthread_mutex_unlock(&job->runs_lock);
+}
+
+/* Scores of a small model are there at once; those of a large one are not worth waiting for once
+ * the user wants the end. Any thread. */
+static bool is_late_for_scores(void *user)
+{
+    train_job *job = user;
+    const uint64_t since = atomic_load(&job->interrupted_ns);
+    return since != 0 && clock_now_ns() - since > SCORES_NS;
 }
 
 static objective_settings model_settings(const train_job *job)
@@ -88,16 +99,33 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     return find_matrices(job, why);
 }
 
-/* What the workers take at least, where they are on this machine. */
+crew_size train_job_crew(const train_options *options, runner_create *create)
+{
+    const bool here = create == runner_local_create || create == runner_processes_create;
+    return (crew_size){
+        .workers = here ? options->run.settings.plan.workers : 0,
+        .processes = create == runner_processes_create,
+        .everywhere = options->run.settings.server.sum == TARRY_SUM_EVERYWHERE,
+    };
+}
+
+static crew_size crew_of(const train_job *job)
+{
+    return train_job_crew(job->inputs.options, job->inputs.create);
+}
+
+/* What the vectors of workers on this machine take at least. */
 static double bytes_of_workers(const train_job *job)
 {
     const tarry_plan *plan = job->inputs.plan;
     double vector = (double)job->dimension * sizeof(float), workers = tarry_plan_workers(plan);
     double bytes = 0;
-    if (job->inputs.create != runner_local_create && job->inputs.create != runner_processes_create)
+    tarry_server_settings least = job->server;
+    least.ahead = least.ahead > 1 ? 1 : least.ahead; /* unused places take no memory */
+    if (crew_of(job).workers == 0)
         return 0;
     if (job->server.keep == TARRY_KEEP_CREDITED)
-        bytes = (double)tarry_memory_of(plan, &job->server, job->dimension).total;
+        bytes = (double)tarry_memory_of(plan, &least, job->dimension).total;
     else
         bytes = vector * (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
     if (!sums_everywhere(job))
@@ -118,8 +146,8 @@ static uint32_t computing_threads(const train_job *job)
 
 /*
  * Memory is promised freely and missing only once it is used, when the system kills someone. So
- * what every run takes at least is held against what the machine has: a wrong index in a data file,
- * which makes the parameters many, is then an error like others.
+ * what every run takes at least is held against what is free: a wrong index in a data file, which
+ * makes the parameters many, is then an error like others.
  */
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
@@ -133,16 +161,14 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
         needed += computing_threads(job) * (double)chunk_gradient_sample_bytes(job->dimension);
     if (local->steps > 0)
         needed += computing_threads(job) * (double)local_steps_bytes(local, job->dimension);
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
-        return TARRY_OK;
-    char parameters[NUMBER_TEXT_SIZE], need[NUMBER_TEXT_SIZE], have[NUMBER_TEXT_SIZE];
+    const crew_size crew = crew_of(job);
+    char parameters[NUMBER_TEXT_SIZE], what[2 * NUMBER_TEXT_SIZE + 64];
     whole_text(job->dimension, parameters);
-    bytes_text(needed, need);
-    bytes_text((double)pages * (double)page, have);
-    return diagnose(why, TARRY_ERROR_NO_MEMORY,
-                    "%s parameters take at least %s, and this machine has %s", parameters, need,
-                    have);
+    snprintf(what, sizeof(what), "%s parameters", parameters);
+    if (crew.workers > 0)
+        snprintf(what, sizeof(what), "%s parameters for %u workers", parameters, crew.workers);
+    return crew_room_check(&crew, needed + crew_room_bytes(&crew), what,
+                           !job->inputs.options->quiet && !job->inputs.silent, why);
 }
 
 static int create_vectors(train_job *job)
@@ -187,65 +213,12 @@ static int create_gradients(train_job *job)
     return error;
 }
 
-/* What every worker will look at, too. */
-static int check_left(const train_job *job, tarry_diagnostic *why)
-{
-    const secure_options *secure = &job->inputs.options->secure;
-    const batch_settings batch = batch_of(job);
-    const held_cut cut = {.samples = batch.rows, .origins = batch.chunks};
-    held *samples = NULL;
-    int error = held_create(&samples);
-    if (error == TARRY_OK)
-        error = held_add(samples, job->inputs.plan, &cut, why);
-    const uint64_t least = secure_options_least(secure, batch.rows);
-    uint64_t left = least;
-    if (error == TARRY_OK)
-        error = held_left(samples, batch.rows, secure->colluders, &left);
-    held_free(samples);
-    if (error != TARRY_OK || left >= least)
-        return error;
-    return diagnose(why, TARRY_ERROR_ARGUMENT,
-                    "--secure: %" PRIu32 " colluders may hold all but %" PRIu64
-                    " of %zu samples, and %" PRIu64
-                    " are to be left (--secure-least): fewer copies, or more workers, leave more",
-                    secure->colluders, left, batch.rows, least);
-}
-
-/* Of secure sums: a grid on which the plan's chunks, and those of plans that follow it, can't
- * wrap. */
-static int choose_rules(train_job *job, tarry_diagnostic *why)
-{
-    const train_options *options = job->inputs.options;
-    const secure_options *secure = &options->secure;
-    const uint64_t rows = job->inputs.train->rows, chunks = tarry_plan_chunks(job->inputs.plan);
-    const uint64_t most = options->run.settings.adapts ? FOLLOWING_CHUNKS * chunks : chunks;
-    ring grid;
-    if (job->server.secure == 0)
-        return TARRY_OK;
-    if (!ring_choose(job->server.secure, secure_options_bound(secure, rows, chunks), most, &grid))
-        return diagnose(why, TARRY_ERROR_ARGUMENT,
-                        "--secure-bits: %" PRIu32 " are too few for %" PRIu64
-                        " chunks of numbers up to %g (--secure-bound)",
-                        job->server.secure, most, secure_options_bound(secure, rows, chunks));
-    int error = check_left(job, why);
-    if (error != TARRY_OK)
-        return error;
-    job->rules = (tarry_secure_rules){
-        .bits = grid.bits,
-        .fraction = grid.fraction,
-        .bound = grid.bound,
-        .colluders = secure->colluders,
-        .least = secure_options_least(secure, rows),
-    };
-    return TARRY_OK;
-}
-
 bool train_job_is_scored(const train_job *job)
 {
     return job->privacy == NULL && !train_data_is_elsewhere(job->inputs.train);
 }
 
-static void say(void *user, const char *line)
+void train_job_say(void *user, const char *line)
 {
     train_job *job = user;
     if (job->inputs.options->quiet)
@@ -313,20 +286,24 @@ static void fill_request(train_job *job, const tarry_sum_log *sums, job_request 
         .data = train_data_is_elsewhere(inputs->train) ? NULL : inputs->train,
         .secure = job->rules,
         .draws = job->privacy != NULL ? dp_draws(job->privacy)->key : NULL,
-        .say = say,
+        .say = train_job_say,
         .say_user = job,
         .attend = train_job_attend,
         .attend_user = job,
     };
 }
 
-static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagnostic *why)
+static int create_runner(train_job *job, const tarry_sum_log *sums, const tarry_sum_id *after,
+                         bool again, tarry_diagnostic *why)
 {
     const train_inputs *inputs = &job->inputs;
     job_request made;
     runner *runs;
     fill_request(job, sums, &made);
-    if (train_checkpoint_resumes(inputs->keeper)) {
+    made.request.state_after = *after;
+    if (again) {
+        train_checkpoint_request_again(inputs->keeper, &made.request);
+    } else if (train_checkpoint_resumes(inputs->keeper)) {
         job->evolved = train_checkpoint_take_plan(inputs->keeper);
         train_checkpoint_request(inputs->keeper, &made.request);
         if (job->privacy != NULL)
@@ -338,6 +315,27 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
     if (error == TARRY_OK)
         atomic_store(&job->runs, runs);
     return error;
+}
+
+static int complain_of(const train_job *job, int error, const tarry_diagnostic *why)
+{
+    return complain(EXIT_FAILED, "%s: %s", job->inputs.command,
+                    why->text[0] != '\0' ? why->text : tarry_error_text(error));
+}
+
+int train_job_make_runner(train_job *job, bool again)
+{
+    tarry_sum_log sums = {.term = 0};
+    tarry_sum_id after = {0};
+    tarry_diagnostic why = {""};
+    int status = OPTIONS_PROCEED;
+    if (sums_everywhere(job))
+        status = train_checkpoint_sums(job->inputs.keeper, job->sums_most, &sums, &after);
+    if (status != OPTIONS_PROCEED)
+        return status;
+    job->ahead = sums.last[0].step > after.step ? sums.last[0].step : 0;
+    int error = create_runner(job, &sums, &after, again, &why);
+    return error == TARRY_OK ? OPTIONS_PROCEED : complain_of(job, error, &why);
 }
 
 static int create_scores(train_job *job)
@@ -352,8 +350,19 @@ static int create_scores(train_job *job)
         .test = job->inputs.test,
         .gradients = told ? job->gradients : NULL,
         .plan = train_job_plan(job),
+        .stop = {.asked = is_late_for_scores, .user = job},
     };
     return train_scores_create(&settings, &job->scores);
+}
+
+int train_job_keep_start(train_job *job)
+{
+    tarry_diagnostic why = {"out of memory"};
+    int error = train_job_mark_checkpoint(job);
+    if (error == TARRY_OK)
+        error = train_job_write_checkpoint(job, &why);
+    return error == TARRY_OK ? OPTIONS_PROCEED
+                             : complain(EXIT_FAILED, "--checkpoint: %s", why.text);
 }
 
 /* Where the rounds begin; what can't be written then is found out before they do. */
@@ -367,12 +376,7 @@ static int begin_checkpoints(train_job *job)
         if (status != OPTIONS_PROCEED)
             return status;
     }
-    tarry_diagnostic why = {"out of memory"};
-    int error = train_job_mark_checkpoint(job);
-    if (error == TARRY_OK)
-        error = train_job_write_checkpoint(job, &why);
-    return error == TARRY_OK ? OPTIONS_PROCEED
-                             : complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    return train_job_keep_start(job);
 }
 
 /* What a process computes with. */
@@ -387,7 +391,7 @@ static int create_parts(train_job *job, tarry_diagnostic *why)
     if (error == TARRY_OK)
         error = optimizer_create(&options->step, job->dimension, NULL, &job->optimizer);
     if (error == TARRY_OK)
-        error = choose_rules(job, why);
+        error = train_secure_choose_rules(job, why);
     return error == TARRY_OK ? create_gradients(job) : error;
 }
 
@@ -405,6 +409,7 @@ static void release(train_job *job)
     vector_release(NULL, job->sum);
     vector_release(NULL, job->parameters);
     objective_free(job->model);
+    pthread_mutex_destroy(&job->runs_lock);
     memory_release(NULL, job);
 }
 
@@ -431,23 +436,21 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
     job->inputs = *inputs;
     job->past = past;
     job->start = clock_seconds();
+    pthread_mutex_init(&job->runs_lock, NULL);
     tarry_diagnostic why = {""};
     int status = create_privacy(job);
     int error = status == OPTIONS_PROCEED ? create_parts(job, &why) : TARRY_OK;
     if (error == TARRY_OK && status == OPTIONS_PROCEED)
         error = interrupt_begin(stop_round, job, &job->signals);
-    tarry_sum_log sums = {.term = 0};
     if (error == TARRY_OK && status == OPTIONS_PROCEED)
         status = restore_vectors(job);
-    if (error == TARRY_OK && status == OPTIONS_PROCEED && sums_everywhere(job))
-        status = train_checkpoint_sums(inputs->keeper, &sums);
+    job->sums_most = train_job_most_ahead(job);
     if (error == TARRY_OK && status == OPTIONS_PROCEED)
-        error = create_runner(job, &sums, &why);
+        status = train_job_make_runner(job, false);
     if (error == TARRY_OK && status == OPTIONS_PROCEED)
         error = create_scores(job);
     if (error != TARRY_OK)
-        status = complain(EXIT_FAILED, "%s: %s", inputs->command,
-                          why.text[0] != '\0' ? why.text : tarry_error_text(error));
+        status = complain_of(job, error, &why);
     else if (status == OPTIONS_PROCEED)
         status = begin_checkpoints(job);
     if (status == OPTIONS_PROCEED)
@@ -483,6 +486,7 @@ int train_job_follow(const train_inputs *inputs, train_follow *follow, void *use
     if (job == NULL)
         return complain(EXIT_FAILED, "%s: out of memory", inputs->command);
     job->inputs = *inputs;
+    pthread_mutex_init(&job->runs_lock, NULL);
     tarry_diagnostic why = {""};
     int error = create_parts(job, &why);
     if (error == TARRY_OK) {

@@ -4,6 +4,7 @@
 #define CLI_TRAIN_JOB_H
 
 #include "cli/checkpoint/history.h"
+#include "cli/runner/crew_room.h"
 #include "cli/runner/runner.h"
 #include "cli/train/train_checkpoint.h"
 #include "cli/train/train_options.h"
@@ -24,6 +25,9 @@ typedef struct train_inputs {
     train_checkpoint *keeper; /* NULL: no checkpoints */
     bool silent;              /* what ends the rounds early is in the history alone */
 } train_inputs;
+
+/* The workers on this machine of a training whose runner is made by `create`. */
+crew_size train_job_crew(const train_options *options, runner_create *create);
 
 /*
  * Starts the workers; from here on the first Ctrl-C is caught. The inputs and `past`, a new

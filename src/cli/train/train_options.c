@@ -268,6 +268,10 @@ static const option_entry run_entries[] = {
          "Compare every round with its gradients summed serially, and these with ones in double",
      .kind = OPTION_FLAG,
      FIELD(verify)},
+    {.name = "fail-on-divergence",
+     .help = "End with status 1 if the loss is higher than at the beginning",
+     .kind = OPTION_FLAG,
+     FIELD(fail_on_divergence)},
 };
 
 static const option_entry checkpoint_entries[] = {

@@ -12,6 +12,8 @@
 
 typedef struct train_options {
     run_options run;
+    uint64_t outlived_ns; /* so long it is worth waiting for workers that outlived the process
+                             before this one; 0: they do not. The command's, not an option */
 
     dataset_source source; /* path NULL: a synthetic data set */
     const char *test;
@@ -53,6 +55,7 @@ typedef struct train_options {
     const char *plot;
     const char *save;
     bool quiet;
+    bool fail_on_divergence; /* a loss above that of the beginning is an error */
 } train_options;
 
 #define TRAIN_GROUPS (8 + RUN_GROUPS)

@@ -127,15 +127,21 @@ static int apply(pilot *own, const pilot_change *change)
 static int take_losses(void *user, const history *past)
 {
     pilot_losses *out = user;
-    out->diverged = past->error[0] != '\0' && !past->interrupted &&
-                    !isfinite(history_train(past, past->count).loss);
+    out->diverged = past->error[0] != '\0' && !past->interrupted && !isfinite(past->train_end.loss);
     if (past->error[0] != '\0' && !out->diverged)
         return complain(EXIT_FAILED, "--pilot: %s", past->error);
     out->after = memory_allocate(NULL, out->rounds + 1, sizeof(*out->after));
     if (out->after == NULL)
         return complain(EXIT_FAILED, "plan: out of memory");
-    for (uint64_t round = 0; round <= out->rounds; round++)
-        out->after[round] = round <= past->count ? history_train(past, round).loss : NAN;
+    out->after[0] = history_train_begin(past).loss;
+    for (uint64_t round = 1; round <= out->rounds; round++) {
+        objective_score train = {NAN, NAN}, test;
+        tarry_diagnostic why;
+        if (round <= past->count &&
+            history_scores_after(past, round - 1, &train, &test, &why) != TARRY_OK)
+            return complain(EXIT_FAILED, "--pilot: %s", why.text);
+        out->after[round] = train.loss;
+    }
     return EXIT_DONE;
 }
 

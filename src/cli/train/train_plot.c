@@ -12,25 +12,50 @@
 #define GREEN "#009E73"
 #define GREY "#666666"
 
-static void write_rounds(FILE *script, const history *past)
+/* What the panel of losses is drawn for. */
+typedef struct losses {
+    double least, most; /* of the finite ones */
+} losses;
+
+static void look_at(losses *seen, double loss)
+{
+    if (!isfinite(loss))
+        return;
+    seen->least = fmin(seen->least, loss);
+    seen->most = fmax(seen->most, loss);
+}
+
+static int write_rounds(FILE *script, const history *past, losses *seen, tarry_diagnostic *why)
 {
     double clock = 0;
+    int error = TARRY_OK;
+    *seen = (losses){.least = INFINITY, .most = 0};
     fputs("$rounds << EOD\n", script);
-    fputs("0 0", script);
-    gnuplot_number(script, history_train(past, 0).loss);
-    gnuplot_number(script, history_test(past, 0).loss);
-    fputs(" NaN NaN\n", script);
-    for (size_t i = 0; i < past->count; i++) {
-        const history_round *round = &past->rounds[i];
-        clock += round->seconds;
+    if (past->first == 0) {
+        fputs("0 0", script);
+        gnuplot_number(script, history_train_begin(past).loss);
+        gnuplot_number(script, history_test_begin(past).loss);
+        fputs(" NaN NaN\n", script);
+    }
+    for (size_t i = past->first; i < past->count && error == TARRY_OK; i++) {
+        history_round round;
+        objective_score train = {NAN, NAN}, test = {NAN, NAN};
+        error = history_round_at(past, i, &round, why);
+        if (error == TARRY_OK && round.lost)
+            continue;
+        if (error == TARRY_OK)
+            error = history_scores_after(past, i, &train, &test, why);
+        look_at(seen, train.loss);
+        clock += round.seconds;
         fprintf(script, "%zu %.9g", i + 1, clock);
-        gnuplot_number(script, history_train(past, i + 1).loss);
-        gnuplot_number(script, history_test(past, i + 1).loss);
-        gnuplot_number(script, round->seconds * 1e3);
-        gnuplot_number(script, (double)round->result.copies_computed / past->chunks);
+        gnuplot_number(script, train.loss);
+        gnuplot_number(script, test.loss);
+        gnuplot_number(script, round.seconds * 1e3);
+        gnuplot_number(script, (double)round.result.copies_computed / past->chunks);
         fputc('\n', script);
     }
     fputs("EOD\n", script);
+    return error;
 }
 
 static void write_workers(FILE *script, const history *past)
@@ -48,32 +73,24 @@ static void write_workers(FILE *script, const history *past)
 }
 
 /* Whether the loss falls so far that only a logarithmic axis shows its end. */
-static bool spans_decades(const history *past)
+static bool spans_decades(const history *past, const losses *seen)
 {
-    double least = INFINITY, most = 0;
-    for (size_t i = 0; i < past->count; i++) {
-        double loss = history_train(past, i + 1).loss;
-        if (!isfinite(loss))
-            continue;
-        least = fmin(least, loss);
-        most = fmax(most, loss);
-    }
-    most = fmax(most, history_train(past, 0).loss);
-    return least > 0 && most > 30 * least;
+    const double most = fmax(seen->most, history_train_begin(past).loss);
+    return seen->least > 0 && most > 30 * seen->least;
 }
 
-static void write_loss_panel(FILE *script, const history *past)
+static void write_loss_panel(FILE *script, const history *past, const losses *seen)
 {
     fputs("set label 1 'Loss over time' at graph 0, graph 1.07 left font ',14'\n"
           "set xlabel 'time of the rounds so far (s)'\n"
           "set ylabel 'loss'\n",
           script);
-    if (spans_decades(past))
+    if (spans_decades(past, seen))
         fputs("set logscale y\n", script);
     fputs("set datafile missing 'NaN'\n"
           "plot $rounds using 2:3 with lines lw 2.5 lc rgb '" BLUE "' title 'train'",
           script);
-    if (isfinite(history_test(past, 0).loss))
+    if (isfinite(past->test_end.loss))
         fputs(", $rounds using 2:4 with lines lw 2 dt 2 lc rgb '" ORANGE "' title 'test'", script);
     fputs("\nunset logscale y\n", script);
 }
@@ -117,9 +134,11 @@ static void write_worker_panel(FILE *script, const history *past)
     fputc('\n', script);
 }
 
-void train_plot_script(FILE *script, const char *title, bool png, const history *past)
+int train_plot_script(FILE *script, const char *title, bool png, const history *past,
+                      tarry_diagnostic *diagnostic)
 {
-    write_rounds(script, past);
+    losses seen;
+    int error = write_rounds(script, past, &seen, diagnostic);
     write_workers(script, past);
     fputs(
         png ? "set terminal pngcairo noenhanced size 1100,1250 font 'sans,12'\n"
@@ -132,8 +151,9 @@ void train_plot_script(FILE *script, const char *title, bool png, const history 
           "set tics out nomirror\n"
           "set key at graph 1, graph 1.02 right bottom horizontal samplen 2\n",
           script);
-    write_loss_panel(script, past);
+    write_loss_panel(script, past, &seen);
     write_round_panel(script, past);
     write_worker_panel(script, past);
     fputs("unset multiplot\n", script);
+    return error;
 }

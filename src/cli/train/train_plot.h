@@ -11,8 +11,9 @@
 
 /*
  * Writes a script for gnuplot, which draws to its standard output: PNG if `png`, else SVG. `title`
- * stands above the panels. past has at least one round.
+ * stands above the panels. past has at least one round. Errors: as history_round_at.
  */
-void train_plot_script(FILE *script, const char *title, bool png, const history *past);
+int train_plot_script(FILE *script, const char *title, bool png, const history *past,
+                      tarry_diagnostic *diagnostic);
 
 #endif

@@ -24,7 +24,7 @@ int train_privacy_release(tarry_dp *privacy, const tarry_round_result *result, f
         return diagnose(diagnostic, TARRY_ERROR_STATE,
                         "the sum of round %" PRIu64 " is not exact, and is not released",
                         result->round);
-    return tarry_dp_release(privacy, sum, dimension, diagnostic);
+    return dp_release(privacy, result->round, sum, dimension, diagnostic);
 }
 
 int train_privacy_account(const tarry_dp *privacy, history_privacy *account,

@@ -7,6 +7,7 @@
 
 #include <tarry/version.h>
 
+#include "base/diagnostic.h"
 #include "cli/options/run_report.h"
 #include "cli/output/event_log.h"
 #include "cli/text/numbers.h"
@@ -29,17 +30,17 @@ static json_t *privacy_json(const tarry_dp_terms *option, const history_privacy 
                      privacy->secret);
 }
 
-static json_t *round_json(const history *past, size_t i)
+/* `train` and `test` are the scores after it. */
+static json_t *round_json(const history *past, const history_round *round, objective_score train,
+                          objective_score test)
 {
-    const history_round *round = &past->rounds[i];
     const tarry_round_result *result = &round->result;
-    objective_score train = history_train(past, i + 1), test = history_test(past, i + 1);
     double signal = result->signal_ns == TARRY_NEVER
                         ? NAN
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", seconds_json(past, round->seconds),
         "signal_seconds", seconds_json(past, signal), "loss", number_json(train.loss), "test_loss",
         number_json(test.loss), "test_accuracy", number_json(test.accuracy), "exact", result->exact,
@@ -59,16 +60,41 @@ static json_t *round_json(const history *past, size_t i)
         (json_int_t)(result->copies_needed / result->parts), "chunks_sampled",
         (json_int_t)result->chunks_sampled, "sampling_error", number_json(result->sampling_error),
         "conditioning", positive_json(result->conditioning), "error_bound",
-        positive_json(result->error_bound), "local_steps", positive_json(round->local_steps), "sum",
-        sum_json(result));
+        positive_json(result->error_bound), "local_steps", positive_json(round->local_steps),
+        "local_steps_used", positive_json(round->local_steps_used), "saturation",
+        number_json(round->saturation), "sum", sum_json(result));
 }
 
-static json_t *rounds_json(const history *past)
+/* Each by itself, so that a report of many rounds takes no more memory than one of few. */
+static int write_rounds(FILE *stream, const history *past, tarry_diagnostic *diagnostic)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; list != NULL && i < past->count; i++)
-        list = json_append(list, round_json(past, i));
-    return list;
+    bool first = true;
+    for (size_t i = past->first; i < past->count; i++) {
+        history_round round;
+        objective_score train, test;
+        int error = history_round_at(past, i, &round, diagnostic);
+        if (error == TARRY_OK && round.lost)
+            continue;
+        if (error == TARRY_OK)
+            error = history_scores_after(past, i, &train, &test, diagnostic);
+        if (error == TARRY_OK)
+            error = json_write_item(round_json(past, &round, train, test), first, stream);
+        first = false;
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+/* From which round on the report's parts count; `resumed_after` is null for a run of one process.
+ */
+static json_t *cover_json(const history *past)
+{
+    const json_int_t own = past->resumed ? (json_int_t)past->resumed_after : 0;
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "resumed_after",
+                     past->resumed ? json_integer(own) : json_null(), "rounds",
+                     (json_int_t)past->first, "lost", (json_int_t)history_total(past).lost,
+                     "workers", (json_int_t)0, "network", own, "saturation", own);
 }
 
 static json_t *workers_json(const history *past)
@@ -107,18 +133,15 @@ static json_t *score_json(objective_score train, objective_score test)
 static json_t *final_json(const history *past)
 {
     json_t *final = score_json(past->train_end, past->test_end);
-    double rounds = 0, expected = 0;
-    verified_round worst = history_worst(past);
-    for (size_t i = 0; i < past->count; i++) {
-        rounds += past->rounds[i].seconds;
-        expected += past->rounds[i].result.expected_error;
-    }
+    const history_totals sum = history_total(past);
     json_t *more = json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
-        seconds_json(past, past->seconds), "round_seconds", seconds_json(past, rounds),
-        "expected_error", number_json(past->count > 0 ? expected / (double)past->count : NAN),
-        "verified_error", number_json(worst.error), "verified_squared_error",
-        number_json(worst.squared_error), "model_rounding", number_json(worst.model_rounding));
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
+        seconds_json(past, past->seconds), "round_seconds", seconds_json(past, sum.seconds),
+        "expected_error",
+        number_json(sum.rounds > 0 ? sum.expected_error / (double)sum.rounds : NAN),
+        "verified_error", number_json(sum.worst.error), "verified_squared_error",
+        number_json(sum.worst.squared_error), "model_rounding",
+        number_json(sum.worst.model_rounding), "saturation", number_json(sum.saturation_most));
     if (json_object_update(final, more) != 0) {
         json_decref(final);
         final = NULL;
@@ -141,22 +164,46 @@ static json_t *kept_plan_json(const train_options *options, const tarry_plan *of
     return plan;
 }
 
-int train_report_write(FILE *stream, const train_inputs *inputs, const train_job *job,
-                       json_t *config, const history *past)
+/* The members before the rounds. */
+static json_t *head_json(const train_inputs *inputs, const train_job *job, json_t *config,
+                         const history *past)
 {
     const train_options *options = inputs->options;
     bool adapts = options->run.adapt_rule.every != 0;
-    json_t *report = json_pack(
-        "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
-        "command", inputs->command, "version", tarry_version(), "seed",
-        (json_int_t)options->run.settings.plan.seed, "config", config, "plan",
-        kept_plan_json(options, inputs->plan, job), "final_plan",
-        adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(), "data",
-        data_json(inputs), "dimension", (json_int_t)train_job_dimension(job), "straggler",
-        json_text(options->straggler), "initial",
-        score_json(history_train(past, 0), history_test(past, 0)), "rounds", rounds_json(past),
-        "workers", workers_json(past), "network", train_job_describe(job), "final",
-        final_json(past), "privacy", privacy_json(&options->privacy, &past->privacy), "interrupted",
-        past->interrupted, "error", json_text(past->error[0] != '\0' ? past->error : NULL));
-    return json_write(report, stream);
+    return json_pack("{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "command",
+                     inputs->command, "version", tarry_version(), "seed",
+                     (json_int_t)options->run.settings.plan.seed, "config", config, "plan",
+                     kept_plan_json(options, inputs->plan, job), "final_plan",
+                     adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(),
+                     "data", data_json(inputs), "dimension", (json_int_t)train_job_dimension(job),
+                     "straggler", json_text(options->straggler), "covers", cover_json(past),
+                     "initial", score_json(history_train_begin(past), history_test_begin(past)));
+}
+
+/* The members behind them. */
+static json_t *tail_json(const train_inputs *inputs, const train_job *job, const history *past)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o}", "workers", workers_json(past), "network",
+                     train_job_describe(job), "final", final_json(past), "privacy",
+                     privacy_json(&inputs->options->privacy, &past->privacy), "interrupted",
+                     past->interrupted, "error",
+                     json_text(past->error[0] != '\0' ? past->error : NULL));
+}
+
+int train_report_write(FILE *stream, const train_inputs *inputs, const train_job *job,
+                       json_t *config, const history *past, tarry_diagnostic *diagnostic)
+{
+    *diagnostic = (tarry_diagnostic){""};
+    fputs("{", stream);
+    int error = json_write_members(head_json(inputs, job, config, past), stream);
+    fputs(",\n \"rounds\": [", stream);
+    if (error == TARRY_OK)
+        error = write_rounds(stream, past, diagnostic);
+    fputs(past->count > past->first ? "\n ]," : "],", stream);
+    if (error == TARRY_OK)
+        error = json_write_members(tail_json(inputs, job, past), stream);
+    fputs("\n}\n", stream);
+    return error == TARRY_OK || diagnostic->text[0] != '\0'
+               ? error
+               : diagnose(diagnostic, error, "%s", tarry_error_text(error));
 }

@@ -10,6 +10,7 @@
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 #include "cli/train/train_job_state.h"
+#include "cli/train/train_secure.h"
 
 #define WAIT_NS UINT64_C(60000000000)
 #define SHORT_WAIT_NS UINT64_C(3000000000)
@@ -34,7 +35,7 @@ static uint64_t patience_ns(const train_job *job)
 }
 
 /* Between two rounds: the parameters are as they are now. */
-static int catch_up(train_job *job, tarry_diagnostic *why)
+int train_job_catch_up(train_job *job, tarry_diagnostic *why)
 {
     if (job->steps == job->committed)
         return TARRY_OK;
@@ -49,7 +50,7 @@ int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why)
 {
     if (job->inputs.keeper == NULL)
         return TARRY_OK;
-    int error = catch_up(job, why);
+    int error = train_job_catch_up(job, why);
     if (error != TARRY_OK)
         return error;
     gather(job);
@@ -97,7 +98,11 @@ static void explain_round_error(const train_job *job, history *past, int error,
         return;
     }
     const char *advice = "";
-    if (error == TARRY_ERROR_COVERAGE && others_could_go_on(job))
+    if (error == TARRY_ERROR_COVERAGE && job->rules.bits != 0)
+        advice =
+            "; workers of secure sums end before they send what their owners do not allow, and "
+            "print why";
+    else if (error == TARRY_ERROR_COVERAGE && others_could_go_on(job))
         advice = "; --stop deadline:SECONDS or --stop error:EPS goes on without them";
     if (why->text[0] != '\0')
         end_early(past, "%s%s", why->text, advice);
@@ -107,7 +112,8 @@ static void explain_round_error(const train_job *job, history *past, int error,
 
 bool train_job_is_sound(const train_job *job)
 {
-    const bool scored = train_job_is_scored(job);
+    /* An interrupt may have kept the loss from being worked out. */
+    const bool scored = train_job_is_scored(job) && !job->past->interrupted;
     bool sound = !scored || isfinite(job->past->train_end.loss) != 0;
     for (size_t i = 0; !scored && i < job->dimension; i++)
         sound &= isfinite(job->parameters[i]) != 0;
@@ -133,7 +139,7 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
     if (everywhere)
         job->committed = round->result.sum.step;
     if (everywhere && job->verify != NULL) {
-        int error = tarry_runtime_sum(runner_of(job)->runtime, patience_ns(job), job->sum, why);
+        int error = runner_last_sum(runner_of(job), patience_ns(job), job->sum, why);
         if (error != TARRY_OK)
             return error;
     }
@@ -143,12 +149,15 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
                            seen.numbers != NULL ? seen.numbers : job->parameters, job->sum,
                            &round->verified);
     if (everywhere)
-        return job->verify != NULL ? catch_up(job, why) : TARRY_OK;
+        return job->verify != NULL ? train_job_catch_up(job, why) : TARRY_OK;
     local_mean(&job->inputs.options->local, job->model, job->parameters, job->sum, job->samples,
                job->gradient);
-    if (job->inputs.options->local.seconds > 0)
-        round->local_steps =
-            local_mean_steps(&job->inputs.options->local, job->dimension, job->sum, job->samples);
+    const local_settings *local = &job->inputs.options->local;
+    if (local->seconds > 0) {
+        round->local_steps = local_mean_steps(local, job->dimension, job->sum, job->samples);
+        round->local_steps_used = local_used_steps(local, job->dimension, job->sum, job->samples);
+        job->past->shortened += round->local_steps_used < round->local_steps;
+    }
     optimizer_step(job->optimizer, job->gradient, job->parameters);
     return TARRY_OK;
 }
@@ -161,7 +170,7 @@ static void note(train_job *job, const char *text)
 
 static void report_progress(train_job *job, const history *past)
 {
-    const tarry_round_result *result = &past->rounds[past->count - 1].result;
+    const tarry_round_result *result = &past->last.result;
     char detail[128], loss[48] = "";
     if (job->privacy != NULL)
         snprintf(loss, sizeof(loss), "epsilon <= %.4g  ", tarry_dp_bound(job->privacy));
@@ -256,12 +265,14 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
     runner *runs = runner_of(job);
     bool scored = past->count % job->inputs.options->evaluate == 0;
     double asked = clock_seconds();
-    int error = scored ? catch_up(job, why) : TARRY_OK;
+    int error = scored ? train_job_catch_up(job, why) : TARRY_OK;
     if (error != TARRY_OK)
         return error;
     if (scored)
         train_scores_begin(job->scores, job->parameters);
     error = runner_round(runs, job->parameters, job->sum, &round->result, why);
+    if (error == TARRY_OK)
+        error = train_secure_check_round(job, round, why);
     if (error == TARRY_OK && job->privacy != NULL)
         error = train_privacy_release(job->privacy, &round->result, job->sum, job->dimension, why);
     if (error == TARRY_OK)
@@ -273,8 +284,8 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
     }
     if (scored && error != TARRY_OK) {
         train_scores_drop(job->scores);
-    } else if (scored) {
-        train_scores_end(job->scores, round->result.round, &round->train, &round->test);
+    } else if (scored &&
+               train_scores_end(job->scores, round->result.round, &round->train, &round->test)) {
         past->train_end = round->train;
         past->test_end = round->test;
         error = check_loss(job, why);
@@ -383,15 +394,31 @@ static void score_end(train_job *job)
 {
     history *past = job->past;
     tarry_diagnostic why;
-    if (catch_up(job, &why) != TARRY_OK) {
+    if (train_job_catch_up(job, &why) != TARRY_OK) {
         if (past->error[0] == '\0')
             end_early(past, "%s", why.text);
         return;
     }
     train_scores_begin(job->scores, job->parameters);
-    train_scores_end(job->scores, TRAIN_SCORES_NO_ROUND, &past->train_end, &past->test_end);
+    if (!train_scores_end(job->scores, TRAIN_SCORES_NO_ROUND, &past->train_end, &past->test_end) &&
+        past->error[0] == '\0') {
+        past->interrupted = true;
+        end_early(past, "interrupted before the last loss was worked out");
+    }
     if (past->error[0] == '\0' && check_loss(job, &why) != TARRY_OK)
         end_early(past, "%s", why.text);
+}
+
+/* Says that the loss rose, which a learning rate that is too large does. */
+static int check_divergence(const train_job *job)
+{
+    const train_options *options = job->inputs.options;
+    const double begin = history_train_begin(job->past).loss, end = job->past->train_end.loss;
+    if (!(end > begin) || job->inputs.silent || (options->quiet && !options->fail_on_divergence))
+        return EXIT_DONE; /* a loss that is not known is NaN */
+    return complain(options->fail_on_divergence ? EXIT_FAILED : EXIT_DONE,
+                    "%s: the loss rose from %.6g to %.6g: try a smaller --rate than %g",
+                    job->inputs.command, begin, end, options->rate);
 }
 
 int train_job_run(train_job *job)
@@ -399,22 +426,25 @@ int train_job_run(train_job *job)
     const train_options *options = job->inputs.options;
     history *past = job->past;
     char what[256];
-    describe_job(job, what, sizeof(what));
     open_doors(job);
+    int status = train_job_settle_start(job);
+    if (status != OPTIONS_PROCEED)
+        return status;
+    describe_job(job, what, sizeof(what));
     progress_begin(&job->progress, past->count, options->rounds, "round", options->quiet, what);
     note(job, "");
     while (past->count < options->rounds && !is_spent(job) && run_round(job)) {
     }
     progress_end(&job->progress);
     /* Who interrupts a run shall not wait for scores before it is safe. */
-    int status = past->interrupted ? leave_checkpoint(job) : EXIT_DONE;
+    status = past->interrupted ? leave_checkpoint(job) : EXIT_DONE;
     score_end(job);
     if (status == EXIT_DONE)
         status = leave_checkpoint(job);
     account(job);
     gather(job);
     if (past->error[0] == '\0')
-        return status;
+        return status | check_divergence(job);
     return job->inputs.silent ? EXIT_FAILED
                               : complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);
 }

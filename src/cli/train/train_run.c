@@ -12,6 +12,7 @@
 #include "cli/output/write_signals.h"
 #include "cli/runner/runner_local.h"
 #include "cli/text/complain.h"
+#include "cli/text/numbers.h"
 #include "cli/train/train_data.h"
 #include "cli/train/train_job.h"
 #include "cli/train/train_plot.h"
@@ -50,12 +51,13 @@ static int write_report(const train_inputs *inputs, const option_command *comman
                         const train_job *job, const history *past, output_file **file)
 {
     json_t *config = options_json(command);
+    tarry_diagnostic why = {"out of memory"};
     int error = TARRY_ERROR_NO_MEMORY;
     if (config != NULL)
-        error = train_report_write(output_file_stream(*file), inputs, job, config, past);
+        error = train_report_write(output_file_stream(*file), inputs, job, config, past, &why);
     json_decref(config);
     if (error != TARRY_OK)
-        return complain(EXIT_FAILED, "--report: %s", tarry_error_text(error));
+        return complain(EXIT_FAILED, "--report: %s", why.text);
     return output_end(file);
 }
 
@@ -63,11 +65,13 @@ typedef struct plot_request {
     const char *command;
     const train_options *options;
     const history *past;
+    int error; /* of the script */
+    tarry_diagnostic why;
 } plot_request;
 
 static void write_plot_script(void *user, FILE *script)
 {
-    const plot_request *request = user;
+    plot_request *request = user;
     const train_options *options = request->options;
     char title[512];
     snprintf(title, sizeof(title),
@@ -78,14 +82,18 @@ static void write_plot_script(void *user, FILE *script)
              options->run.settings.plan.replication, options->run.parts,
              strcmp(options->run.parts, "1") == 0 ? "" : "s", options->run.stop, options->straggler,
              options->run.settings.plan.seed);
-    train_plot_script(script, title, gnuplot_is_png(options->plot), request->past);
+    request->error = train_plot_script(script, title, gnuplot_is_png(options->plot), request->past,
+                                       &request->why);
 }
 
 static int write_plot(const train_inputs *inputs, const history *past, output_file **file)
 {
-    plot_request request = {inputs->command, inputs->options, past};
+    plot_request request = {.command = inputs->command, .options = inputs->options, .past = past};
     tarry_diagnostic why;
-    if (gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why) != TARRY_OK)
+    int error = gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why);
+    if (request.error != TARRY_OK)
+        return complain(EXIT_FAILED, "--plot: %s", request.why.text);
+    if (error != TARRY_OK)
         return complain(EXIT_FAILED, "--plot: %s", why.text);
     return output_end(file);
 }
@@ -97,7 +105,7 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
     int status = EXIT_DONE;
     if (outputs->report != NULL)
         status |= write_report(inputs, command, job, past, &outputs->report);
-    if (outputs->plot != NULL && past->count > 0)
+    if (outputs->plot != NULL && past->count > past->first)
         status |= write_plot(inputs, past, &outputs->plot);
     if (outputs->save != NULL && train_job_is_sound(job)) {
         npy_write(output_file_stream(outputs->save), train_job_parameters(job),
@@ -105,6 +113,18 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
         status |= output_end(&outputs->save);
     }
     return status;
+}
+
+/* A run may have millions of rounds. Without any file that needs them, totals are enough. */
+static void keep_rounds(const train_options *options, history *past)
+{
+    const char *path = options->checkpoint != NULL ? options->checkpoint
+                       : options->report != NULL   ? options->report
+                                                   : options->plot;
+    if (path != NULL)
+        history_use_file(past, path);
+    else
+        history_forget_rounds(past);
 }
 
 static int run_job(const train_inputs *inputs, const option_command *command,
@@ -117,6 +137,7 @@ static int run_job(const train_inputs *inputs, const option_command *command,
     if (history_create(options->run.settings.plan.workers, tarry_plan_chunks(inputs->plan),
                        &past) != TARRY_OK)
         return complain(EXIT_FAILED, "%s: out of memory", command->name);
+    keep_rounds(options, past);
     status = train_job_create(inputs, past, &job);
     if (status == OPTIONS_PROCEED) {
         status = train_job_run(job);
@@ -211,10 +232,26 @@ typedef struct materials {
     dataset *train, *test;
 } materials;
 
+/* Before anything is made: a plan for very many workers takes long, and much memory itself. */
+static int check_room(const option_command *command, const train_options *options,
+                      runner_create *create)
+{
+    const crew_size crew = train_job_crew(options, create);
+    char what[NUMBER_TEXT_SIZE + 32];
+    tarry_diagnostic why;
+    snprintf(what, sizeof(what), "%" PRIu32 " workers on this machine", crew.workers);
+    return crew_room_check(&crew, crew_room_bytes(&crew), what, false, &why) == TARRY_OK
+               ? OPTIONS_PROCEED
+               : complain(EXIT_FAILED, "%s: %s", command->name, why.text);
+}
+
 /* How sums are made, by the options, which are checked here. */
-static int make_rules(train_options *options, materials *made)
+static int make_rules(const option_command *command, train_options *options, runner_create *create,
+                      materials *made)
 {
     int status = train_options_check(options);
+    if (status == OPTIONS_PROCEED)
+        status = check_room(command, options, create);
     if (status == OPTIONS_PROCEED)
         status = make_straggler(options, &made->straggler);
     if (status == OPTIONS_PROCEED)
@@ -231,9 +268,10 @@ static int load_samples(train_options *options, materials *made)
 }
 
 /* All that needs no outputs. */
-static int make_materials(train_options *options, materials *made)
+static int make_materials(const option_command *command, train_options *options,
+                          runner_create *create, materials *made)
 {
-    int status = make_rules(options, made);
+    int status = make_rules(command, options, create, made);
     return status == OPTIONS_PROCEED ? load_samples(options, made) : status;
 }
 
@@ -268,7 +306,7 @@ int train_run(const option_command *command, train_options *options, runner_crea
     train_outputs outputs = {NULL, NULL, NULL};
     /* To the end of the process: events and the last lines come when the job is over. */
     write_signals_ignore(NULL);
-    int status = make_rules(options, &made);
+    int status = make_rules(command, options, create, &made);
     if (status == OPTIONS_PROCEED)
         status = open_outputs(options, &outputs);
     if (status == OPTIONS_PROCEED)
@@ -292,7 +330,7 @@ int train_run_heard(const option_command *command, train_options *options, train
                     void *user)
 {
     materials made = {0};
-    int status = make_materials(options, &made);
+    int status = make_materials(command, options, runner_local_create, &made);
     if (status == OPTIONS_PROCEED) {
         train_inputs inputs = inputs_of(command, options, &made);
         inputs.create = runner_local_create;
@@ -308,7 +346,7 @@ int train_run_follow(const option_command *command, train_options *options, trai
 {
     materials made = {0};
     write_signals_ignore(NULL);
-    int status = make_materials(options, &made);
+    int status = make_materials(command, options, NULL, &made);
     if (status == OPTIONS_PROCEED) {
         train_inputs inputs = inputs_of(command, options, &made);
         inputs.costs = NULL;

@@ -13,7 +13,8 @@ struct train_scores {
     const float *parameters;
     objective_score train, test;
     pthread_t thread;
-    bool beside; /* the thread is at work */
+    bool beside;  /* the thread is at work */
+    bool stopped; /* before the scores were complete */
 };
 
 int train_scores_create(const train_scores_settings *settings, train_scores **out)
@@ -52,20 +53,32 @@ int train_scores_replan(train_scores *state, const tarry_plan *plan)
     return state->tallies == NULL ? TARRY_OK : round_tally_replan(state->tallies, plan);
 }
 
+static void evaluate_on(train_scores *state, const dataset *data, objective_score *score)
+{
+    const train_scores_settings *of = &state->of;
+    objective_tally tally = {0};
+    state->stopped =
+        state->stopped || !objective_add_tally(of->model, state->work, data, state->parameters, 0,
+                                               data->rows, &of->stop, &tally);
+    if (!state->stopped)
+        *score = objective_score_of(of->model, state->parameters, &tally, data->rows);
+}
+
 static void *evaluate(void *user)
 {
     train_scores *state = user;
     const train_scores_settings *of = &state->of;
     if (of->gradients == NULL && of->train != NULL)
-        state->train = objective_evaluate(of->model, state->work, of->train, state->parameters);
+        evaluate_on(state, of->train, &state->train);
     if (of->test != NULL)
-        state->test = objective_evaluate(of->model, state->work, of->test, state->parameters);
+        evaluate_on(state, of->test, &state->test);
     return NULL;
 }
 
 void train_scores_begin(train_scores *state, const float *parameters)
 {
     state->parameters = parameters;
+    state->stopped = false;
     if ((state->of.gradients != NULL || state->of.train == NULL) && state->of.test == NULL)
         return;
     state->beside = pthread_create(&state->thread, NULL, evaluate, state) == 0;
@@ -78,9 +91,10 @@ static void add_chunk(void *user, uint32_t chunk, objective_tally *tally)
 {
     train_scores *state = user;
     const train_scores_settings *of = &state->of;
-    for (uint32_t i = 0; i < tarry_plan_span_count(of->plan, chunk); i++)
-        chunk_gradient_add_tally(of->gradients, state->parameters,
-                                 tarry_plan_span(of->plan, chunk, i), tally);
+    for (uint32_t i = 0; i < tarry_plan_span_count(of->plan, chunk) && !state->stopped; i++)
+        state->stopped =
+            !chunk_gradient_add_tally(of->gradients, state->parameters,
+                                      tarry_plan_span(of->plan, chunk, i), &of->stop, tally);
 }
 
 void train_scores_drop(train_scores *state)
@@ -90,7 +104,7 @@ void train_scores_drop(train_scores *state)
     state->beside = false;
 }
 
-void train_scores_end(train_scores *state, uint64_t round, objective_score *train,
+bool train_scores_end(train_scores *state, uint64_t round, objective_score *train,
                       objective_score *test)
 {
     train_scores_drop(state);
@@ -100,7 +114,10 @@ void train_scores_end(train_scores *state, uint64_t round, objective_score *trai
         state->train =
             objective_score_of(state->of.model, state->parameters, &tally, state->of.train->rows);
     }
+    if (state->stopped)
+        return false;
     *train = state->train;
     if (state->of.test != NULL)
         *test = state->test;
+    return true;
 }

@@ -19,6 +19,7 @@ typedef struct train_scores_settings {
      * or draw samples. */
     chunk_gradient *gradients;
     const tarry_plan *plan; /* of `gradients` */
+    objective_stop stop;    /* asked by any thread */
 } train_scores_settings;
 
 /* All is borrowed, and the model, the data and `gradients` must outlive it. Errors: NO_MEMORY. */
@@ -35,9 +36,9 @@ void train_scores_begin(train_scores *state, const float *parameters);
 void train_scores_drop(train_scores *state);
 
 #define TRAIN_SCORES_NO_ROUND UINT64_MAX
-/* After round `round` with these parameters, or TRAIN_SCORES_NO_ROUND where none came to its end.
- * *test is as it came in without test samples. */
-void train_scores_end(train_scores *state, uint64_t round, objective_score *train,
+/* After round `round` with these parameters, or TRAIN_SCORES_NO_ROUND if none ended. *test stays as
+ * it is without test samples. False: `stop` ended it early, and neither is set. */
+bool train_scores_end(train_scores *state, uint64_t round, objective_score *train,
                       objective_score *test);
 
 #endif

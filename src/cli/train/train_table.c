@@ -28,46 +28,22 @@ static void print_row(const char *name, const char *format, ...)
     printf("\n");
 }
 
-/* Sums over the rounds. */
-typedef struct totals {
-    size_t exact;
-    double moved, split, merged;
-    double seconds, copies, needed, attempts, control_bytes, control_messages, upload_bytes,
-        expected_error;
-} totals;
-
-static totals add_up(const history *past)
-{
-    totals sum = {0};
-    for (size_t i = 0; i < past->count; i++) {
-        const tarry_round_result *result = &past->rounds[i].result;
-        sum.exact += result->exact ? 1 : 0;
-        sum.seconds += past->rounds[i].seconds;
-        sum.copies += history_copies_per_chunk(result);
-        sum.needed += result->parts;
-        sum.moved += past->rounds[i].changes.moved;
-        sum.split += past->rounds[i].changes.split;
-        sum.merged += past->rounds[i].changes.merged;
-        sum.attempts += result->attempts;
-        sum.control_bytes += (double)result->control_bytes;
-        sum.control_messages += (double)result->control_messages;
-        sum.upload_bytes += (double)result->upload_bytes;
-        sum.expected_error += result->expected_error;
-    }
-    return sum;
-}
-
-static void print_times(double *seconds, size_t count)
+static int print_times(const history *past)
 {
     char median[NUMBER_TEXT_SIZE], late[NUMBER_TEXT_SIZE];
-    seconds_text(quantile_of(seconds, count, 0.5), median);
-    seconds_text(quantile_of(seconds, count, 0.95), late);
+    sketch *times;
+    if (history_times(past, &times) != TARRY_OK)
+        return TARRY_ERROR_NO_MEMORY;
+    seconds_text(sketch_quantile(times, 0.5), median);
+    seconds_text(sketch_quantile(times, 0.95), late);
+    sketch_free(times);
     print_row("round time", "median %s, p95 %s", median, late);
+    return TARRY_OK;
 }
 
-static void print_costs(const history *past, const totals *sum)
+static void print_costs(const history_totals *sum)
 {
-    double rounds = (double)past->count;
+    double rounds = (double)sum->rounds;
     char control[NUMBER_TEXT_SIZE], upload[NUMBER_TEXT_SIZE];
     bytes_text(sum->control_bytes / rounds, control);
     bytes_text(sum->upload_bytes / rounds, upload);
@@ -82,15 +58,22 @@ static void print_costs(const history *past, const totals *sum)
 }
 
 /* Where conditioning limits were raised. */
-static void print_rounding(const history *past)
+static void print_rounding(const history_totals *sum)
 {
-    double conditioning, bound;
-    size_t rounds = history_raised_rounds(past, &conditioning, &bound);
-    if (rounds > 0)
+    if (sum->raised > 0)
         print_row("rounding error",
                   "at most %.2g of the chunks' sizes, in %zu rounds of 1/sigma_min "
                   "up to %.3g",
-                  bound, rounds, conditioning);
+                  sum->error_bound, sum->raised, sum->conditioning);
+}
+
+static void print_local_steps(const history *past)
+{
+    if (past->shortened > 0)
+        print_row("local steps",
+                  "the outer step was shortened in %zu rounds, as late chunks took few steps; "
+                  "a longer --local-seconds gives them more",
+                  past->shortened);
 }
 
 static void print_privacy(const history_privacy *privacy)
@@ -102,16 +85,35 @@ static void print_privacy(const history_privacy *privacy)
         print_row("", "NOT PRIVATE: the draws and the noise are those of a seed");
 }
 
-static void print_scores(const history *past)
+static void print_saturation(const history_totals *sum)
+{
+    if (sum->saturated > 0)
+        print_row("beyond --secure-bound",
+                  "%.3g %% of numbers in the worst round, %.3g %% on average",
+                  100 * sum->saturation_most, 100 * sum->saturation_sum / (double)sum->saturated);
+}
+
+static void print_loss(const history *past)
+{
+    const double begin = history_train_begin(past).loss, end = past->train_end.loss;
+    if (isnan(end) && isnan(begin))
+        ; /* nobody here has the samples */
+    else if (past->first > 0 && isfinite(end))
+        print_row("loss", "%.6g at the end", end);
+    else if (past->first > 0)
+        print_row("loss", "not finite");
+    else if (isfinite(end))
+        print_row("loss", "%.6g -> %.6g", begin, end);
+    else
+        print_row("loss", "%.6g -> not finite", begin);
+}
+
+static void print_scores(const history *past, const verified_round *worst)
 {
     if (past->privacy.counted)
         print_privacy(&past->privacy);
-    else if (isnan(past->train_end.loss) && isnan(history_train(past, 0).loss))
-        ; /* nobody here has the samples */
-    else if (isfinite(past->train_end.loss))
-        print_row("loss", "%.6g -> %.6g", history_train(past, 0).loss, past->train_end.loss);
     else
-        print_row("loss", "%.6g -> not finite", history_train(past, 0).loss);
+        print_loss(past);
     if (isfinite(past->test_end.loss)) {
         if (isfinite(past->test_end.accuracy))
             print_row("test", "loss %.6g, accuracy %.2f %%", past->test_end.loss,
@@ -119,11 +121,25 @@ static void print_scores(const history *past)
         else
             print_row("test", "loss %.6g", past->test_end.loss);
     }
-    verified_round worst = history_worst(past);
-    if (!isnan(worst.error)) {
-        print_row("worst verified error", "%.2g (squared: %.2g)", worst.error, worst.squared_error);
-        print_row("float32 of the model", "%.2g", worst.model_rounding);
+    if (!isnan(worst->error)) {
+        print_row("worst verified error", "%.2g (squared: %.2g)", worst->error,
+                  worst->squared_error);
+        print_row("float32 of the model", "%.2g", worst->model_rounding);
     }
+}
+
+/* Which rounds the rows count, if this process did not do them all. */
+static void print_cover(const history *past)
+{
+    if (past->first > 0)
+        print_row("rounds counted", "%zu to %zu: the record of the rounds before them was damaged",
+                  past->first, past->count);
+    else if (past->resumed)
+        print_row("rounds counted", "0 to %zu: the first %zu were done before --resume",
+                  past->count, past->resumed_after);
+    const size_t lost = history_total(past).lost;
+    if (lost > 0)
+        print_row("", "without %zu that the server did before it was killed", lost);
 }
 
 /* Of another process, as far as its reports told. */
@@ -194,30 +210,31 @@ static int print_workers(const history *past)
     return error;
 }
 
+static int print_rounds(const history *past)
+{
+    const history_totals sum = history_total(past);
+    char all[NUMBER_TEXT_SIZE];
+    seconds_text(sum.seconds, all);
+    printf("%zu rounds%s%s: %zu exact, %zu approximate\n", sum.rounds,
+           past->privacy.counted ? "" : " in ", past->privacy.counted ? "" : all, sum.exact,
+           sum.rounds - sum.exact);
+    print_cover(past);
+    if (!past->privacy.counted && print_times(past) != TARRY_OK)
+        return TARRY_ERROR_NO_MEMORY;
+    print_costs(&sum);
+    if (sum.exact < sum.rounds)
+        print_row("expected error", "%.3g (mean of the rounds)",
+                  sum.expected_error / (double)sum.rounds);
+    print_rounding(&sum);
+    print_local_steps(past);
+    print_saturation(&sum);
+    print_scores(past, &sum.worst);
+    return TARRY_OK;
+}
+
 int train_table_print(const history *past)
 {
-    totals sum = add_up(past);
-    if (past->count > 0) {
-        double *seconds = memory_allocate(NULL, past->count, sizeof(*seconds));
-        if (seconds == NULL)
-            return TARRY_ERROR_NO_MEMORY;
-        for (size_t i = 0; i < past->count; i++)
-            seconds[i] = past->rounds[i].seconds;
-        char all[NUMBER_TEXT_SIZE];
-        seconds_text(sum.seconds, all);
-        printf("%zu rounds%s%s: %zu exact, %zu approximate\n", past->count,
-               past->privacy.counted ? "" : " in ", past->privacy.counted ? "" : all, sum.exact,
-               past->count - sum.exact);
-        if (!past->privacy.counted)
-            print_times(seconds, past->count);
-        memory_release(NULL, seconds);
-        print_costs(past, &sum);
-        if (sum.exact < past->count)
-            print_row("expected error", "%.3g (mean of the rounds)",
-                      sum.expected_error / (double)past->count);
-        print_rounding(past);
-        print_scores(past);
-    }
+    int error = history_total(past).rounds > 0 ? print_rounds(past) : TARRY_OK;
     /* How long a worker took tells of how many samples it drew. */
-    return past->privacy.counted ? TARRY_OK : print_workers(past);
+    return error != TARRY_OK || past->privacy.counted ? error : print_workers(past);
 }

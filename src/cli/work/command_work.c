@@ -83,6 +83,7 @@ static int create(work_run *run, tarry_tcp_worker **worker, tarry_diagnostic *wh
             .required = true,
             .agree = work_secure_agree,
             .lock = work_secure_lock,
+            .bound_name = "--secure-bound",
             .user = run->secure,
         };
     return tarry_tcp_worker_create(&settings, NULL, worker, why);

@@ -11,6 +11,7 @@
 #include "cli/job/job_code.h"
 #include "cli/job/job_replicas.h"
 #include "cli/job/numerics.h"
+#include "cli/options/data_options.h"
 #include "cli/output/clock.h"
 #include "learn/dataset_code.h"
 
@@ -86,7 +87,7 @@ static int read_samples(work_job *own, dataset **data, tarry_diagnostic *diagnos
     if (options->source.path != NULL) {
         dataset_source source = options->source;
         source.labels = labels;
-        return dataset_read(&source, NULL, data, diagnostic);
+        return data_options_read(&source, options->quiet, data, diagnostic);
     }
     if (spec->made_samples == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

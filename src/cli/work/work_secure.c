@@ -27,6 +27,12 @@ int work_secure_create(const secure_options *options, const char *credentials, b
     settings.least = options->least;
     settings.colluders_name = "--secure-colluders";
     settings.least_name = "--secure-least";
+    settings.bits = (uint32_t)options->bits;
+    settings.bits_name = "--secure-bits";
+    settings.bound = options->bound;
+    settings.bound_name = "--secure-bound";
+    settings.chunk_samples = options->chunk_samples;
+    settings.chunk_samples_name = "--secure-chunk-samples";
     settings.tell = quiet ? NULL : tell;
     work_secure *made = memory_allocate(NULL, 1, sizeof(*made));
     if (made == NULL)

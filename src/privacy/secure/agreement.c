@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 
-static const char label[] = "tarry secure sums: mask key 1";
+static const char label[] = "tarry secure sums: mask keys 2";
 
 struct agreement {
     EVP_PKEY *pair;
@@ -101,7 +101,7 @@ done:
 
 /* HKDF without a salt: the secret is of one curve, and all that the key is for is in `info`. */
 static int derive(const agreement *self, const uint8_t secret[AGREEMENT_KEY_BYTES],
-                  const uint8_t *info, size_t info_size, uint8_t key[MASK_KEY_BYTES])
+                  const uint8_t *info, size_t info_size, uint8_t *out, size_t size)
 {
     EVP_KDF_CTX *context = EVP_KDF_CTX_new(self->derivation);
     if (context == NULL)
@@ -113,15 +113,16 @@ static int derive(const agreement *self, const uint8_t secret[AGREEMENT_KEY_BYTE
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)(uintptr_t)info, info_size),
         OSSL_PARAM_construct_end(),
     };
-    int good = EVP_KDF_derive(context, key, MASK_KEY_BYTES, parameters);
+    int good = EVP_KDF_derive(context, out, size, parameters);
     EVP_KDF_CTX_free(context);
     return good == 1 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
-int agreement_mask_key(const agreement *self, const uint8_t secret[AGREEMENT_KEY_BYTES],
-                       agreement_member lower, agreement_member higher, const uint8_t kappa[32],
-                       uint8_t key[MASK_KEY_BYTES])
+int agreement_make_mask_keys(const agreement *self, const uint8_t secret[AGREEMENT_KEY_BYTES],
+                             agreement_member lower, agreement_member higher,
+                             const uint8_t kappa[32], agreement_mask_keys *keys)
 {
+    uint8_t made[2 * MASK_KEY_BYTES];
     uint8_t info[sizeof(label) + 2 * (4 + AGREEMENT_KEY_BYTES) + 32], *at = info;
     memcpy(at, label, sizeof(label));
     at = bytes_put(at + sizeof(label), lower.id, 4);
@@ -129,5 +130,11 @@ int agreement_mask_key(const agreement *self, const uint8_t secret[AGREEMENT_KEY
     at = bytes_put(at + AGREEMENT_KEY_BYTES, higher.id, 4);
     memcpy(at, higher.key, AGREEMENT_KEY_BYTES);
     memcpy(at + AGREEMENT_KEY_BYTES, kappa, 32);
-    return derive(self, secret, info, sizeof(info), key);
+    int error = derive(self, secret, info, sizeof(info), made, sizeof(made));
+    if (error == TARRY_OK) {
+        memcpy(keys->numbers, made, MASK_KEY_BYTES);
+        memcpy(keys->counts, made + MASK_KEY_BYTES, MASK_KEY_BYTES);
+    }
+    OPENSSL_cleanse(made, sizeof(made));
+    return error;
 }

@@ -37,10 +37,16 @@ typedef struct agreement_member {
     const uint8_t *key; /* public */
 } agreement_member;
 
-/* The key of the masks between two members, lower.id < higher.id, in the attempt that kappa names.
- * Errors: NO_MEMORY. */
-int agreement_mask_key(const agreement *self, const uint8_t secret[AGREEMENT_KEY_BYTES],
-                       agreement_member lower, agreement_member higher, const uint8_t kappa[32],
-                       uint8_t key[MASK_KEY_BYTES]);
+/* The keys of two streams of masks, which have nothing to do with each other: one for the numbers
+ * of the vector, one for what is counted about them (masked_counts.h). */
+typedef struct agreement_mask_keys {
+    uint8_t numbers[MASK_KEY_BYTES], counts[MASK_KEY_BYTES];
+} agreement_mask_keys;
+
+/* The keys of the masks between two members, lower.id < higher.id, in the attempt that kappa names:
+ * the first and the second 32 bytes of HKDF. Errors: NO_MEMORY. */
+int agreement_make_mask_keys(const agreement *self, const uint8_t secret[AGREEMENT_KEY_BYTES],
+                             agreement_member lower, agreement_member higher,
+                             const uint8_t kappa[32], agreement_mask_keys *keys);
 
 #endif

@@ -22,10 +22,6 @@ typedef struct ring {
 
 enum { RING_MOST_FRACTION = 126 };
 
-/* What lies behind the numbers of each stripe: two words that count the chunks in them, and the
- * numbers that were clamped (mod 2^w). */
-enum { RING_COUNTS = 2 };
-
 /* Whether the ring is one, and no sum of that many chunks, 1 or more, can wrap. */
 bool ring_fits(const ring *of, uint64_t chunks);
 /* The ring with the largest f that fits. False: there is none. */

@@ -20,11 +20,12 @@ struct secure_member {
     const agreement *pair;
     mask_cipher *cipher;
     uint32_t id, workers;
-    other *others;           /* workers */
-    uint8_t (*keys)[32];     /* workers: those of the context */
-    uint32_t *member;        /* workers: who is in S, ascending */
-    uint32_t *positions;     /* workers: of the neighbours in S */
-    mask_stream *neighbours; /* workers; those of the attempt */
+    other *others;       /* workers */
+    uint8_t (*keys)[32]; /* workers: those of the context */
+    uint32_t *member;    /* workers: who is in S, ascending */
+    uint32_t *positions; /* workers: of the neighbours in S */
+    /* Room for all workers; the streams shared with the attempt's neighbours: */
+    mask_stream *numbers, *counts;
     uint32_t neighbour_count;
     bool begun, over;
     uint32_t epoch, attempt; /* of the last one begun */
@@ -49,14 +50,22 @@ int secure_member_create(uint32_t id, uint32_t workers, const agreement *pair,
     made->keys = memory_allocate(allocator, workers, sizeof(*made->keys));
     made->member = memory_allocate(allocator, workers, sizeof(*made->member));
     made->positions = memory_allocate(allocator, workers, sizeof(*made->positions));
-    made->neighbours = memory_allocate(allocator, workers, sizeof(*made->neighbours));
+    made->numbers = memory_allocate(allocator, workers, sizeof(*made->numbers));
+    made->counts = memory_allocate(allocator, workers, sizeof(*made->counts));
     if (made->cipher == NULL || made->others == NULL || made->keys == NULL ||
-        made->member == NULL || made->positions == NULL || made->neighbours == NULL) {
+        made->member == NULL || made->positions == NULL || made->numbers == NULL ||
+        made->counts == NULL) {
         secure_member_free(made);
         return TARRY_ERROR_NO_MEMORY;
     }
     *self = made;
     return TARRY_OK;
+}
+
+static void wipe_streams(const secure_member *self, mask_stream *streams)
+{
+    if (streams != NULL)
+        OPENSSL_cleanse(streams, self->workers * sizeof(*streams));
 }
 
 void secure_member_free(secure_member *self)
@@ -66,14 +75,15 @@ void secure_member_free(secure_member *self)
     const tarry_allocator allocator = self->allocator;
     if (self->others != NULL)
         OPENSSL_cleanse(self->others, self->workers * sizeof(*self->others));
-    if (self->neighbours != NULL)
-        OPENSSL_cleanse(self->neighbours, self->workers * sizeof(*self->neighbours));
+    wipe_streams(self, self->numbers);
+    wipe_streams(self, self->counts);
     mask_cipher_free(self->cipher);
     memory_release(&allocator, self->others);
     memory_release(&allocator, self->keys);
     memory_release(&allocator, self->member);
     memory_release(&allocator, self->positions);
-    memory_release(&allocator, self->neighbours);
+    memory_release(&allocator, self->numbers);
+    memory_release(&allocator, self->counts);
     memory_release(&allocator, self);
 }
 
@@ -101,7 +111,8 @@ int secure_member_hear(secure_member *self, uint32_t id, uint32_t epoch,
 
 void secure_member_end(secure_member *self)
 {
-    OPENSSL_cleanse(self->neighbours, self->workers * sizeof(*self->neighbours));
+    wipe_streams(self, self->numbers);
+    wipe_streams(self, self->counts);
     mask_cipher_forget(self->cipher);
     self->neighbour_count = 0;
     self->over = true;
@@ -133,10 +144,12 @@ static uint32_t list_members(secure_member *self, const uint32_t *lives)
     return members;
 }
 
-/* The mask key with another member. */
-static int agree(secure_member *self, uint32_t with, mask_stream *out)
+/* The streams of masks with another member, which is the neighbour `place`. */
+static int agree(secure_member *self, uint32_t with, uint32_t place)
 {
     other *of = &self->others[with];
+    mask_stream *numbers = &self->numbers[place], *counts = &self->counts[place];
+    agreement_mask_keys keys;
     if (!of->agreed) {
         int error = agreement_secret(self->pair, of->key, of->secret);
         if (error != TARRY_OK)
@@ -145,9 +158,16 @@ static int agree(secure_member *self, uint32_t with, mask_stream *out)
     }
     const agreement_member own = {self->id, agreement_public_key(self->pair)};
     const agreement_member its = {with, of->key};
-    out->subtract = self->id < with; /* sign(j - k) */
-    return agreement_mask_key(self->pair, of->secret, out->subtract ? own : its,
-                              out->subtract ? its : own, self->kappa, out->key);
+    const bool lower = self->id < with;
+    int error = agreement_make_mask_keys(self->pair, of->secret, lower ? own : its,
+                                         lower ? its : own, self->kappa, &keys);
+    if (error != TARRY_OK)
+        return error;
+    numbers->subtract = counts->subtract = lower; /* sign(j - k) */
+    memcpy(numbers->key, keys.numbers, sizeof(numbers->key));
+    memcpy(counts->key, keys.counts, sizeof(counts->key));
+    OPENSSL_cleanse(&keys, sizeof(keys));
+    return TARRY_OK;
 }
 
 static int agree_with_neighbours(secure_member *self, uint32_t members, uint32_t colluders)
@@ -158,7 +178,7 @@ static int agree_with_neighbours(secure_member *self, uint32_t members, uint32_t
     const uint32_t degree = mask_graph_degree(members, colluders);
     mask_graph_neighbours(members, colluders, position, self->positions);
     for (uint32_t i = 0; i < degree; i++) {
-        int error = agree(self, self->member[self->positions[i]], &self->neighbours[i]);
+        int error = agree(self, self->member[self->positions[i]], i);
         if (error != TARRY_OK)
             return error;
     }
@@ -202,11 +222,19 @@ int secure_member_begin(secure_member *self, const kappa_context *context,
     return TARRY_OK;
 }
 
-int secure_member_mask(secure_member *self, uint64_t first, const void *from, void *words,
-                       size_t count)
+int secure_member_mask_numbers(secure_member *self, uint64_t first, const void *from, void *words,
+                               size_t count)
 {
     if (!self->begun || self->over)
         return TARRY_ERROR_STATE;
-    return mask_apply(self->cipher, self->neighbours, self->neighbour_count, &self->ring, first,
-                      from, words, count);
+    return mask_apply(self->cipher, self->numbers, self->neighbour_count, &self->ring, first, from,
+                      words, count);
+}
+
+int secure_member_mask_counts(secure_member *self, uint64_t first, void *words)
+{
+    if (!self->begun || self->over)
+        return TARRY_ERROR_STATE;
+    return mask_apply(self->cipher, self->counts, self->neighbour_count, &self->ring,
+                      masked_counts_place(first), words, words, MASKED_COUNTS);
 }

@@ -15,6 +15,7 @@
 
 #include "privacy/secure/agreement.h"
 #include "privacy/secure/kappa.h"
+#include "privacy/secure/masked_counts.h"
 
 typedef struct secure_member secure_member;
 
@@ -48,14 +49,17 @@ int secure_member_begin(secure_member *self, const kappa_context *context,
                         uint8_t kappa[KAPPA_BYTES]);
 
 /*
- * words[0..count-1] = from[0..count-1], plus its masks of the attempt; words[0] has place `first`
- * among all words of its part, the counting words of each stripe included. `from` may be `words`
- * itself; else they do not overlap. What has a place once may never be
- * masked with other content there. Errors: STATE (no attempt was begun), NO_MEMORY, after which the
- * words must not be sent.
+ * words[0..count-1] = from[0..count-1], plus its masks of the attempt: numbers of the vector, of
+ * which the first has the coordinate `first` in all of it. So it makes no difference to the mask of
+ * a number how the vector is cut into stripes. `from` may be `words` itself; else they do not
+ * overlap. A coordinate may never be masked again with other content. Errors: STATE (no attempt was
+ * begun), NO_MEMORY, after which the words must not be sent.
  */
-int secure_member_mask(secure_member *self, uint64_t first, const void *from, void *words,
-                       size_t count);
+int secure_member_mask_numbers(secure_member *self, uint64_t first, const void *from, void *words,
+                               size_t count);
+/* The same of MASKED_COUNTS words, in place, behind the numbers of the stripe whose first number
+ * has the coordinate `first`. No number has a mask from their stream. */
+int secure_member_mask_counts(secure_member *self, uint64_t first, void *words);
 
 /* The attempt is over: its mask keys are wiped. It can't be begun again. */
 void secure_member_end(secure_member *self);

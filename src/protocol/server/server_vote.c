@@ -8,6 +8,7 @@
 
 #include "base/sum_id.h"
 #include "protocol/form.h"
+#include "protocol/server/server_skip.h"
 #include "protocol/server/server_state.h"
 
 int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
@@ -423,6 +424,15 @@ int tarry_server_log(tarry_server *server, const tarry_sum_id last[2], uint32_t 
         return TARRY_ERROR_STATE;
     vote_restart(server->vote, last, term);
     return TARRY_OK;
+}
+
+void server_skip_rounds(tarry_server *server, uint64_t step)
+{
+    const uint64_t last = server->vote->log[0].step;
+    if (last >= step)
+        server->round += last - step;
+    else
+        server->round -= server->round < step - last ? server->round : step - last;
 }
 
 int tarry_server_vectors(tarry_server *server, const tarry_sum_id *after)

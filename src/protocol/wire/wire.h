@@ -26,7 +26,7 @@
 #include "compress/view.h"
 
 enum {
-    WIRE_VERSION = 9,
+    WIRE_VERSION = 10,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -281,6 +281,11 @@ size_t wire_hello_encode(const wire_hello *hello, uint8_t *frame);
 int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *hello);
 size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame);
 int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome);
+/* WELCOME as all workers of a run are told it: encoded with zeros for what is said to one alone,
+ * which are its id, the lengths of blobs that it may have already, and an address; and for the
+ * plan, in whose place another one may be in force since. Every other field is in it, also one that
+ * is added to WELCOME later. */
+size_t wire_welcome_encode_shared(const wire_welcome *welcome, uint8_t *frame);
 size_t wire_refused_encode(const wire_refused *refused, uint8_t *frame);
 int wire_refused_decode(const wire_head *head, const uint8_t *body, wire_refused *refused);
 size_t wire_heartbeat_encode(uint8_t *frame);

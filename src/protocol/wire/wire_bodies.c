@@ -97,6 +97,16 @@ size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
     return wire_close(WIRE_WELCOME, frame, at, 0);
 }
 
+size_t wire_welcome_encode_shared(const wire_welcome *welcome, uint8_t *frame)
+{
+    wire_welcome shared = *welcome;
+    shared.worker = 0;
+    memset(shared.plan, 0, sizeof(shared.plan));
+    shared.plan_bytes = shared.job_bytes = 0;
+    shared.near[0] = '\0';
+    return wire_welcome_encode(&shared, frame);
+}
+
 static double get_f64(wire_reader *from)
 {
     const uint8_t *taken = wire_take(from, 8);

@@ -80,6 +80,7 @@ typedef enum wire_outcome {
     WIRE_OUTCOME_NONE,  /* it can't be had */
     WIRE_OUTCOME_COMES, /* in pieces, in their order */
     WIRE_OUTCOME_WHOLE, /* that was the last one */
+    WIRE_OUTCOME_WAITS, /* of a state: it is not written yet; said again and again */
     WIRE_OUTCOMES,
 } wire_outcome;
 

@@ -112,6 +112,9 @@ static void send_message(host *self, uint32_t worker, const tarry_message *messa
     int error = to->send(to->user, worker, message, frame, codec_size(shape, message));
     if (error != TARRY_OK)
         host_fail(self, error);
+    if (message->type == TARRY_MESSAGE_PROBE && to->is_there != NULL &&
+        to->is_there(to->user, worker))
+        self->vouching = self->members[worker].vouched = true;
 }
 
 static void leave_out(host *self, const tarry_effect *effect)
@@ -209,14 +212,42 @@ static void carry_out(host *self, const tarry_effects *effects)
 
 /* ---- steps ---- */
 
-static void step(host *self, const tarry_event *event)
+static void step_at(host *self, uint64_t now, const tarry_event *event)
 {
     const tarry_effects *effects;
-    int error = tarry_server_step(self->machine, now_of(self), event, &effects);
+    int error = tarry_server_step(self->machine, now, event, &effects);
     if (error != TARRY_OK)
         host_fail(self, error);
     else if (effects->count > 0)
         carry_out(self, effects);
+}
+
+/* Answers probes for workers that are there, in the moment in which they were sent: no worker waits
+ * while the others are answered for. */
+static void vouch(host *self, uint64_t now)
+{
+    const bool rejected = self->rejected;
+    const tarry_reject reject = self->reject;
+    while (self->vouching) {
+        self->vouching = false;
+        for (uint32_t worker = 0; worker < self->plan->workers; worker++) {
+            const bool vouched = self->members[worker].vouched;
+            self->members[worker].vouched = false;
+            if (vouched && self->members[worker].joined)
+                step_at(self, now, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = worker});
+        }
+    }
+    self->rejected = rejected;
+    self->reject = reject;
+}
+
+/* Vouches at once: the next event may find those who did not answer silent. */
+static void step(host *self, const tarry_event *event)
+{
+    const uint64_t now = now_of(self);
+    step_at(self, now, event);
+    if (self->vouching)
+        vouch(self, now);
 }
 
 /* What is not in the log is committed to nobody. */
@@ -385,6 +416,14 @@ int host_finish(host *self, tarry_round_result *result, tarry_diagnostic *diagno
     case TARRY_ERROR_LINKS:
         return diagnose(diagnostic, error, "%s", round->diagnostic.text);
     case TARRY_ERROR_MASKS:
+        /* Stripes that were decoded before the tear was found must not get out either. */
+        memset(self->sum, 0, self->cut.dimension * sizeof(*self->sum));
+        if (tear.masked)
+            return diagnose(
+                diagnostic, error,
+                "round %llu: %s: the check of stripe %u failed; at least one worker was "
+                "told something else about the run or the round than the others",
+                number, tarry_error_text(error), tear.stripe);
         return diagnose(diagnostic, error,
                         "round %llu: %s: stripe %u counts %llu chunks, and the plan has %u", number,
                         tarry_error_text(error), tear.stripe, (unsigned long long)tear.chunks,

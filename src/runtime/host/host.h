@@ -39,6 +39,9 @@ typedef struct host_transport {
      */
     int (*send)(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
                 size_t size);
+    /* Whether the worker is there for certain, so that the host answers a probe in its place. NULL:
+     * no worker is. */
+    bool (*is_there)(void *user, uint32_t worker);
     /* Nobody reads the stripe any more. One with an owner is the runtime's again; any other goes
      * back to the host's pool after this call. NULL: there are none with an owner. */
     void (*released)(void *user, stripe *item);
@@ -82,7 +85,8 @@ typedef struct host_signal {
 } host_signal;
 
 typedef struct host_member {
-    bool joined; /* and neither lost nor given up since */
+    bool joined;  /* and neither lost nor given up since */
+    bool vouched; /* it was probed, and is there: the machine is to hear of it next */
     host_signal signal;
     stripe *parked;  /* a list: received, to be summed once the others are there */
     uint64_t chunks; /* finished ones that were reported, over all rounds */
@@ -110,6 +114,7 @@ typedef struct host {
 
     codec_shape *shapes; /* per worker */
     uint8_t *frame;      /* an outgoing one, behind its head */
+    bool vouching;       /* for some member: `vouched` */
     bool rejected;       /* the event of the last step, for `reject` */
     tarry_reject reject;
     uint32_t attempt; /* the last that was signalled in this round */

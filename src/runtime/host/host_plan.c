@@ -5,6 +5,7 @@
 #include "coding/kernel.h"
 #include "plan/plan.h"
 #include "protocol/form.h"
+#include "protocol/server/server_skip.h"
 #include "runtime/host/host.h"
 #include "runtime/masked_words.h"
 
@@ -78,6 +79,19 @@ static int restore(host *self, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         self->round.number = tarry_server_round(self->machine);
     return error;
+}
+
+/* The log may be ahead of the checkpoint, or a checkpoint be of a server that was ahead of it. */
+static int take_log(host *self)
+{
+    const host_settings *settings = &self->settings;
+    const uint64_t step = tarry_server_last_sum(self->machine).step;
+    int error = tarry_server_log(self->machine, settings->log.last, settings->log.term);
+    if (error != TARRY_OK || settings->checkpoint == NULL)
+        return error;
+    server_skip_rounds(self->machine, step);
+    self->round.number = tarry_server_round(self->machine);
+    return TARRY_OK;
 }
 
 static int make_sums(host *self, tarry_diagnostic *diagnostic)
@@ -164,7 +178,7 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     if (error == TARRY_OK)
         error = restore(self, diagnostic);
     if (error == TARRY_OK && settings->log.term > 0)
-        error = tarry_server_log(self->machine, settings->log.last, settings->log.term);
+        error = take_log(self);
     if (error == TARRY_OK)
         error = make_sums(self, diagnostic);
     if (error == TARRY_OK)

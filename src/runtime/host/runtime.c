@@ -9,10 +9,7 @@
 #include "base/memory.h"
 #include "runtime/clock.h"
 
-/* Between two looks for a worker that has stepped. */
-enum { STATE_PAUSE_NS = 1000000 };
-
-static void ask(tarry_runtime *runtime, runtime_request *request, void *argument)
+void runtime_ask(tarry_runtime *runtime, runtime_request *request, void *argument)
 {
     if (runtime->methods->ask != NULL)
         runtime->methods->ask(runtime, request, argument);
@@ -22,8 +19,10 @@ static void ask(tarry_runtime *runtime, runtime_request *request, void *argument
 
 void tarry_runtime_free(tarry_runtime *runtime, bool finished)
 {
-    if (runtime != NULL)
-        runtime->methods->free(runtime, finished);
+    if (runtime == NULL)
+        return;
+    copying_end(runtime);
+    runtime->methods->free(runtime, finished);
 }
 
 int tarry_runtime_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic)
@@ -47,6 +46,7 @@ int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_n
 int tarry_runtime_round(tarry_runtime *runtime, const float *parameters, float *sum,
                         tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
+    copying_end(runtime);
     int error = tarry_runtime_open(runtime, diagnostic);
     return error == TARRY_OK ? runtime->methods->round(runtime, parameters, sum, result, diagnostic)
                              : error;
@@ -79,7 +79,7 @@ static void set_costs(tarry_runtime *runtime, void *argument)
 int tarry_runtime_costs(tarry_runtime *runtime, const double *costs)
 {
     costs_request wanted = {.costs = costs};
-    ask(runtime, set_costs, &wanted);
+    runtime_ask(runtime, set_costs, &wanted);
     return wanted.error;
 }
 
@@ -99,7 +99,7 @@ int tarry_runtime_visit(tarry_runtime *runtime,
                         int (*look)(void *user, const tarry_server *machine), void *user)
 {
     visit_request wanted = {.look = look, .user = user};
-    ask(runtime, visit, &wanted);
+    runtime_ask(runtime, visit, &wanted);
     return wanted.result;
 }
 
@@ -122,7 +122,7 @@ static void note_stored(tarry_runtime *runtime, void *argument)
 
 void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes)
 {
-    ask(runtime, note_stored, &bytes);
+    runtime_ask(runtime, note_stored, &bytes);
 }
 
 typedef struct worker_request {
@@ -147,7 +147,7 @@ tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32_t worker)
 {
     assert(worker < runtime->host->plan->workers);
     worker_request wanted = {.worker = worker};
-    ask(runtime, look_at_worker, &wanted);
+    runtime_ask(runtime, look_at_worker, &wanted);
     return wanted.state;
 }
 
@@ -161,49 +161,9 @@ tarry_view tarry_runtime_view(const tarry_runtime *runtime)
 
 /* ---- where workers have the parameters ---- */
 
-/* What is wanted of whichever worker has it: its state, or, with `sum`, the sum. */
-typedef struct wanted_copy {
-    tarry_sum_id after;
-    uint8_t *bytes;
-    uint64_t size;
-    float *sum;
-} wanted_copy;
-
-static int get_of(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns, wanted_copy *wanted)
-{
-    const runtime_methods *methods = runtime->methods;
-    wanted->after = runtime->host->committed;
-    return wanted->sum != NULL
-               ? methods->sum(runtime, worker, until_ns, &wanted->after, wanted->sum)
-               : methods->state(runtime, worker, until_ns, &wanted->after, &wanted->bytes,
-                                &wanted->size);
-}
-
-/* From the first worker that has it. */
-static int get_once(tarry_runtime *runtime, uint64_t until_ns, wanted_copy *wanted)
-{
-    int error = TARRY_ERROR_STATE;
-    for (uint32_t worker = 0; worker < runtime->host->plan->workers && error == TARRY_ERROR_STATE;
-         worker++)
-        error = get_of(runtime, worker, until_ns, wanted);
-    return error;
-}
-
-/* Errors: STATE (nobody has it until then), NO_MEMORY; without a diagnostic. */
-static int get(tarry_runtime *runtime, uint64_t wait_ns, wanted_copy *wanted)
-{
-    const struct timespec pause = {.tv_nsec = STATE_PAUSE_NS};
-    uint64_t until = clock_from_now(wait_ns);
-    int error;
-    while ((error = get_once(runtime, until, wanted)) == TARRY_ERROR_STATE &&
-           clock_now_ns() < until)
-        nanosleep(&pause, NULL);
-    return error;
-}
-
 static int check_everywhere(const tarry_runtime *runtime, tarry_diagnostic *diagnostic)
 {
-    return runtime->methods->state != NULL &&
+    return runtime->methods->reach != NULL &&
                    runtime->host->settings.server.sum == TARRY_SUM_EVERYWHERE
                ? TARRY_OK
                : diagnose(diagnostic, TARRY_ERROR_STATE, "%s: its workers have no parameters",
@@ -213,34 +173,33 @@ static int check_everywhere(const tarry_runtime *runtime, tarry_diagnostic *diag
 int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after, void **bytes,
                         uint64_t *size, tarry_diagnostic *diagnostic)
 {
-    wanted_copy wanted = {.sum = NULL};
+    copied_state found;
     int error = check_everywhere(runtime, diagnostic);
     if (error != TARRY_OK)
         return error;
-    error = get(runtime, wait_ns, &wanted);
+    error = copying_state(runtime, clock_from_now(wait_ns), &found);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error,
                         error == TARRY_ERROR_STATE
                             ? "%s: no worker has the state after the last sum"
                             : "%s: no memory for a worker's state",
                         runtime->host->settings.name);
-    *after = wanted.after;
-    *bytes = wanted.bytes;
-    *size = wanted.size;
+    *after = found.after;
+    *bytes = found.bytes;
+    *size = found.size;
     return TARRY_OK;
 }
 
 int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
                       tarry_diagnostic *diagnostic)
 {
-    wanted_copy wanted = {.sum = sum};
     int error = check_everywhere(runtime, diagnostic);
     if (error == TARRY_OK && runtime->host->committed.step == 0)
         error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s: nothing was summed yet",
                          runtime->host->settings.name);
     if (error != TARRY_OK)
         return error;
-    error = get(runtime, wait_ns, &wanted);
+    error = copying_sum(runtime, clock_from_now(wait_ns), sum);
     return error == TARRY_OK ? TARRY_OK
                              : diagnose(diagnostic, error, "%s: no worker holds the last sum: %s",
                                         runtime->host->settings.name, tarry_error_text(error));
@@ -258,6 +217,11 @@ int tarry_runtime_vectors(tarry_runtime *runtime, const tarry_sum_id *after, con
     return error == TARRY_OK ? TARRY_OK
                              : diagnose(diagnostic, error, "%s: workers can't load a state from it",
                                         runtime->host->settings.name);
+}
+
+uint64_t tarry_runtime_copied(const tarry_runtime *runtime)
+{
+    return runtime->copying.copied;
 }
 
 void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes)
@@ -294,5 +258,5 @@ void tarry_runtime_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds, 
 {
     note_request wanted = {.done = done, .rounds = rounds, .note = note};
     if (runtime->methods->note != NULL)
-        ask(runtime, take_note, &wanted);
+        runtime_ask(runtime, take_note, &wanted);
 }

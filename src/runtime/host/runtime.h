@@ -5,6 +5,7 @@
 
 #include <tarry/runtime.h>
 
+#include "runtime/host/copying.h"
 #include "runtime/host/host.h"
 
 typedef void runtime_request(tarry_runtime *self, void *argument);
@@ -20,15 +21,16 @@ typedef struct runtime_methods {
     int (*round)(tarry_runtime *self, const float *parameters, float *sum,
                  tarry_round_result *result, tarry_diagnostic *diagnostic);
     int (*replan)(tarry_runtime *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
-    /* A copy of the worker's state, after *after or later, which then says after what; *bytes is of
-     * the host's allocator. The caller's thread. Errors: STATE (it has no such state), NO_MEMORY.
-     * NULL: the server makes the sum. */
-    int (*state)(tarry_runtime *self, uint32_t worker, uint64_t until_ns, tarry_sum_id *after,
-                 uint8_t **bytes, uint64_t *size);
-    /* The same of the sum that the worker holds, of this name and digest, into the dimension's
-     * numbers. */
-    int (*sum)(tarry_runtime *self, uint32_t worker, uint64_t until_ns, const tarry_sum_id *sum,
-               float *into);
+    /* The exchange that gets what the worker has, until `leave`; NULL: the worker is not there. Its
+     * memory is of the host's allocator. The caller's thread, as for all three. NULL: the server
+     * makes the sum. */
+    exchange *(*reach)(tarry_runtime *self, uint32_t worker);
+    /* Nothing more is got from the worker. NULL: there is nothing to be done. */
+    void (*leave)(tarry_runtime *self, uint32_t worker);
+    /* Waits for the exchange that `reach` gave, as exchange_methods.wait. NULL: that is called. */
+    void (*await)(tarry_runtime *self, uint64_t until_ns, exchange_progress *progress);
+    /* Takes in what workers say until until_ns, outside of rounds. NULL: another thread does. */
+    void (*listen)(tarry_runtime *self, uint64_t until_ns);
     /* Workers may load this state from the server. The caller's thread. Errors: SYSTEM. NULL: they
      * can't. */
     int (*vectors)(tarry_runtime *self, const tarry_sum_id *after, const void *bytes,
@@ -49,6 +51,10 @@ struct tarry_runtime {
     host *host;
     bool awaits_checkpoint; /* the machine was restored, and must not be stepped before one is
                                stored */
+    copying copying;
 };
+
+/* Calls `request` as runtime_methods.ask has it. */
+void runtime_ask(tarry_runtime *runtime, runtime_request *request, void *argument);
 
 #endif

@@ -98,6 +98,13 @@ void tarry_host_lose(tarry_runtime *runtime, uint32_t worker)
     host_lose(runtime->host, worker);
 }
 
+void tarry_host_heard(tarry_runtime *runtime, uint32_t worker)
+{
+    assert(worker < runtime->host->plan->workers);
+    if (runtime->host->members[worker].joined)
+        host_step(runtime->host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = worker});
+}
+
 int tarry_host_passed(tarry_runtime *runtime, uint32_t worker, const void *bytes, size_t size)
 {
     const server_host *own = own_of(runtime);
@@ -188,42 +195,31 @@ static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnost
     return error;
 }
 
-/* Waits for what the exchange has begun, as the transport's one thread. */
-static void finish(server_host *own, uint64_t until_ns)
+/* As the transport's one thread. */
+static void await(tarry_runtime *runtime, uint64_t until_ns, exchange_progress *progress)
 {
-    exchange_progress progress;
-    own->others->methods->wait(own->others, 0, &progress);
-    while (progress.state == EXCHANGE_RUNNING && clock_now_ns() < until_ns) {
+    server_host *own = own_of(runtime);
+    const exchange_methods *methods = own->others->methods;
+    methods->wait(own->others, 0, progress);
+    while (progress->state == EXCHANGE_RUNNING) {
         run_once(own, until_ns);
-        own->others->methods->wait(own->others, 0, &progress);
+        methods->wait(own->others, 0, progress);
+        if (clock_now_ns() >= until_ns)
+            return;
     }
 }
 
-static bool is_there(const server_host *own, uint32_t worker)
+static void listen(tarry_runtime *runtime, uint64_t until_ns)
 {
-    return own->others != NULL && own->base.host->members[worker].joined && !own->broken[worker];
+    run_once(own_of(runtime), until_ns);
 }
 
-static int get_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+static exchange *reach(tarry_runtime *runtime, uint32_t worker)
 {
-    server_host *own = own_of(runtime);
-    if (!is_there(own, worker))
-        return TARRY_ERROR_STATE;
-    own->others->methods->load(own->others, worker, after);
-    finish(own, until_ns);
-    return exchange_take_state(own->others, &runtime->host->allocator, after, bytes, size);
-}
-
-static int get_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                   const tarry_sum_id *sum, float *into)
-{
-    server_host *own = own_of(runtime);
-    if (!is_there(own, worker))
-        return TARRY_ERROR_STATE;
-    own->others->methods->fetch(own->others, worker, sum, into, runtime->host->cut.dimension);
-    finish(own, until_ns);
-    return exchange_take_sum(own->others, sum, into, runtime->host->cut.dimension);
+    const server_host *own = own_of(runtime);
+    bool there =
+        own->others != NULL && own->base.host->members[worker].joined && !own->broken[worker];
+    return there ? own->others : NULL;
 }
 
 static void interrupt(tarry_runtime *runtime)
@@ -249,8 +245,9 @@ static const runtime_methods methods = {
     .wait = wait_for_workers,
     .round = run_round,
     .replan = replan,
-    .state = get_state,
-    .sum = get_sum,
+    .reach = reach,
+    .await = await,
+    .listen = listen,
     .interrupt = interrupt,
     .free = release,
 };

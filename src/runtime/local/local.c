@@ -27,8 +27,9 @@ typedef struct local_runtime {
     bool has_snapshots, has_inbox; /* of shared: made */
     int broken;                    /* what a replica gave: the runtime can't go on */
     local_worker *workers;
-    stripe *stripes;    /* per worker and stripe: how the host is told where its numbers lie */
-    uint64_t *returned; /* a bit per worker: gave up, or was heard of after it was given up */
+    segment_pool *segments; /* of the workers' own engines; NULL: the settings make engines */
+    stripe *stripes;        /* per worker and stripe: how the host is told where its numbers lie */
+    uint64_t *returned;     /* a bit per worker: gave up, or was heard of after it was given up */
     _Atomic bool interrupted;
 } local_runtime;
 
@@ -103,8 +104,9 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
 static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
 {
     const tarry_local_settings *settings = &local->settings;
-    return settings->engine != NULL ? settings->engine(settings->engine_user, worker, made)
-                                    : shared_engine_create(0, &local->allocator, made, NULL);
+    return settings->engine != NULL
+               ? settings->engine(settings->engine_user, worker, made)
+               : shared_engine_create(0, local->segments, &local->allocator, made, NULL);
 }
 
 /* Gives a worker what it steps, and the way to the others. */
@@ -145,6 +147,8 @@ static int init_workers(local_runtime *local)
 {
     worker_slate_settings wanted = wanted_slate(local);
     int error = TARRY_OK;
+    if (local->everywhere && local->settings.engine == NULL)
+        error = segment_pool_create(workers_of(local), &local->allocator, &local->segments);
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
         if (local->everywhere)
             error = join_worker(local, worker);
@@ -197,6 +201,16 @@ static int send_message(void *user, uint32_t id, const tarry_message *message, u
     return worker->talking ? executor_deliver(worker, frame, size) : TARRY_OK;
 }
 
+/*
+ * A thread of this process cannot be gone, however long it takes to answer: it may be busy copying
+ * a large vector. Workers that never answer have no thread, and are found silent.
+ */
+static bool is_thread(void *user, uint32_t id)
+{
+    const local_runtime *local = user;
+    return local->workers[id].executor.talking;
+}
+
 /* The stripe can be used for another part. */
 static void release_stripe(void *user, stripe *item)
 {
@@ -215,7 +229,10 @@ static int create_host(local_runtime *local, const tarry_plan *plan, tarry_diagn
         .log = settings->log,
         .parameters = settings->parameters,
         .seen = settings->view,
-        .transport = {.user = local, .send = send_message, .released = release_stripe},
+        .transport = {.user = local,
+                      .send = send_message,
+                      .is_there = is_thread,
+                      .released = release_stripe},
     };
     wanted.server.dimension = settings->dimension;
     return host_create(plan, &wanted, &local->allocator, &local->base.host, diagnostic);
@@ -467,31 +484,17 @@ static void interrupt(tarry_runtime *runtime)
 
 /* The caller's thread has the exchange behind those of the workers. NULL: the worker serves nobody.
  */
-static exchange *exchange_with(local_runtime *local, uint32_t worker)
+static exchange *reach(tarry_runtime *runtime, uint32_t worker)
 {
+    const local_runtime *local = local_of(runtime);
     return local->workers[worker].executor.talking
                ? local_exchange_of(local->shared.exchanges, workers_of(local))
                : NULL;
 }
 
-static int get_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+static void listen(tarry_runtime *runtime, uint64_t until_ns)
 {
-    local_runtime *local = local_of(runtime);
-    exchange *own = exchange_with(local, worker);
-    return own == NULL ? TARRY_ERROR_STATE
-                       : exchange_copy_state(own, worker, until_ns, &local->base.host->allocator,
-                                             after, bytes, size);
-}
-
-static int get_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                   const tarry_sum_id *sum, float *into)
-{
-    local_runtime *local = local_of(runtime);
-    exchange *own = exchange_with(local, worker);
-    return own == NULL ? TARRY_ERROR_STATE
-                       : exchange_copy_sum(own, worker, until_ns, sum, into,
-                                           local->base.host->cut.dimension);
+    run_once(local_of(runtime), until_ns);
 }
 
 static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
@@ -515,6 +518,7 @@ static void release(tarry_runtime *runtime, bool finished)
         executor_join(&local->workers[worker].executor);
     for (uint32_t worker = 0; worker < workers; worker++)
         local_worker_end(&local->workers[worker], &allocator);
+    segment_pool_free(local->segments);
     local_exchanges_free(local->shared.exchanges);
     if (local->has_inbox)
         mailbox_destroy(&local->shared.server_inbox);
@@ -531,8 +535,8 @@ static const runtime_methods methods = {
     .wait = wait_for_workers,
     .round = run_round,
     .replan = replan,
-    .state = get_state,
-    .sum = get_sum,
+    .reach = reach,
+    .listen = listen,
     .interrupt = interrupt,
     .describe = describe,
     .free = release,

@@ -171,6 +171,26 @@ static void wake(exchange *base)
     pthread_mutex_unlock(&own->all->lock);
 }
 
+/* Others may be reading what this one shares with them. */
+static uint8_t *take(exchange *base)
+{
+    local_exchange *own = own_of(base);
+    handed *got = own->got;
+    const tarry_allocator *allocator = &own->all->allocator;
+    pthread_mutex_lock(&own->all->lock);
+    bool shared = got->users > 1;
+    uint8_t *bytes = shared ? NULL : got->bytes;
+    if (!shared)
+        got->bytes = NULL;
+    pthread_mutex_unlock(&own->all->lock);
+    if (!shared)
+        return bytes;
+    bytes = memory_allocate(allocator, (size_t)got->size, 1);
+    if (bytes != NULL)
+        memcpy(bytes, got->bytes, (size_t)got->size);
+    return bytes;
+}
+
 static void abandon(exchange *base)
 {
     local_exchange *own = own_of(base);
@@ -250,6 +270,7 @@ static const exchange_methods methods = {
     .load = load,
     .wait = wait,
     .wake = wake,
+    .take = take,
     .abandon = abandon,
     .hold = hold,
     .offer = offer,

@@ -57,7 +57,7 @@ struct summation {
     /* Masked parts. */
     uint32_t expected; /* of the attempt */
     uint8_t *words;    /* of 64 bits, d of them; narrower ones lie in the estimate */
-    uint8_t *counts;   /* RING_COUNTS words per stripe */
+    uint8_t *counts;   /* MASKED_COUNTS words per stripe */
     summation_tear tear;
     uint64_t clamped;
 };
@@ -204,11 +204,20 @@ static void *words_of(const summation *self, const layout *cut, uint32_t index)
 
 static uint8_t *counts_of(const summation *self, uint32_t index)
 {
-    return self->counts + index * ring_bytes(&self->settings.grid, RING_COUNTS);
+    return self->counts + index * ring_bytes(&self->settings.grid, MASKED_COUNTS);
+}
+
+/* True if all parts of the stripe are there, their masks have cancelled, and they count every chunk
+ * of the plan once. */
+static bool is_good(const summation *self, uint32_t index, masked_counts *counts)
+{
+    return masked_counts_get(&self->settings.grid, counts_of(self, index), counts) &&
+           counts->chunks == self->plan->chunks;
 }
 
 /* Adds the first `count` stripes of runner->z, or overwrites what is there; `last`: these are the
- * last of all, and the words become numbers. */
+ * last of all, and the words become numbers if the masks are gone. If masks are left the words are
+ * wiped. */
 static void add_masked(const summation_runner *runner, const layout *cut, uint32_t index,
                        uint32_t count, bool add, bool last)
 {
@@ -217,18 +226,23 @@ static void add_masked(const summation_runner *runner, const layout *cut, uint32
     const size_t length = layout_stripe_length(cut, index), bytes = ring_bytes(grid, length);
     void *words = words_of(self, cut, index);
     uint8_t *counts = counts_of(self, index);
+    masked_counts counted;
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *part = (const uint8_t *)runner->z[i];
         if (!add && i == 0) {
             memcpy(words, part, bytes);
-            memcpy(counts, part + bytes, ring_bytes(grid, RING_COUNTS));
+            memcpy(counts, part + bytes, ring_bytes(grid, MASKED_COUNTS));
             continue;
         }
         ring_sum(grid, part, length, words);
-        ring_sum(grid, part + bytes, RING_COUNTS, counts);
+        ring_sum(grid, part + bytes, MASKED_COUNTS, counts);
     }
-    if (last)
+    if (!last)
+        return;
+    if (is_good(self, index, &counted))
         ring_read(grid, words, length, self->estimate + layout_stripe_start(cut, index));
+    else
+        memset(words, 0, bytes);
 }
 
 /* With the lock held: so many more are in the stripe. */
@@ -239,9 +253,13 @@ static void note_masked(summation *self, uint32_t index, uint32_t count, bool la
         return; /* cleared meanwhile: these count for nothing */
     at->added += count;
     at->whole = last;
-    uint64_t chunks = ring_word(&self->settings.grid, counts_of(self, index), MASKED_CHUNKS);
-    if (last && chunks != self->plan->chunks && !self->tear.torn)
-        self->tear = (summation_tear){.torn = true, .stripe = index, .chunks = chunks};
+    masked_counts counts;
+    if (last && !is_good(self, index, &counts) && !self->tear.torn) {
+        const bool masked =
+            !masked_counts_get(&self->settings.grid, counts_of(self, index), &counts);
+        self->tear = (summation_tear){
+            .torn = true, .stripe = index, .masked = masked, .chunks = masked ? 0 : counts.chunks};
+    }
 }
 
 void summation_expect(summation *self, uint32_t parts)
@@ -272,7 +290,9 @@ static void settle_masked(summation *self)
     for (uint32_t index = 0; index < self->cut.stripes; index++) {
         if (!self->places[index].whole && !self->tear.torn)
             self->tear = (summation_tear){.torn = true, .stripe = index};
-        self->clamped += ring_word(grid, counts_of(self, index), MASKED_CLAMPED);
+        masked_counts counts;
+        masked_counts_get(grid, counts_of(self, index), &counts);
+        self->clamped += counts.clamped;
     }
 }
 
@@ -282,7 +302,7 @@ static int allocate_masked(summation *self)
     const tarry_allocator *allocator = &self->allocator;
     if (!is_masked(self))
         return TARRY_OK;
-    self->counts = memory_allocate(allocator, self->most, ring_bytes(grid, RING_COUNTS));
+    self->counts = memory_allocate(allocator, self->most, ring_bytes(grid, MASKED_COUNTS));
     if (grid->bits > 32)
         self->words = memory_allocate(allocator, self->cut.part_length, ring_bytes(grid, 1));
     return self->counts == NULL || (grid->bits > 32 && self->words == NULL) ? TARRY_ERROR_NO_MEMORY

@@ -7,7 +7,8 @@
  *
  * Where sums are secure (docs/privacy.md) coded parts are masked: words of a ring, which are added
  * as such. Once all parts of an attempt are in a stripe the masks are gone, and its words become
- * numbers; if then it does not count every chunk, they have not cancelled: the sum is torn.
+ * numbers. If the check words are not zero then, or it does not count every chunk, the sum is torn,
+ * and the words are wiped without being decoded.
  *
  * A stripe (stripes.h) is lent to it from summation_add on and comes back by summation_take,
  * whether it was summed or cleared away. All calls but summation_settle are the runtime's thread's.
@@ -80,11 +81,14 @@ void summation_take(summation *self, stripe_queue *summed, stripe_queue *dropped
  */
 void summation_settle(summation *self, bool zero);
 
-/* Masked parts: which stripe was whole and did not count every chunk, and how many it counts. */
+/* Masked parts: the first stripe whose parts were all there and did not make a sum, or that was not
+ * whole when the round ended. Nothing of it was decoded. */
 typedef struct summation_tear {
     bool torn;
     uint32_t stripe;
-    uint64_t chunks;
+    bool masked; /* its check words are not zero: masks are left */
+    uint64_t
+        chunks; /* if they are zero: how many chunks it counts, which is not all of them once */
 } summation_tear;
 
 summation_tear summation_torn(summation *self);

@@ -50,7 +50,11 @@ typedef struct exchange_methods {
     void (*wait)(exchange *self, uint64_t until_ns, exchange_progress *progress);
     /* Ends the wait in progress, or the next one. Any thread. */
     void (*wake)(exchange *self);
-    /* Nothing of it is written any more when this returns, and a state that was got is gone. */
+    /* Hands over the state of a load that is DONE: progress.size bytes of the exchange's allocator,
+     * which the caller releases. NULL if memory is short. Only `abandon` may be called next. */
+    uint8_t *(*take)(exchange *self);
+    /* Nothing of it is written any more when this returns, and a state that was got is gone, unless
+     * it was taken. */
     void (*abandon)(exchange *self);
     /* Others may have this sum from now on, `dimension` numbers that do not change; NULL: they may
      * not, and none is read any more when this returns. */
@@ -69,20 +73,5 @@ typedef struct exchange_methods {
 struct exchange {
     const exchange_methods *methods;
 };
-
-/* ---- in one call, for who looks at what workers have ---- */
-
-/* As load; *bytes is of the allocator, and *after says after what. Errors: STATE (it did not come
- * until then), NO_MEMORY. */
-int exchange_copy_state(exchange *self, uint32_t from, uint64_t until_ns,
-                        const tarry_allocator *allocator, tarry_sum_id *after, uint8_t **bytes,
-                        uint64_t *size);
-/* As fetch, of a sum whose digest is checked. Errors: the same, and `into` may hold anything. */
-int exchange_copy_sum(exchange *self, uint32_t from, uint64_t until_ns, const tarry_sum_id *sum,
-                      float *into, size_t dimension);
-/* The same of what was begun by `load` or `fetch` and waited for by the caller. */
-int exchange_take_state(exchange *self, const tarry_allocator *allocator, tarry_sum_id *after,
-                        uint8_t **bytes, uint64_t *size);
-int exchange_take_sum(exchange *self, const tarry_sum_id *sum, const float *into, size_t dimension);
 
 #endif

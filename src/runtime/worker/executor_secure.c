@@ -57,8 +57,15 @@ static bool begin_masks(executor *self, const tarry_effect *effect)
     uint8_t digest[TARRY_DIGEST_SIZE];
     tarry_diagnostic why = {{0}};
     bool ready = false;
+    const secure_sum *sum = &self->slate->secret;
     if (!find_parameters(self, effect, digest))
         return false;
+    int error = masking_check_clamped(self->settings.masking, effect->round, sum->clamped,
+                                      sum->chunks * self->settings.cut.dimension, &why);
+    if (error != TARRY_OK) {
+        executor_refuse(self, error, why.text);
+        return false;
+    }
     if (!executor_add_bound(self, effect->round, digest)) {
         executor_refuse(self, TARRY_ERROR_NO_MEMORY, tarry_error_text(TARRY_ERROR_NO_MEMORY));
         return false;
@@ -71,9 +78,9 @@ static bool begin_masks(executor *self, const tarry_effect *effect)
         .parameters = digest,
         .holders = effect->message.holders,
         .lives = effect->message.lives,
-        .version = self->slate->secret.version,
+        .version = sum->version,
     };
-    int error = masking_begin(self->settings.masking, &attempt, &ready, &why);
+    error = masking_begin(self->settings.masking, &attempt, &ready, &why);
     if (error != TARRY_OK)
         executor_refuse(self, error, why.text[0] != '\0' ? why.text : tarry_error_text(error));
     return error == TARRY_OK && ready;
@@ -87,13 +94,13 @@ static int mask_stripe(executor *self, const layout *cut, uint32_t stripe, void 
     const size_t start = layout_stripe_start(cut, stripe);
     const size_t length = layout_stripe_length(cut, stripe);
     const uint8_t *words = (const uint8_t *)self->slate->part + ring_bytes(&sum->grid, start);
-    const uint64_t first = masked_stripe_first(cut, stripe);
-    uint8_t *counts = (uint8_t *)out + ring_bytes(&sum->grid, length);
-    int error = masking_apply(masks, first, words, out, length);
+    const masked_counts counts = secure_sum_counts(sum, stripe);
+    uint8_t *behind = (uint8_t *)out + ring_bytes(&sum->grid, length);
+    int error = masking_apply(masks, start, words, out, length);
     if (error != TARRY_OK)
         return error;
-    secure_sum_count(sum, stripe, counts);
-    return masking_apply(masks, first + length, counts, counts, RING_COUNTS);
+    masked_counts_put(&sum->grid, &counts, behind);
+    return masking_apply_counts(masks, start, behind);
 }
 
 void executor_post_secure(executor *self, const tarry_effect *effect, const layout *cut)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/worker/masking.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 struct masking {
     tarry_allocator allocator;
-    masking_settings settings;
+    masking_settings settings; /* its terms: under the lock */
     agreement *pair;
     secure_member *member; /* under the lock */
     pthread_mutex_t lock;
@@ -75,6 +76,13 @@ int masking_hear(masking *self, uint32_t worker, uint32_t epoch,
     return error;
 }
 
+void masking_set_terms(masking *self, const uint8_t terms[TARRY_DIGEST_SIZE])
+{
+    pthread_mutex_lock(&self->lock);
+    memcpy(self->settings.terms, terms, sizeof(self->settings.terms));
+    pthread_mutex_unlock(&self->lock);
+}
+
 uint64_t masking_next_version(masking *self)
 {
     return ++self->versions;
@@ -96,7 +104,6 @@ static int begin_member(masking *self, const masking_attempt *attempt, uint8_t k
         .attempt = attempt->attempt,
         .ring = {.bits = rules->bits, .fraction = rules->fraction, .bound = rules->bound},
         .colluders = rules->colluders,
-        .least = rules->least,
         .workers = settings->workers,
         .lives = attempt->lives,
         .chunks = attempt->plan->chunks,
@@ -104,10 +111,10 @@ static int begin_member(masking *self, const masking_attempt *attempt, uint8_t k
     };
     memcpy(context.job, settings->job, sizeof(context.job));
     memcpy(context.target, settings->target, sizeof(context.target));
-    memcpy(context.roster, rules->roster, sizeof(context.roster));
     memcpy(context.plan, attempt->plan->digest, sizeof(context.plan));
     memcpy(context.parameters, attempt->parameters, sizeof(context.parameters));
     pthread_mutex_lock(&self->lock);
+    memcpy(context.terms, settings->terms, sizeof(context.terms));
     int error = secure_member_hear(self->member, settings->worker, attempt->epoch,
                                    agreement_public_key(self->pair));
     if (error == TARRY_OK)
@@ -158,10 +165,35 @@ int masking_begin(masking *self, const masking_attempt *attempt, bool *ready,
     return TARRY_OK;
 }
 
+int masking_check_clamped(const masking *self, uint64_t round, uint64_t clamped, uint64_t numbers,
+                          tarry_diagnostic *diagnostic)
+{
+    const tarry_secure_member *member = &self->settings.member;
+    const double most = member->clamped_most > 0 ? member->clamped_most : TARRY_SECURE_CLAMPED_MOST;
+    if (clamped == 0 || (double)clamped <= most * (double)numbers)
+        return TARRY_OK;
+    return diagnose(
+        diagnostic, TARRY_ERROR_STATE,
+        "in round %" PRIu64
+        ", %.3g %% of this worker's numbers are beyond the bound of %g or not finite, "
+        "and at most %.3g %% may be: nothing was sent. Raise the bound at the server and at all "
+        "workers (%s), or scale the loss down",
+        round, 100 * (double)clamped / (double)numbers, self->settings.rules.bound, 100 * most,
+        member->bound_name != NULL ? member->bound_name : "bound");
+}
+
 int masking_apply(masking *self, uint64_t first, const void *from, void *words, size_t count)
 {
     pthread_mutex_lock(&self->lock);
-    int error = secure_member_mask(self->member, first, from, words, count);
+    int error = secure_member_mask_numbers(self->member, first, from, words, count);
+    pthread_mutex_unlock(&self->lock);
+    return error;
+}
+
+int masking_apply_counts(masking *self, uint64_t first, void *words)
+{
+    pthread_mutex_lock(&self->lock);
+    int error = secure_member_mask_counts(self->member, first, words);
     pthread_mutex_unlock(&self->lock);
     return error;
 }

@@ -21,6 +21,7 @@ typedef struct masking_settings {
     tarry_secure_rules rules;
     uint32_t worker, workers;
     uint8_t job_id[TARRY_JOB_ID_SIZE];
+    uint8_t terms[TARRY_DIGEST_SIZE];  /* of what all workers were told of the run */
     uint8_t job[TARRY_DIGEST_SIZE];    /* of its id and text */
     uint8_t target[TARRY_DIGEST_SIZE]; /* of what sums are of */
     tarry_secure_member member;        /* whose lock is called */
@@ -38,6 +39,10 @@ const uint8_t *masking_key(const masking *self);
  * worker, the own, or no key), NO_MEMORY. */
 int masking_hear(masking *self, uint32_t worker, uint32_t epoch,
                  const uint8_t key[MASKING_KEY_BYTES]);
+
+/* The server has welcomed the worker again, to the same job: attempts that begin from now on are
+ * for these terms. */
+void masking_set_terms(masking *self, const uint8_t terms[TARRY_DIGEST_SIZE]);
 
 /* A number that was not given before. */
 uint64_t masking_next_version(masking *self);
@@ -62,8 +67,17 @@ typedef struct masking_attempt {
  */
 int masking_begin(masking *self, const masking_attempt *attempt, bool *ready,
                   tarry_diagnostic *diagnostic);
-/* Writes the words first .. first + count - 1 of the attempt's part to `words`: those at `from`,
- * which may be the same place, plus the masks. Errors: SYSTEM. */
+/*
+ * Of the numbers of the gradients in a part, so many are beyond the bound. Errors: STATE (more than
+ * the member allows: nothing of them may be sent, and the diagnostic names round, share and bound).
+ */
+int masking_check_clamped(const masking *self, uint64_t round, uint64_t clamped, uint64_t numbers,
+                          tarry_diagnostic *diagnostic);
+/* Writes to `words` those at `from`, which may be the same place, plus the masks of the numbers
+ * first .. first + count - 1 of the whole vector, in the attempt. Errors: SYSTEM. */
 int masking_apply(masking *self, uint64_t first, const void *from, void *words, size_t count);
+/* Adds the masks of the MASKED_COUNTS words behind the stripe that begins with the number `first`.
+ * Errors: SYSTEM. */
+int masking_apply_counts(masking *self, uint64_t first, void *words);
 
 #endif

@@ -219,6 +219,16 @@ static void wake(exchange *base)
     pthread_mutex_unlock(&own->lock);
 }
 
+static uint8_t *take(exchange *base)
+{
+    pass_exchange *own = own_of(base);
+    pthread_mutex_lock(&own->lock);
+    uint8_t *bytes = own->into;
+    own->into = NULL;
+    pthread_mutex_unlock(&own->lock);
+    return bytes;
+}
+
 static void abandon(exchange *base)
 {
     pass_exchange *own = own_of(base);
@@ -449,6 +459,7 @@ static const exchange_methods methods = {
     .load = load,
     .wait = wait,
     .wake = wake,
+    .take = take,
     .abandon = abandon,
     .hold = hold,
     .offer = offer,

@@ -3,30 +3,14 @@
 
 #include <string.h>
 
-#include <tarry/error.h>
-
-#include "base/memory.h"
-#include "runtime/masked_words.h"
-
-int secure_sum_init(secure_sum *self, const ring *grid, const layout *cut,
-                    const tarry_allocator *allocator)
+void secure_sum_init(secure_sum *self, const ring *grid)
 {
     *self = (secure_sum){.grid = *grid};
-    if (grid->bits == 0)
-        return TARRY_OK;
-    self->clamped = memory_allocate(allocator, cut->stripes, sizeof(*self->clamped));
-    return self->clamped != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
-void secure_sum_destroy(secure_sum *self, const tarry_allocator *allocator)
+static void begin(secure_sum *self, uint64_t generation)
 {
-    memory_release(allocator, self->clamped);
-    self->clamped = NULL;
-}
-
-static void begin(secure_sum *self, const layout *cut, uint64_t generation)
-{
-    memset(self->clamped, 0, cut->stripes * sizeof(*self->clamped));
+    self->clamped = 0;
     self->chunks = 0;
     self->generation = generation;
     self->mixed = false;
@@ -36,7 +20,7 @@ void secure_sum_add(secure_sum *self, const layout *cut, const secure_gradient *
                     void *words)
 {
     if (gradient->begins)
-        begin(self, cut, gradient->generation);
+        begin(self, gradient->generation);
     self->mixed = self->mixed || gradient->generation != self->generation;
     self->chunks++;
     self->version = gradient->version;
@@ -46,13 +30,11 @@ void secure_sum_add(secure_sum *self, const layout *cut, const secure_gradient *
         uint8_t *at = (uint8_t *)words + ring_bytes(&self->grid, start);
         if (gradient->begins) /* a stripe at a time, so that it is in a cache when it is added to */
             memset(at, 0, ring_bytes(&self->grid, length));
-        self->clamped[stripe] += ring_add(&self->grid, gradient->numbers + start, length, at);
+        self->clamped += ring_add(&self->grid, gradient->numbers + start, length, at);
     }
 }
 
-void secure_sum_count(const secure_sum *self, uint32_t stripe, void *out)
+masked_counts secure_sum_counts(const secure_sum *self, uint32_t stripe)
 {
-    memset(out, 0, ring_bytes(&self->grid, RING_COUNTS));
-    ring_count(&self->grid, out, MASKED_CHUNKS, self->chunks);
-    ring_count(&self->grid, out, MASKED_CLAMPED, self->clamped[stripe]);
+    return (masked_counts){.chunks = self->chunks, .clamped = stripe == 0 ? self->clamped : 0};
 }

@@ -11,21 +11,18 @@
 #include <tarry/allocator.h>
 
 #include "coding/layout.h"
-#include "privacy/secure/ring.h"
+#include "privacy/secure/masked_counts.h"
 
 typedef struct secure_sum {
     ring grid;           /* bits 0: sums are not secure */
     uint64_t chunks;     /* in it */
-    uint64_t *clamped;   /* per stripe: numbers of these that were clamped, or were none */
+    uint64_t clamped;    /* numbers of these that were clamped or not finite, in all stripes */
     uint64_t generation; /* of the parameters that they were computed with */
     bool mixed;          /* these differ */
     uint64_t version;    /* no two contents of a sum have the same */
 } secure_sum;
 
-/* Errors: NO_MEMORY. */
-int secure_sum_init(secure_sum *self, const ring *grid, const layout *cut,
-                    const tarry_allocator *allocator);
-void secure_sum_destroy(secure_sum *self, const tarry_allocator *allocator);
+void secure_sum_init(secure_sum *self, const ring *grid);
 
 /* What a gradient is added as. */
 typedef struct secure_gradient {
@@ -37,7 +34,8 @@ typedef struct secure_gradient {
 
 void secure_sum_add(secure_sum *self, const layout *cut, const secure_gradient *gradient,
                     void *words);
-/* Writes what stands behind a stripe's numbers, but for the masks: RING_COUNTS words. */
-void secure_sum_count(const secure_sum *self, uint32_t stripe, void *out);
+/* The counts that go behind a stripe's numbers. Stripe 0 has the clamped numbers of all stripes,
+ * and the others have 0: where in the vector numbers were clamped is not told. */
+masked_counts secure_sum_counts(const secure_sum *self, uint32_t stripe);
 
 #endif

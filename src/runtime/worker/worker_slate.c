@@ -166,9 +166,8 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
         .last = settings->last,
         .secure = settings->grid.bits,
     };
-    int error = secure_sum_init(&self->secret, &settings->grid, cut, allocator);
-    if (error == TARRY_OK)
-        error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
+    secure_sum_init(&self->secret, &settings->grid);
+    int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)
         error = allocate_packed(self, cut, settings, allocator);
     if (error == TARRY_OK)
@@ -203,7 +202,6 @@ void worker_slate_clear(worker_slate *self, const float *kept, const tarry_alloc
     if (!self->lent)
         vector_release(allocator, self->part);
     self->part = NULL;
-    secure_sum_destroy(&self->secret, allocator);
     memory_release(allocator, self->packed);
     residuals_free(self->residuals);
     self->residuals = NULL;

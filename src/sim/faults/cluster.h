@@ -144,11 +144,13 @@ typedef enum plant {
     PLANT_GATHER_STALE, /* what was added up for an attempt before passes as the present one's */
     PLANT_ADRIFT_LOST,  /* the server hears of a loss as soon as a relay dies */
     /* where sums are secure: */
-    PLANT_KEEP_KAPPA,   /* a second life has the keys of the first, and masks are for the round */
-    PLANT_MASK_AGAIN,   /* a part is encoded again with another content, for the same kappa */
-    PLANT_STALE_GROUP,  /* a worker masks for what the signal before named */
-    PLANT_NAME_ANOTHER, /* the server names another holder of a chunk than it credits */
-    PLANT_BEND_HOLDERS, /* a worker hears of another holder than the server said */
+    PLANT_KEEP_KAPPA,    /* a second life has the keys of the first, and masks are for the round */
+    PLANT_MASK_AGAIN,    /* a part is encoded again with another content, for the same kappa */
+    PLANT_STALE_GROUP,   /* a worker masks for what the signal before named */
+    PLANT_NAME_ANOTHER,  /* the server names another holder of a chunk than it credits */
+    PLANT_BEND_HOLDERS,  /* a worker hears of another holder than the server said */
+    PLANT_FORGET_STRIPE, /* masks don't depend on the length of stripes */
+    PLANT_COUNT_STRIPES, /* each stripe counts its own clamped numbers */
     /* in the form whose factor all share: */
     PLANT_OLD_FACTOR, /* a worker encodes with the factor of the round before */
 } plant;
@@ -559,7 +561,7 @@ void secure_hear(cluster *it, uint32_t worker, const tarry_message *message);
 void secure_fold(cluster *it, uint32_t worker, uint32_t chunk, bool begins);
 void secure_encode(cluster *it, uint32_t worker, const tarry_effect *effect, secure_part *part);
 /* A part is added to the estimate; a stripe of it is zero; all of it is the round's sum. */
-void secure_add(cluster *it, uint32_t stripe, const secure_part *part);
+void secure_add(cluster *it, uint32_t worker, uint32_t stripe, const secure_part *part);
 void secure_clear(cluster *it, uint32_t stripe);
 void secure_round_over(cluster *it);
 

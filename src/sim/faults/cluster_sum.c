@@ -49,7 +49,7 @@ void cluster_add_part(cluster *it, const cluster_item *done)
 {
     invariants_of_sum(it, done);
     feedback_add(it, done->worker, done->stripe, &done->part);
-    secure_add(it, done->stripe, &done->part.masked);
+    secure_add(it, done->worker, done->stripe, &done->part.masked);
     /* A chunk that a wrong cut does not have stands for another one of it. */
     const cluster_plan *cut = &it->plans[done->part.cut];
     uint32_t chunks = tarry_plan_chunks(cut->plan);

@@ -39,7 +39,7 @@ void invariants_of_masks(cluster *it, uint32_t worker, uint32_t stripe,
 {
     secure_world *world = &it->secure;
     uint32_t known = world->masked_count < SECURE_MASKED ? world->masked_count : SECURE_MASKED;
-    size_t bytes = ring_bytes(&world->ring, (size_t)it->model.stripe_size[stripe] + RING_COUNTS);
+    size_t bytes = ring_bytes(&world->ring, (size_t)it->model.stripe_size[stripe] + MASKED_COUNTS);
     for (uint32_t i = 0; i < known; i++) {
         const secure_masked *at = &world->masked[i];
         bool same = at->worker == worker && at->stripe == stripe &&
@@ -74,7 +74,20 @@ static uint64_t word_of(const cluster *it, uint64_t value)
     return it->secure.ring.bits == 64 ? value : value & UINT32_MAX;
 }
 
-static void check_stripe(cluster *it, uint32_t stripe)
+/* The server's check of a stripe: true if the masks have cancelled and every chunk is counted once.
+ */
+static bool counts_of(const cluster *it, uint32_t stripe, masked_counts *counts)
+{
+    const ring *of = &it->secure.ring;
+    const uint8_t *words = (const uint8_t *)it->secure.sum[stripe];
+    return masked_counts_get(of, words + ring_bytes(of, (size_t)it->model.stripe_size[stripe]),
+                             counts) &&
+           counts->chunks == it->model.chunks;
+}
+
+/* Checks the stripe's numbers and how many chunks are in them; gives back how many numbers of
+ * chunks are out of range. */
+static uint64_t check_stripe(cluster *it, uint32_t stripe)
 {
     const ring *of = &it->secure.ring;
     const cluster_record all = {
@@ -100,17 +113,56 @@ static void check_stripe(cluster *it, uint32_t stripe)
             invariant_broken(it, "secure_sum_is_the_integer_sum", "stripe %u, number %u is read %g",
                              stripe, i, (double)read[i]);
     }
-    uint64_t chunks = ring_word(of, it->secure.sum[stripe], numbers),
-             out = ring_word(of, it->secure.sum[stripe], numbers + 1);
-    if (chunks != it->model.chunks || out != clamped)
-        invariant_broken(it, "secure_sum_is_the_integer_sum",
-                         "stripe %u has %llu chunks of %u, %llu numbers out of range of %llu",
-                         stripe, (unsigned long long)chunks, it->model.chunks,
-                         (unsigned long long)out, (unsigned long long)clamped);
+    masked_counts counts = {0};
+    if (!counts_of(it, stripe, &counts))
+        invariant_broken(it, "secure_sum_is_the_integer_sum", "stripe %u has %llu chunks of %u",
+                         stripe, (unsigned long long)counts.chunks, it->model.chunks);
+    return clamped;
+}
+
+/* A stripe with a part of the misled worker must fail the server's check. */
+static void check_tear(cluster *it, uint32_t stripe)
+{
+    masked_counts counts;
+    if (counts_of(it, stripe, &counts))
+        invariant_broken(it, "other_terms_tear_the_sum",
+                         "worker %u was told other terms, and stripe %u passes for a sum",
+                         it->secure.misled, stripe);
+}
+
+/* True if the misled worker and others have sent their parts of the stripe. */
+static bool has_other_masks(const cluster *it, uint32_t stripe)
+{
+    uint32_t senders = it->secure.senders[stripe], misled = it->secure.misled;
+    return misled < it->workers && (senders & bit(misled)) != 0 && set_size(senders) > 1;
+}
+
+/* One number for the whole vector, which the first stripe has. */
+static void check_clamped(cluster *it, uint64_t clamped)
+{
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
+        const uint64_t wanted = stripe == 0 ? clamped : 0;
+        masked_counts counts = {0};
+        if (!counts_of(it, stripe, &counts) || counts.clamped != wanted)
+            invariant_broken(it, "clamped_numbers_are_counted_once",
+                             "stripe %u counts %llu numbers out of range, not %llu", stripe,
+                             (unsigned long long)counts.clamped, (unsigned long long)wanted);
+    }
 }
 
 void invariants_of_secure_sum(cluster *it)
 {
-    for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
-        check_stripe(it, stripe);
+    bool torn = false;
+    uint64_t clamped = 0;
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
+        bool other = has_other_masks(it, stripe);
+        torn = torn || other;
+        if (other)
+            check_tear(it, stripe);
+        else
+            clamped += check_stripe(it, stripe);
+    }
+    it->secure.torn += torn;
+    if (!torn && it->broken == NULL)
+        check_clamped(it, clamped);
 }

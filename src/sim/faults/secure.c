@@ -5,12 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "sim/faults/cluster.h"
 #include "sim/faults/invariants.h"
 
-enum { STREAM = 6, MOST_AHEAD = 4 };
+enum { STREAM = 6, TERMS_STREAM = 9, MOST_AHEAD = 4 };
 
-static const double SHARE = 0.3; /* of the worlds that can be */
+static const double SHARE = 0.3;        /* of the worlds that can be */
+static const double MISLED_SHARE = 0.3; /* of these: one worker is told other terms */
 
 /* From a stream of its own: other worlds stay what they are. */
 static uint32_t between(cluster *it, uint32_t least, uint32_t most)
@@ -41,6 +43,79 @@ static void settle_settings(cluster *it)
         settings->pick = (tarry_pick)between(it, TARRY_PICK_PLAN, TARRY_PICK_SHARE);
 }
 
+/* ---- terms ---- */
+
+static uint32_t between_terms(cluster *it, uint32_t least, uint32_t most)
+{
+    return draws_between(&it->draws, DRAW_SETUP, TERMS_STREAM, least, most);
+}
+
+/* Planted: masks don't depend on the length of stripes. */
+static void digest_terms(cluster *it, secure_terms *terms)
+{
+    static uint8_t frame[WIRE_HEAD_BYTES + WIRE_WELCOME_BYTES];
+    wire_welcome seen = terms->welcome;
+    if (cluster_planted(it, PLANT_FORGET_STRIPE))
+        seen.stripe_length = 1;
+    if (digest_of_bytes(frame, wire_welcome_encode_shared(&seen, frame), terms->digest) != 0)
+        invariant_broken(it, "masks_are_made", "%s", tarry_error_text(TARRY_ERROR_NO_MEMORY));
+}
+
+/* Longer stripes, so that no number of the misled worker's part has another one's place. */
+static void draw_other_terms(cluster *it)
+{
+    wire_welcome *other = &it->secure.other_terms.welcome;
+    switch (between_terms(it, 0, 7)) {
+    case 0:
+        other->silence_ns++;
+        break;
+    case 1:
+        other->ahead++;
+        break;
+    case 2:
+        other->dimension++;
+        break;
+    case 3:
+        other->conditioning_limit += 1;
+        break;
+    default:
+        other->stripe_length += between_terms(it, 1, SECURE_NUMBERS);
+    }
+}
+
+static void draw_terms(cluster *it)
+{
+    const tarry_server_settings *settings = &it->settings;
+    secure_world *world = &it->secure;
+    world->terms.welcome = (wire_welcome){
+        .version = WIRE_VERSION,
+        .workers = it->workers,
+        .parameters = settings->dimension,
+        .dimension = settings->dimension,
+        .stripe_length = settings->stripe_length,
+        .keep = (uint8_t)settings->keep,
+        .ahead = settings->ahead,
+        .conditioning_limit = settings->conditioning_limit,
+        .silence_ns = 1,
+    };
+    world->other_terms = world->terms;
+    world->misled = MAX_WORKERS;
+    if (draws_chance(&it->draws, DRAW_SETUP, TERMS_STREAM, MISLED_SHARE)) {
+        world->misled = between_terms(it, 0, it->workers - 1);
+        draw_other_terms(it);
+        cluster_note(it, "worker %u is welcomed with other terms, and stripes of %u numbers",
+                     world->misled, (unsigned)world->other_terms.welcome.stripe_length);
+    }
+    digest_terms(it, &world->terms);
+    digest_terms(it, &world->other_terms);
+}
+
+static const secure_terms *terms_of(const cluster *it, uint32_t worker)
+{
+    const secure_world *world = &it->secure;
+    return worker == world->misled ? &world->other_terms : &world->terms;
+}
+
 void secure_draw(cluster *it)
 {
     secure_world *world = &it->secure;
@@ -59,6 +134,7 @@ void secure_draw(cluster *it)
     cluster_note(it, "secure sums of %u bits: bound %g, 2^-%d, pick %d, ahead %u%s",
                  it->settings.secure, bound, world->ring.fraction, it->settings.pick,
                  it->settings.ahead, world->reproducible ? ", reproducible" : "");
+    draw_terms(it);
 }
 
 /* ---- gradients ---- */
@@ -116,7 +192,8 @@ void secure_fold(cluster *it, uint32_t worker, uint32_t chunk, bool begins)
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
         float numbers[SECURE_NUMBERS];
         numbers_of(it, &it->nodes[worker].present, chunk, stripe, numbers);
-        node->clamped[stripe] += ring_add(&it->secure.ring, numbers,
+        const uint32_t counts = cluster_planted(it, PLANT_COUNT_STRIPES) ? stripe : 0;
+        node->clamped[counts] += ring_add(&it->secure.ring, numbers,
                                           (size_t)it->model.stripe_size[stripe], node->sum[stripe]);
     }
 }
@@ -242,7 +319,7 @@ static kappa_context context_of(const cluster *it, uint32_t worker, const tarry_
     };
     name(context.job, "job", it->job.seed);
     name(context.target, "target", 0);
-    name(context.roster, "roster", it->workers);
+    memcpy(context.terms, terms_of(it, worker)->digest, sizeof(context.terms));
     name(context.plan, "plan", of->plan);
     name(context.parameters, "x", of->round << 16 | of->parameters);
     return context;
@@ -312,8 +389,8 @@ static void fill_in(const cluster *it, uint32_t worker, uint32_t stripe, uint64_
     size_t numbers = (size_t)it->model.stripe_size[stripe];
     memset(words, 0, SECURE_WORDS * sizeof(*words));
     memcpy(words, node->sum[stripe], ring_bytes(of, numbers));
-    ring_count(of, words, numbers, node->chunks);
-    ring_count(of, words, numbers + 1, node->clamped[stripe]);
+    const masked_counts counts = {.chunks = node->chunks, .clamped = node->clamped[stripe]};
+    masked_counts_put(of, &counts, (uint8_t *)words + ring_bytes(of, numbers));
 }
 
 static void mask(cluster *it, uint32_t worker, const tarry_effect *effect, secure_part *part)
@@ -327,11 +404,14 @@ static void mask(cluster *it, uint32_t worker, const tarry_effect *effect, secur
                              tarry_error_text(error));
         return;
     }
-    size_t words = (size_t)it->model.stripe_size[effect->stripe] + RING_COUNTS;
+    secure_member *member = it->secure.nodes[worker].member;
+    const size_t numbers = (size_t)it->model.stripe_size[effect->stripe];
+    const uint64_t first = effect->stripe * terms_of(it, worker)->welcome.stripe_length;
     invariants_of_masks(it, worker, effect->stripe, kappa, part->words);
-    error =
-        secure_member_mask(it->secure.nodes[worker].member, (uint64_t)effect->stripe * SECURE_WORDS,
-                           part->words, part->words, words);
+    error = secure_member_mask_numbers(member, first, part->words, part->words, numbers);
+    if (error == TARRY_OK)
+        error = secure_member_mask_counts(
+            member, first, (uint8_t *)part->words + ring_bytes(&it->secure.ring, numbers));
     if (error != TARRY_OK)
         invariant_broken(it, "masks_are_made", "worker %u: %s", worker, tarry_error_text(error));
 }
@@ -354,13 +434,16 @@ void secure_encode(cluster *it, uint32_t worker, const tarry_effect *effect, sec
 void secure_clear(cluster *it, uint32_t stripe)
 {
     memset(it->secure.sum[stripe], 0, sizeof(it->secure.sum[stripe]));
+    it->secure.senders[stripe] = 0;
 }
 
-void secure_add(cluster *it, uint32_t stripe, const secure_part *part)
+void secure_add(cluster *it, uint32_t worker, uint32_t stripe, const secure_part *part)
 {
-    if (it->secure.on)
-        ring_sum(&it->secure.ring, part->words, (size_t)it->model.stripe_size[stripe] + RING_COUNTS,
-                 it->secure.sum[stripe]);
+    if (!it->secure.on)
+        return;
+    it->secure.senders[stripe] |= bit(worker);
+    ring_sum(&it->secure.ring, part->words, (size_t)it->model.stripe_size[stripe] + MASKED_COUNTS,
+             it->secure.sum[stripe]);
 }
 
 void secure_round_over(cluster *it)

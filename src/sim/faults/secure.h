@@ -3,16 +3,21 @@
  * Secure sums in a world: beside the coefficients that every part carries there, real gradients of
  * a few numbers, rings, keys and masks, by the library that workers use. A process has one key pair
  * for its life, and each of its arrivals is known to the others by that key.
+ *
+ * In some worlds one worker, the misled one, gets other terms in its WELCOME than the others, often
+ * another length of stripes. A server would end the run at the first sum with its part, which is
+ * torn. The world goes on, and checks in each round that the tear would have been found.
  */
 #ifndef SIM_FAULTS_SECURE_H
 #define SIM_FAULTS_SECURE_H
 
 #include "privacy/secure/secure_member.h"
+#include "protocol/wire/wire.h"
 #include "sim/faults/model/model.h"
 
 enum {
     SECURE_NUMBERS = 9, /* of a stripe, at most */
-    SECURE_WORDS = SECURE_NUMBERS + RING_COUNTS,
+    SECURE_WORDS = SECURE_NUMBERS + MASKED_COUNTS,
     SECURE_ARRIVALS = 64, /* of a worker that are known; a world has fewer that matter */
     SECURE_MASKED = 512,  /* stripes that are remembered, the latest, in a ring */
 };
@@ -35,8 +40,9 @@ typedef struct secure_node {
     secure_member *member;
     uint64_t life;                             /* whose it is */
     uint64_t sum[MAX_STRIPES][SECURE_NUMBERS]; /* its running sum: words of the ring */
-    uint64_t chunks, clamped[MAX_STRIPES];     /* in it */
-    secure_arrival arrivals[SECURE_ARRIVALS];  /* the latest, in a ring */
+    uint64_t chunks;                           /* in it */
+    uint64_t clamped[MAX_STRIPES]; /* numbers beyond the bound; of all stripes in the first one */
+    secure_arrival arrivals[SECURE_ARRIVALS]; /* the latest, in a ring */
     uint32_t arrival_count;
     uint32_t holders_before[MAX_CHUNKS]; /* what it masked for last; for planted errors */
     bool has_before;
@@ -49,16 +55,26 @@ typedef struct secure_masked {
     uint64_t plain[SECURE_WORDS];
 } secure_masked;
 
+/* What a worker was welcomed with, and the digest of it. */
+typedef struct secure_terms {
+    wire_welcome welcome;
+    uint8_t digest[32];
+} secure_terms;
+
 typedef struct secure_world {
     bool on;
-    bool reproducible; /* which the server is told, and which changes nothing */
+    secure_terms terms, other_terms; /* what all are told; what the misled one is */
+    uint32_t misled;                 /* MAX_WORKERS: all are told the same */
+    bool reproducible;               /* which the server is told, and which changes nothing */
     ring ring;
     secure_node nodes[MAX_WORKERS];
     uint64_t sum[MAX_STRIPES][SECURE_WORDS]; /* the server's */
+    uint32_t senders[MAX_STRIPES];           /* whose parts are in it, a bit each */
     secure_masked masked[SECURE_MASKED];
     uint32_t masked_count;
     uint32_t sums, second_lives; /* sums that were read; keys that followed another of the worker */
     uint32_t repeated;           /* attempts after the first */
+    uint32_t torn;               /* sums with a part that was masked for other terms */
 } secure_world;
 
 #endif

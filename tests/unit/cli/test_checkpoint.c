@@ -15,7 +15,7 @@
 #include "cli/checkpoint/checkpoint.h"
 #include "cli/checkpoint/history_code.h"
 
-enum { DIMENSION = 5000, ROOM = 100000, SEAL = 32, SIZES = 136 };
+enum { DIMENSION = 5000, ROOM = 100000, SEAL = 32, SIZES = 152 };
 
 typedef struct memory {
     uint8_t bytes[ROOM];
@@ -57,6 +57,7 @@ static checkpoint example(void)
         .dimension = DIMENSION,
         .vectors = 3,
         .seen = 77,
+        .ledger = {12, 345},
     };
 }
 
@@ -90,6 +91,8 @@ static void what_is_written_is_read(void **unused)
     assert_memory_equal(read.history.bytes, state.history.bytes, 10);
     assert_int_equal(read.vectors, 3);
     assert_int_equal(read.seen, 77);
+    assert_int_equal(read.ledger.releases, 12);
+    assert_int_equal(read.ledger.seal, 345);
     float *back = malloc(DIMENSION * sizeof(*back));
     for (uint32_t i = 0; i < 3; i++) {
         checkpoint_numbers(found[i], DIMENSION, back);
@@ -131,13 +134,13 @@ static void sizes_are_not_believed(void **unused)
 {
     (void)unused;
     const uint64_t lies[] = {0, 1, 12, DIMENSION * 12, UINT32_MAX, UINT64_MAX, UINT64_MAX / 4 + 2};
-    const size_t dimension_at = SIZES - 32, seen_at = SIZES - 8;
+    const size_t dimension_at = SIZES - 48, seen_at = SIZES - 24;
     for (size_t at = dimension_at; at < SIZES + 32; at += 8) {
         for (size_t lie = 0; lie < sizeof(lies) / sizeof(lies[0]); lie++) {
             memory *file = encode_example();
             uint64_t truth = bytes_get(file->bytes + at, 8);
             bool powers = at > dimension_at && at < seen_at;
-            bool any = at == seen_at; /* of any round, or of none */
+            bool any = at >= seen_at && at < SIZES; /* of any round, or of none; any ledger */
             bytes_put(file->bytes + at, lies[lie], 8);
             assert_int_equal(
                 digest_of_bytes(file->bytes, file->size - SEAL, file->bytes + file->size - SEAL),
@@ -189,10 +192,10 @@ static void a_history_is_kept(void **unused)
     assert_int_equal(history_decode(read, bytes, size - 1), TARRY_ERROR_FORMAT);
     assert_int_equal(history_decode(read, bytes, 0), TARRY_ERROR_FORMAT);
     assert_int_equal(history_decode(read, bytes, size), TARRY_OK);
-    history_encode_round(&past->rounds[299], one);
+    history_encode_round(&past->last, one);
     history_round unread = {.seconds = -1};
     uint8_t *exact = one + sizeof(one) - 14 * 4; /* the first of fourteen */
-    bytes_put(exact, 2, 4);
+    bytes_put(exact, 3, 4);
     assert_int_equal(history_decode_round(one, &unread), TARRY_ERROR_FORMAT);
     bytes_put(exact, 0, 4);
     uint8_t *parts = one + sizeof(one) - 12 * 4; /* the third */
@@ -201,11 +204,14 @@ static void a_history_is_kept(void **unused)
     assert_int_equal(history_decode_round(one, &unread), TARRY_ERROR_FORMAT);
     assert_true(unread.seconds == -1);
     for (size_t i = 0; i < 300; i++) {
-        history_encode_round(&past->rounds[i], one);
+        history_round written;
+        assert_int_equal(history_round_at(past, i, &written, NULL), TARRY_OK);
+        history_encode_round(&written, one);
         assert_int_equal(history_decode_round(one, history_add(read)), TARRY_OK);
     }
     for (uint32_t i = 0; i < 300; i++) {
-        const history_round *round = &read->rounds[i];
+        history_round found, *round = &found;
+        assert_int_equal(history_round_at(read, i, round, NULL), TARRY_OK);
         assert_true(round->seconds == i && round->train.loss == 1.0 / (i + 1));
         assert_true(isnan(round->test.loss) && round->changes.moved == i);
         assert_true(round->result.round == i && round->result.exact == (i % 3 == 0));
@@ -213,10 +219,37 @@ static void a_history_is_kept(void **unused)
         assert_true(round->result.end_ns == 2000 && round->result.copies_needed == 8);
     }
     assert_true(read->earlier[2].chunks == 17 && read->earlier[2].seconds == 1.5);
-    assert_true(read->earlier_seconds == 12 && history_train(read, 0).loss == 1);
+    assert_true(read->earlier_seconds == 12 && history_train_begin(read).loss == 1);
     free(bytes);
     history_free(past);
     history_free(read);
+}
+
+/* They are counted, but nothing of them is added up. */
+static void lost_rounds_are_kept_as_such(void **unused)
+{
+    (void)unused;
+    history *past;
+    uint8_t one[HISTORY_ROUND_BYTES];
+    assert_int_equal(history_create(3, 4, &past), TARRY_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        history_round *round = history_add(past);
+        round->seconds = 2;
+        round->result = (tarry_round_result){.parts = 1, .copies_needed = 4, .exact = true};
+        assert_int_equal(history_add_lost(past, 100), TARRY_OK);
+    }
+    assert_int_equal(past->count, 202);
+    const history_totals sum = history_total(past);
+    assert_true(sum.rounds == 2 && sum.exact == 2 && sum.lost == 200 && sum.seconds == 4);
+    for (uint32_t i = 0; i < 202; i++) {
+        history_round round, read;
+        assert_int_equal(history_round_at(past, i, &round, NULL), TARRY_OK);
+        history_encode_round(&round, one);
+        assert_int_equal(history_decode_round(one, &read), TARRY_OK);
+        assert_int_equal(read.lost, i != 0 && i != 101);
+        assert_int_equal(read.result.exact, !read.lost);
+    }
+    history_free(past);
 }
 
 int main(void)
@@ -224,7 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(damaged_ones_are_refused),
         cmocka_unit_test(sizes_are_not_believed),  cmocka_unit_test(an_error_of_the_sink_ends_it),
-        cmocka_unit_test(a_history_is_kept),
+        cmocka_unit_test(a_history_is_kept),       cmocka_unit_test(lost_rounds_are_kept_as_such),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

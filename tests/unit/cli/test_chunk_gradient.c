@@ -226,7 +226,7 @@ static chunk_gradient *limited_chunks(const samples *made, double *now)
 
 /* A chunk's part of the sum, computed by `worker`; gives back its steps. */
 static double part_of(chunk_gradient *state, uint32_t worker, uint64_t round, uint32_t chunk,
-                      float part[FEATURES + 1])
+                      float part[FEATURES + 2])
 {
     const tarry_span span = {.origin = chunk, .count = 1, .of = 1};
     const tarry_task task = {
@@ -275,24 +275,45 @@ static void means_of_chunks_that_break_off_are_fednovas(void **context)
     for (uint32_t there = 1; there <= CHUNKS; there++) {
         double now = 100, wanted[FEATURES] = {0}, mean_steps = 0;
         chunk_gradient *state = limited_chunks(made, &now);
-        float sum[FEATURES + 1] = {0}, gradient[FEATURES];
+        float sum[FEATURES + 2] = {0}, gradient[FEATURES];
         for (uint32_t chunk = 0; chunk < there; chunk++) {
-            float part[FEATURES + 1];
+            float part[FEATURES + 2];
             double change[FEATURES], share = (double)made->own[chunk].rows / ROWS;
             assert_near(part_of(state, worker[chunk], 6, chunk, part), steps[chunk], 1e-6);
             descend(made, chunk, steps[chunk], change);
             mean_steps += share * steps[chunk];
             for (size_t i = 0; i < FEATURES; i++)
                 wanted[i] += share * change[i] / steps[chunk];
-            for (size_t i = 0; i <= FEATURES; i++)
+            for (size_t i = 0; i < FEATURES + 2; i++)
                 sum[i] += part[i];
         }
         local_mean(&limited, made->model, start, sum, ROWS, gradient);
         assert_near(local_mean_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
+        assert_near(local_used_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
         for (size_t i = 0; i < FEATURES; i++)
             assert_near(gradient[i], mean_steps * wanted[i], 1e-5);
         chunk_gradient_free(state);
     }
+}
+
+/* One chunk takes many steps and the others one each: no weights on the chunks' changes sum up to
+ * more than the limit, whatever tau_eff is. */
+static void late_chunks_are_not_stretched(void **context)
+{
+    const samples *made = *context;
+    const local_settings settings = {.steps = 400, .inner = {OPTIMIZER_GD, 0.5, 0}, .seconds = 1};
+    const double early = 400, share = 0.125, change[2] = {1, 0.25}; /* of the early one, the late */
+    float sum[FEATURES + 2] = {0}, gradient[FEATURES];
+    for (size_t i = 0; i < FEATURES; i++)
+        sum[i] = (float)(ROWS * (share * change[0] / early + (1 - share) * change[1]));
+    sum[FEATURES] = (float)(ROWS * (share * early + (1 - share)));
+    sum[FEATURES + 1] = (float)(ROWS * (share / early + (1 - share)));
+    const double used = local_used_steps(&settings, FEATURES, sum, ROWS);
+    assert_true(local_mean_steps(&settings, FEATURES, sum, ROWS) > 50);
+    assert_near(used * (share / early + (1 - share)), LOCAL_REACH, 1e-5);
+    local_mean(&settings, made->model, start, sum, ROWS, gradient);
+    for (size_t i = 0; i < FEATURES; i++)
+        assert_true(gradient[i] > 0 && gradient[i] <= LOCAL_REACH * change[1] + 1e-3);
 }
 
 /* Its later ones take a step each; other workers have time of their own, and so has the next round.
@@ -300,7 +321,7 @@ static void means_of_chunks_that_break_off_are_fednovas(void **context)
 static void a_workers_time_begins_with_its_first_chunk_of_a_round(void **context)
 {
     double now = 0;
-    float part[FEATURES + 1];
+    float part[FEATURES + 2];
     chunk_gradient *state = limited_chunks(*context, &now);
     assert_near(part_of(state, 0, 6, 0, part), 3, 1e-6);
     assert_near(part_of(state, 0, 6, 1, part), 1, 1e-6);
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test(copies_are_the_same_to_the_bit),
         cmocka_unit_test(a_share_of_a_chunk_takes_no_local_steps),
         cmocka_unit_test(means_of_chunks_that_break_off_are_fednovas),
+        cmocka_unit_test(late_chunks_are_not_stretched),
         cmocka_unit_test(a_workers_time_begins_with_its_first_chunk_of_a_round),
         cmocka_unit_test(a_chunk_is_the_clipped_samples_that_are_drawn),
     };

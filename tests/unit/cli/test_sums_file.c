@@ -157,6 +157,28 @@ static void no_bytes_do_harm(void **state)
     }
 }
 
+/* Where the log is, and the entry of an earlier step; a start that went back counts. */
+static void a_log_may_be_ahead(void **state)
+{
+    (void)state;
+    tarry_diagnostic why;
+    tarry_sum_id found;
+    uint64_t newest = 0;
+    run(ANEW, 7);
+    assert_int_equal(sums_file_newest(path, 4, &newest, &found, &why), TARRY_OK);
+    assert_int_equal(newest, 7);
+    assert_is(found, entry(4, 1, 4));
+    tarry_sum_log log = run(7, 0); /* a start that stays there */
+    assert_is(log.last[0], entry(7, 1, 7));
+    assert_int_equal(sums_file_newest(path, 4, &newest, &found, &why), TARRY_OK);
+    assert_int_equal(newest, 7);
+    run(4, 1); /* one that goes back, and a step */
+    assert_int_equal(sums_file_newest(path, 4, &newest, &found, &why), TARRY_OK);
+    assert_int_equal(newest, 5);
+    assert_is(found, entry(4, 1, 4));
+    assert_int_equal(sums_file_newest(path, 6, &newest, &found, &why), TARRY_ERROR_FORMAT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +187,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_behind_the_checkpoint_is_void, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_return_uses_up_its_term, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_torn_is_cut_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_log_may_be_ahead, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_bytes_do_harm, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,44 @@ static void only_exact_sums_are_released(void **state)
     tarry_dp_free(of);
 }
 
+/* NaN or an infinity, at any place: the error names the round, the release counts, and nothing of
+ * the sum is left. */
+static void only_finite_sums_are_released(void **state)
+{
+    (void)state;
+    const float wrong[] = {NAN, INFINITY, -INFINITY};
+    const tarry_round_result result = {.round = 23, .exact = true};
+    tarry_diagnostic why;
+    char path[64], text[64];
+    ledger_file *ledger;
+    const ledger_terms terms = {1, 1, 0.1};
+    snprintf(path, sizeof(path), "finite.%ld", (long)getpid());
+    remove(path);
+    assert_int_equal(ledger_file_open(path, false, &terms, &ledger, &why), TARRY_OK);
+    tarry_dp *of = make("clip:1,noise:1,sample:0.1", ledger);
+    for (size_t i = 0; i < 15; i++) {
+        float sum[5] = {1, 2, 3, 4, 5};
+        sum[i % 5] = wrong[i / 5];
+        assert_int_equal(train_privacy_release(of, &result, sum, 5, &why), TARRY_ERROR_NUMERICAL);
+        snprintf(text, sizeof(text), "the sum of round 23 is not finite: number %zu is", i % 5);
+        if (strstr(why.text, text) == NULL)
+            fail_msg("'%s' is not in '%s'", text, why.text);
+        for (size_t k = 0; k < 5; k++)
+            assert_true(sum[k] == 0);
+        assert_int_equal(tarry_dp_releases(of), i + 1);
+        assert_int_equal(ledger_file_releases(ledger), i + 1);
+    }
+    float sum[5] = {1, 2, 3, 4, 5};
+    assert_int_equal(train_privacy_release(of, &result, sum, 5, &why), TARRY_OK);
+    assert_int_equal(tarry_dp_releases(of), 16);
+    sum[2] = NAN;
+    assert_int_equal(tarry_dp_release(of, sum, 5, &why), TARRY_ERROR_NUMERICAL);
+    assert_non_null(strstr(why.text, "the sum of round 17 is not finite: number 2 is"));
+    tarry_dp_free(of);
+    ledger_file_close(ledger);
+    remove(path);
+}
+
 /* The budget allows as many releases as have at most its epsilon, and no more; Renyi's bound, which
  * is larger, does not end it earlier. */
 static void the_budget_is_used_up_and_not_exceeded(void **state)
@@ -256,6 +294,7 @@ int main(void)
         cmocka_unit_test(each_release_has_noise_of_its_own),
         cmocka_unit_test(a_seed_repeats_and_says_that_it_does),
         cmocka_unit_test(only_exact_sums_are_released),
+        cmocka_unit_test(only_finite_sums_are_released),
         cmocka_unit_test(the_budget_is_used_up_and_not_exceeded),
         cmocka_unit_test(what_cannot_be_promised_is_refused),
         cmocka_unit_test(the_ledger_covers_all_releases_whenever_it_is_killed),

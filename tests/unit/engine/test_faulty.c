@@ -25,7 +25,8 @@ static int set_up(void **state)
     group->count = COUNT;
     for (uint32_t i = 0; i < COUNT; i++) {
         group->workers[i] = i;
-        assert_int_equal(shared_engine_create(4096, NULL, &group->engines[i], NULL), TARRY_OK);
+        assert_int_equal(shared_engine_create(4096, NULL, NULL, &group->engines[i], NULL),
+                         TARRY_OK);
         assert_int_equal(faulty_engine_create(group->engines[i], NULL, &group->engines[i]),
                          TARRY_OK);
     }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ static void others_read_a_segment_and_ring_its_bell(void **state)
     uint8_t address[SEGMENT_ADDRESS];
     assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
     assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
-    assert_int_equal(segment_open(address, &other, NULL), TARRY_OK);
+    assert_int_equal(segment_open(NULL, address, &other, NULL), TARRY_OK);
     own.numbers[NUMBERS - 1] = 5;
     atomic_store(&own.board->coded.tag, 77);
     assert_int_equal(other.count, NUMBERS);
@@ -80,7 +81,7 @@ static void check_refused(const uint8_t *address, size_t place, off_t bytes, int
     assert_true(fcntl(file, F_ADD_SEALS, seals) == 0);
     memcpy(changed, address, sizeof(changed));
     bytes_put(changed + place, (uint64_t)file, 4);
-    assert_int_equal(segment_open(changed, &other, &why), TARRY_ERROR_SYSTEM);
+    assert_int_equal(segment_open(NULL, changed, &other, &why), TARRY_ERROR_SYSTEM);
     assert_string_equal(why.text, "its memory can't be opened");
     close(file);
 }
@@ -105,6 +106,64 @@ static void what_is_short_or_may_shrink_is_refused(void **state)
     segment_close(&own);
 }
 
+/* Nothing is mapped for a member that opens what lies in the pool. */
+static void members_of_a_pool_read_the_same_memory(void **state)
+{
+    (void)state;
+    segment_pool *pool;
+    segment own[2], other, outside;
+    uint8_t address[SEGMENT_ADDRESS];
+    assert_int_equal(segment_pool_create(2, NULL, &pool), TARRY_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(segment_pool_add(pool, NUMBERS, &own[i], NULL), TARRY_OK);
+    assert_int_equal(segment_pool_add(pool, NUMBERS, &other, NULL), TARRY_ERROR_STATE);
+    assert_int_equal(segment_address(&own[1], address, NULL), TARRY_OK);
+    assert_int_equal(segment_open(pool, address, &other, NULL), TARRY_OK);
+    assert_ptr_equal(other.board, own[1].board);
+    assert_ptr_equal(other.numbers, own[1].numbers);
+    assert_ptr_equal(other.bell, own[1].bell);
+    assert_true((uintptr_t)other.board % _Alignof(segment_board) == 0);
+    segment_close(&other);
+    own[1].numbers[NUMBERS - 1] = 5; /* still there */
+    /* Its place there is no file of another process. */
+    assert_int_equal(segment_open(NULL, address, &other, NULL), TARRY_ERROR_SYSTEM);
+    address[SEGMENT_ADDRESS - 5] ^= 1; /* another key */
+    assert_int_equal(segment_open(pool, address, &other, NULL), TARRY_ERROR_SYSTEM);
+    /* What is not in the pool is opened as ever. */
+    assert_int_equal(segment_create(NUMBERS, &outside, NULL), TARRY_OK);
+    assert_int_equal(segment_address(&outside, address, NULL), TARRY_OK);
+    assert_int_equal(segment_open(pool, address, &other, NULL), TARRY_OK);
+    assert_ptr_not_equal(other.board, outside.board);
+    segment_close(&other);
+    segment_close(&outside);
+    segment_close(&own[0]);
+    segment_close(&own[1]);
+    segment_pool_free(pool);
+}
+
+/* A member that lacks descriptors, or mappings, says so of itself. */
+static void a_lack_of_descriptors_is_the_own_one(void **state)
+{
+    (void)state;
+    segment own, other;
+    uint8_t address[SEGMENT_ADDRESS];
+    tarry_diagnostic why;
+    struct rlimit before, none;
+    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
+    assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int opened = segment_open(NULL, address, &other, &why);
+    int made = segment_create(NUMBERS, &other, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(made, TARRY_ERROR_NO_MEMORY);
+    assert_int_equal(opened, TARRY_ERROR_NO_MEMORY);
+    assert_non_null(strstr(why.text, "ulimit -n"));
+    segment_close(&own);
+}
+
 static void sizes_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -119,6 +178,8 @@ int main(void)
         cmocka_unit_test(others_read_a_segment_and_ring_its_bell),
         cmocka_unit_test(nobody_else_writes_or_cuts_a_segment),
         cmocka_unit_test(what_is_short_or_may_shrink_is_refused),
+        cmocka_unit_test(members_of_a_pool_read_the_same_memory),
+        cmocka_unit_test(a_lack_of_descriptors_is_the_own_one),
         cmocka_unit_test(sizes_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

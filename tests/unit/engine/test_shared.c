@@ -29,7 +29,8 @@ static void make_engines(engine_group *group, uint32_t count, size_t numbers)
     *group = (engine_group){.count = count};
     for (uint32_t i = 0; i < count; i++) {
         group->workers[i] = 3 * i + 1;
-        assert_int_equal(shared_engine_create(numbers, NULL, &group->engines[i], &why), TARRY_OK);
+        assert_int_equal(shared_engine_create(numbers, NULL, NULL, &group->engines[i], &why),
+                         TARRY_OK);
     }
 }
 
@@ -135,7 +136,8 @@ static void segments_of_any_size_go_together(void **state)
     engine_group group;
     make_engines(&group, 3, SMALL);
     group.engines[1]->methods->free(group.engines[1]);
-    assert_int_equal(shared_engine_create(SMALL / 4, NULL, &group.engines[1], NULL), TARRY_OK);
+    assert_int_equal(shared_engine_create(SMALL / 4, NULL, NULL, &group.engines[1], NULL),
+                     TARRY_OK);
     sum_case *of = sum_case_make(5000, 2, 3, false, 3);
     engine_group_form(&group, 1);
     engine_group_start(&group, of, 1);
@@ -143,7 +145,7 @@ static void segments_of_any_size_go_together(void **state)
     engine_group_check(&group, of);
     /* One that has no room for a stripe is an error, not a sum. */
     group.engines[1]->methods->free(group.engines[1]);
-    assert_int_equal(shared_engine_create(64, NULL, &group.engines[1], NULL), TARRY_OK);
+    assert_int_equal(shared_engine_create(64, NULL, NULL, &group.engines[1], NULL), TARRY_OK);
     engine_group_form(&group, 2);
     tarry_engine_sum sum = {
         .dimension = 5000, .parts = 2, .weights = of->weights, .sum = group.sums[0]};
@@ -543,7 +545,7 @@ static int sum_of_one(void *user, const tarry_allocator *allocator)
 {
     const sum_case *of = user;
     engine_group group = {.count = 1, .workers = {7}};
-    int error = shared_engine_create(SMALL, allocator, &group.engines[0], NULL);
+    int error = shared_engine_create(SMALL, NULL, allocator, &group.engines[0], NULL);
     if (error != TARRY_OK)
         return error;
     tarry_engine *engine = group.engines[0];

@@ -65,7 +65,7 @@ static void be_member(area *shared, const trial *how, const sum_case *of)
 {
     tarry_engine *engine;
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 ||
-        shared_engine_create(NUMBERS, NULL, &engine, NULL) != TARRY_OK)
+        shared_engine_create(NUMBERS, NULL, NULL, &engine, NULL) != TARRY_OK)
         _exit(3);
     engine->methods->address(engine, shared->address, &shared->address_size);
     raise(SIGSTOP); /* the others read the address, and give theirs */
@@ -193,7 +193,8 @@ static void form_with(engine_group *group, area *shared, uint32_t place)
             shared->group_size[i] = shared->address_size;
             continue;
         }
-        assert_int_equal(shared_engine_create(NUMBERS, NULL, &group->engines[i], NULL), TARRY_OK);
+        assert_int_equal(shared_engine_create(NUMBERS, NULL, NULL, &group->engines[i], NULL),
+                         TARRY_OK);
         group->engines[i]->methods->address(group->engines[i], shared->group_address[i],
                                             &shared->group_size[i]);
     }

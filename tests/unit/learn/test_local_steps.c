@@ -155,7 +155,7 @@ static void the_tally_is_that_before_the_step(void **state)
     desk of;
     set_up(&of, &settings, OBJECTIVE_SINGLE);
     objective_tally expected = {0}, found = {0};
-    objective_add_tally(of.model, of.work, &of.data, from, 2, 9, &expected);
+    objective_add_tally(of.model, of.work, &of.data, from, 2, 9, NULL, &expected);
     local_steps_begin(of.steps, from);
     local_steps_take(of.steps, of.work, &of.data, NULL, 2, 9, &found);
     assert_true(found.loss == expected.loss);

@@ -286,7 +286,7 @@ static void float32_agrees_with_double(void **state)
             /* All of the data, once or three times. */
             if (way < 2) {
                 objective_tally forward = {0};
-                objective_add_tally(f.model, single, data, f.parameters, 0, count, &forward);
+                objective_add_tally(f.model, single, data, f.parameters, 0, count, NULL, &forward);
                 assert_memory_equal(&forward, &tally, sizeof(tally));
                 double told = objective_score_of(f.model, f.parameters, &tally, count).loss;
                 assert_true(fabs(told - loss) <= 1e-5 * fabs(loss));

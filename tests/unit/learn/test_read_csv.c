@@ -31,6 +31,7 @@ static void rows_are_read_with_or_without_names(void **state)
         write_text("data.csv", texts[i]);
         dataset *data = read_good(source(-1));
         check_dense(data, 2, 2, (float[]){1, 2, 4, 5}, (float[]){3, 6});
+        assert_int_equal(data->column_names, i == 1 || i == 2);
         dataset_free(data);
     }
 }
@@ -96,7 +97,13 @@ static void every_error_names_its_line(void **state)
         {-1, "1,2\n\"1,2\n", "data.csv:2: a quote is not closed on its line"},
         {-1, "1,2\n\"1\"\"\n", "data.csv:2: a quote is not closed on its line"},
         {-1, "1,\"2\" 3\n", "data.csv:1: text after a closing quote"},
-        {-1, "1;2\n", "data.csv: no samples"},
+        {-1, "1;2\n", "data.csv:1: fields are separated by ';'; CSV here needs commas"},
+        {-1, "a\tb\n1\t2\n", "data.csv:1: fields are separated by tabs; CSV here needs commas"},
+        {-1,
+         "\xFE\xFF"
+         "1",
+         "data.csv: the text is UTF-16; convert it to UTF-8 first, for example with "
+         "iconv -f UTF-16 -t UTF-8"},
         {-1, "1,2\n1;3,2\n", "data.csv:2: field 1: '1;3' is not a number"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

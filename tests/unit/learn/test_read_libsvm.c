@@ -85,7 +85,8 @@ static void every_error_names_its_line(void **state)
         {LABEL_REAL, "", "data.svm: no samples"},
         {LABEL_REAL, "# nothing\n\n", "data.svm: no samples"},
         {LABEL_REAL, "1\n2\n", "data.svm: no features"},
-        {LABEL_REAL, "1 1:1\n\n1 0:1\n", "data.svm:3: index 0 (indices start at 1)"},
+        {LABEL_REAL, "1 1:1\n\n1 0:1\n",
+         "data.svm:3: index 0 (indices start at 1, or at 0 with --zero-based)"},
         {LABEL_REAL, "1 3:1 2:1\n", "data.svm:1: index 2 after index 3 (indices ascend)"},
         {LABEL_REAL, "1 3:1 3:1\n", "data.svm:1: index 3 after index 3 (indices ascend)"},
         {LABEL_REAL, "1 2147483648:1\n", "data.svm:1: index 2147483648 is above 2147483647"},
@@ -93,7 +94,8 @@ static void every_error_names_its_line(void **state)
          "data.svm:1: index 99999999999999999999999 is above 2147483647"},
         {LABEL_REAL, "1 -1:1\n", "data.svm:1: index '-1' is not a whole number"},
         {LABEL_REAL, "1 :1\n", "data.svm:1: index '' is not a whole number"},
-        {LABEL_REAL, "1 qid:1\n", "data.svm:1: index 'qid' is not a whole number"},
+        {LABEL_REAL, "1 qid:1\n",
+         "data.svm:1: qid: marks ranking data, which no model here learns from; remove it"},
         {LABEL_REAL, "1 5\n", "data.svm:1: '5' is not INDEX:VALUE"},
         {LABEL_REAL, "1 1:\n", "data.svm:1: value '' of index 1 is not a number"},
         {LABEL_REAL, "1 1: 5\n", "data.svm:1: value '' of index 1 is not a number"},
@@ -104,7 +106,22 @@ static void every_error_names_its_line(void **state)
         {LABEL_REAL, "1 1:-Inf\n", "data.svm:1: value '-Inf' of index 1 is not finite"},
         {LABEL_REAL, "1 1:1e39\n", "data.svm:1: value '1e39' of index 1 does not fit a float"},
         {LABEL_REAL, "1 1:1\nyes 1:1\n", "data.svm:2: label 'yes' is not a number"},
-        {LABEL_REAL, "1,2 1:1\n", "data.svm:1: label '1,2' is not a number"},
+        {LABEL_REAL, "1,2 1:1\n",
+         "data.svm:1: label '1,2' is not a number; read a CSV file with --format csv"},
+        {LABEL_REAL, "1, 2, 3\n",
+         "data.svm:1: label '1,' is not a number; read a CSV file with --format csv"},
+        {LABEL_REAL, "1;2\n",
+         "data.svm:1: label '1;2' is not a number; for --format csv, separate fields by ',' "
+         "instead of ';'"},
+        {LABEL_REAL, "1\t2\t3\n",
+         "data.svm:1: '2' is not INDEX:VALUE; for --format csv, separate fields by ',' instead of "
+         "tabs"},
+        {LABEL_REAL, "1 1:1\n1,2 1:1\n", "data.svm:2: label '1,2' is not a number"},
+        {LABEL_REAL,
+         "\xFF\xFE"
+         "1",
+         "data.svm: the text is UTF-16; convert it to UTF-8 first, for example with iconv -f "
+         "UTF-16 -t UTF-8"},
         {LABEL_REAL, "nan 1:1\n", "data.svm:1: label 'nan' is not finite"},
         {LABEL_BINARY, "1 1:1\n3 1:1\n",
          "data.svm:2: label 3 (two classes are -1 and 1, 0 and 1, or 1 and 2)"},
@@ -125,6 +142,33 @@ static void every_error_names_its_line(void **state)
     }
     write_file("data.svm", "1 1:1\n1 \0 2:1\n", 14);
     expect_error(source(LABEL_REAL), TARRY_ERROR_FORMAT, "data.svm:2: NUL byte in a text file");
+}
+
+static void a_byte_order_mark_is_skipped(void **state)
+{
+    (void)state;
+    write_text("data.svm", "\xEF\xBB\xBF"
+                           "3 1:2\n4 1:5\n");
+    dataset *data = read_good(source(LABEL_REAL));
+    check_sparse(data, 2, 1, (size_t[]){0, 1, 2}, (uint32_t[]){0, 0}, (float[]){2, 5},
+                 (float[]){3, 4});
+    dataset_free(data);
+}
+
+static void indices_may_start_at_0(void **state)
+{
+    (void)state;
+    dataset_source from_0 = source(LABEL_REAL);
+    from_0.zero_based = true;
+    write_text("data.svm", "3 0:2 3:1\n4 2:5\n");
+    dataset *data = read_good(from_0);
+    check_sparse(data, 2, 4, (size_t[]){0, 2, 3}, (uint32_t[]){0, 3, 2}, (float[]){2, 1, 5},
+                 (float[]){3, 4});
+    dataset_free(data);
+    write_text("data.svm", "3 0:2 0:1\n");
+    expect_error(from_0, TARRY_ERROR_FORMAT, "data.svm:1: index 0 after index 0 (indices ascend)");
+    write_text("data.svm", "3 2147483647:2\n");
+    expect_error(from_0, TARRY_ERROR_FORMAT, "data.svm:1: index 2147483647 is above 2147483646");
 }
 
 /* Random samples, written and read back, many enough for every array to grow. */
@@ -181,6 +225,8 @@ int main(void)
         cmocka_unit_test(gzip_reads_like_plain),
         cmocka_unit_test(labels_are_kept_as_their_kind_asks),
         cmocka_unit_test(every_error_names_its_line),
+        cmocka_unit_test(a_byte_order_mark_is_skipped),
+        cmocka_unit_test(indices_may_start_at_0),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(failed_allocations_are_reported),
     };

@@ -241,9 +241,9 @@ static void a_secure_part_is_there_twice(void **state)
     tarry_server_settings_init(&server);
     server.stripe_length = 300;
     server.secure = 32;
-    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000), 4 * (4 * 1000 + 4 * 302));
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000), 4 * (4 * 1000 + 4 * 304));
     server.secure = 64;
-    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000), 4 * 3 * 1000 + 8 * (1000 + 4 * 302));
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000), 4 * 3 * 1000 + 8 * (1000 + 4 * 304));
 }
 
 /* Of which two are refused because of a third: with the sum at the server they go together. */

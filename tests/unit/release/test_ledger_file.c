@@ -75,34 +75,183 @@ static void releases_add_up_over_runs(void **state)
     assert_int_equal(size_on_disk(), LEDGER_HEAD_BYTES + 7 * LEDGER_ENTRY_BYTES);
 }
 
-static void an_entry_that_is_torn_was_no_release(void **state)
+/* Writes `size` bytes at a place of the file. */
+static void patch(long at, const void *bytes, size_t size)
+{
+    FILE *stream = fopen(path, "r+b");
+    assert_non_null(stream);
+    fseek(stream, at, SEEK_SET);
+    assert_int_equal(fwrite(bytes, 1, size, stream), size);
+    fclose(stream);
+}
+
+static long entry_at(long release)
+{
+    return LEDGER_HEAD_BYTES + (release - 1) * LEDGER_ENTRY_BYTES;
+}
+
+static void read_entry(long release, uint8_t entry[LEDGER_ENTRY_BYTES])
+{
+    FILE *stream = fopen(path, "rb");
+    assert_non_null(stream);
+    fseek(stream, entry_at(release), SEEK_SET);
+    assert_int_equal(fread(entry, 1, LEDGER_ENTRY_BYTES, stream), LEDGER_ENTRY_BYTES);
+    fclose(stream);
+}
+
+/* Whether it was used cannot be known from the file: too many is safe, too few is not. */
+static void a_torn_entry_counts_and_is_completed_by_the_next(void **state)
 {
     (void)state;
     for (long torn = 1; torn < LEDGER_ENTRY_BYTES; torn++) {
         remove(path);
         run(false, 5);
-        assert_int_equal(truncate(path, LEDGER_HEAD_BYTES + 4 * LEDGER_ENTRY_BYTES + torn), 0);
-        assert_int_equal(run(true, 1), 5);
+        assert_int_equal(truncate(path, entry_at(5) + torn), 0);
         assert_int_equal(run(true, 0), 5);
+        assert_int_equal(size_on_disk(), (size_t)(entry_at(5) + torn)); /* nothing is changed */
+        assert_int_equal(run(true, 1), 6);
+        assert_int_equal(run(true, 0), 6);
+        assert_int_equal(size_on_disk(), LEDGER_HEAD_BYTES + 6 * LEDGER_ENTRY_BYTES);
     }
-    remove(path);
-    run(false, 5); /* as long as one, but only half of it reached the disk */
-    FILE *stream = fopen(path, "r+b");
-    fseek(stream, -LEDGER_ENTRY_BYTES / 2, SEEK_END);
-    assert_int_equal(fwrite("\0\0\0\0\0\0\0\0", 1, 8, stream), 8);
-    fclose(stream);
-    assert_int_equal(run(true, 0), 4);
+    static const uint8_t zeros[LEDGER_ENTRY_BYTES];
+    for (long kept = 0; kept < LEDGER_ENTRY_BYTES; kept++) { /* as long, but the rest got lost */
+        remove(path);
+        run(false, 5);
+        patch(entry_at(5) + kept, zeros, (size_t)(LEDGER_ENTRY_BYTES - kept));
+        assert_int_equal(run(true, 0), 5);
+        assert_int_equal(run(true, 2), 7);
+        assert_int_equal(run(true, 0), 7);
+    }
 }
 
-static void damage_within_is_refused(void **state)
+static void assert_damaged_after(uint64_t releases)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "damaged after %d releases", (int)releases);
+    assert_refused(true, &terms, TARRY_ERROR_FORMAT, text);
+}
+
+static void entries_that_do_not_continue_are_refused(void **state)
 {
     (void)state;
+    uint8_t entry[LEDGER_ENTRY_BYTES], other[LEDGER_ENTRY_BYTES];
     run(false, 5);
-    FILE *stream = fopen(path, "r+b");
-    fseek(stream, LEDGER_HEAD_BYTES + 2 * LEDGER_ENTRY_BYTES, SEEK_SET);
-    fputc(9, stream);
+    patch(entry_at(3), "\x09", 1); /* damage within */
+    assert_damaged_after(2);
+    remove(path);
+    run(false, 5);
+    read_entry(2, entry);
+    read_entry(3, other);
+    patch(entry_at(2), other, sizeof(other)); /* out of order */
+    patch(entry_at(3), entry, sizeof(entry));
+    assert_damaged_after(1);
+    patch(entry_at(2), other, sizeof(other)); /* a gap: 1, 3 */
+    assert_damaged_after(1);
+    remove(path);
+    run(false, 5);
+    read_entry(5, entry);
+    patch(entry_at(6), entry, sizeof(entry)); /* the last one, twice */
+    assert_damaged_after(5);
+    for (size_t size = 1; size <= 2 * LEDGER_ENTRY_BYTES + 3; size += 6) { /* garbage at the end */
+        remove(path);
+        run(false, 5);
+        for (size_t i = 0; i < size; i++)
+            patch(entry_at(6) + (long)i, "\xa5", 1);
+        assert_damaged_after(5);
+    }
+    for (long last = 1; last <= 5; last++) { /* another ledger's entries */
+        remove(path);
+        run(false, 5);
+        read_entry(last, entry);
+        remove(path);
+        run(false, 5);
+        patch(entry_at(last), entry, sizeof(entry));
+        assert_damaged_after((uint64_t)last - 1);
+    }
+}
+
+/* What a checkpoint would keep after so many releases of a new ledger. */
+static tarry_dp_mark mark_after(uint64_t count)
+{
+    ledger_file *file;
+    tarry_diagnostic why;
+    remove(path);
+    run(false, count);
+    assert_int_equal(ledger_file_open(path, true, &terms, &file, &why), TARRY_OK);
+    const tarry_dp_mark mark = ledger_file_mark(file);
+    ledger_file_close(file);
+    assert_int_equal(mark.releases, count);
+    assert_true(mark.seal != 0);
+    return mark;
+}
+
+static int covers(const tarry_dp_mark *mark, uint64_t rounds, tarry_diagnostic *why)
+{
+    ledger_file *file;
+    assert_int_equal(ledger_file_open(path, true, &terms, &file, why), TARRY_OK);
+    const int error = ledger_file_covers(file, mark, rounds, why);
+    ledger_file_close(file);
+    return error;
+}
+
+/* Cut off anywhere, a ledger covers the checkpoint only if all of its releases are there, whole. */
+static void a_ledger_that_was_cut_off_does_not_cover_the_checkpoint(void **state)
+{
+    (void)state;
+    const tarry_dp_mark mark = mark_after(7);
+    tarry_diagnostic why;
+    char text[128];
+    run(true, 3);
+    assert_int_equal(covers(&mark, 6, &why), TARRY_OK);
+    for (long size = entry_at(11); size >= LEDGER_HEAD_BYTES; size--) {
+        assert_int_equal(truncate(path, size), 0);
+        const long whole = (size - LEDGER_HEAD_BYTES) / LEDGER_ENTRY_BYTES;
+        assert_int_equal(covers(&mark, 6, &why), whole >= 7 ? TARRY_OK : TARRY_ERROR_FORMAT);
+        if (whole >= 7)
+            continue;
+        snprintf(
+            text, sizeof(text),
+            "counts %ld releases, but the checkpoint was written after 6 rounds and 7 releases",
+            whole);
+        if (strstr(why.text, text) == NULL || strstr(why.text, "Restore the ledger") == NULL)
+            fail_msg("'%s' is not in '%s'", text, why.text);
+        assert_int_equal(covers(&mark, 6, &why), TARRY_ERROR_FORMAT); /* the second time, too */
+    }
+}
+
+static void a_ledger_of_another_run_does_not_cover_the_checkpoint(void **state)
+{
+    (void)state;
+    tarry_diagnostic why;
+    for (uint64_t count = 0; count < 5; count++) {
+        const tarry_dp_mark mark = mark_after(count);
+        assert_int_equal(covers(&mark, count, &why), TARRY_OK);
+        run(true, 3); /* the same run, resumed */
+        assert_int_equal(covers(&mark, count, &why), TARRY_OK);
+        mark_after(count + 3);
+        assert_int_equal(covers(&mark, count, &why), TARRY_ERROR_FORMAT);
+        if (strstr(why.text, "is of another run") == NULL)
+            fail_msg("'%s'", why.text);
+    }
+    const tarry_dp_mark unknown = {0}; /* of a checkpoint without a mark: rounds alone */
+    assert_int_equal(covers(&unknown, 7, &why), TARRY_OK);
+    assert_int_equal(covers(&unknown, 8, &why), TARRY_ERROR_FORMAT);
+}
+
+static void a_file_that_is_not_a_ledger_is_not_overwritten(void **state)
+{
+    (void)state;
+    FILE *stream = fopen(path, "wb");
+    fputs("my notes", stream);
     fclose(stream);
-    assert_refused(true, &terms, TARRY_ERROR_FORMAT, "damaged after 2 releases");
+    assert_refused(false, &terms, TARRY_ERROR_STATE, "is in the way");
+    assert_int_equal(size_on_disk(), 8);
+    for (long size = 0; size <= LEDGER_HEAD_BYTES; size += 5) { /* a creation that did not end */
+        remove(path);
+        run(false, 0);
+        assert_int_equal(truncate(path, size), 0);
+        assert_int_equal(run(false, 1), 1);
+    }
 }
 
 static void another_run_is_refused(void **state)
@@ -162,8 +311,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(releases_add_up_over_runs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_entry_that_is_torn_was_no_release, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damage_within_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_torn_entry_counts_and_is_completed_by_the_next, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(entries_that_do_not_continue_are_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_ledger_that_was_cut_off_does_not_cover_the_checkpoint,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_ledger_of_another_run_does_not_cover_the_checkpoint,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_is_not_a_ledger_is_not_overwritten, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(another_run_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_run_that_released_nothing_may_begin_again, set_up,
                                         tear_down),

@@ -37,20 +37,21 @@ typedef struct bench {
     agreement *pair; /* of worker 1, */
     secure_member *other;
     ring grid;
-    bool refuses;    /* the lock does */
-    bool shut;       /* compute functions wait */
-    uint8_t bound;   /* what they bind their tasks to; 0: nothing */
-    int bindings[3]; /* what comes of that, of the same once more, and of something else */
+    bool refuses;        /* the lock does */
+    double clamped_most; /* as the member says */
+    bool shut;           /* compute functions wait */
+    uint8_t bound;       /* what they bind their tasks to; 0: nothing */
+    int bindings[3];     /* what comes of that, of the same once more, and of something else */
 
     pthread_mutex_t lock;
     pthread_cond_t change;
     tarry_message posts[MOST_POSTS];
     size_t count, read;
-    uint8_t parts[STRIPES][WORD * (STRIPE + RING_COUNTS)];
+    uint8_t parts[STRIPES][WORD * (STRIPE + MASKED_COUNTS)];
     size_t sent; /* stripes */
     size_t locks, refusals, calls;
     int error;
-    char why[200];
+    char why[400];
 } bench;
 
 static void post(void *user, const tarry_message *message, bool more)
@@ -68,7 +69,7 @@ static void post_part(void *user, const tarry_message *message, const executor_s
     bench *own = user;
     pthread_mutex_lock(&own->lock);
     memcpy(own->parts[message->stripe], stripe->bytes, stripe->size);
-    own->sent += stripe->size == ring_bytes(&own->grid, stripe->count + RING_COUNTS);
+    own->sent += stripe->size == ring_bytes(&own->grid, stripe->count + MASKED_COUNTS);
     pthread_cond_broadcast(&own->change);
     pthread_mutex_unlock(&own->lock);
 }
@@ -141,15 +142,20 @@ static masking_settings masking_of(bench *own)
                   .roster = {3}},
         .workers = 2,
         .job_id = {4},
+        .terms = {8},
         .job = {5},
         .target = {6},
-        .member = {.lock = note_attempt, .user = own},
+        .member = {.lock = note_attempt,
+                   .user = own,
+                   .clamped_most = own->clamped_most,
+                   .bound_name = "--bound"},
     };
 }
 
-static void set_up(bench *own)
+/* With a share of numbers that may be beyond the bound; one of ten is. */
+static void set_up_with(bench *own, double clamped_most)
 {
-    *own = (bench){0};
+    *own = (bench){.clamped_most = clamped_most};
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
     own->plan = edge_plan_make(2, CHUNKS, 1, edges, CHUNKS, NULL);
@@ -186,6 +192,11 @@ static void set_up(bench *own)
     assert_int_equal(worker_slate_create(own->plan, 0, &wanted, NULL, &first), TARRY_OK);
     assert_int_equal(executor_init(&own->executor, &settings, first, NULL), TARRY_OK);
     assert_int_equal(executor_start(&own->executor), TARRY_OK);
+}
+
+static void set_up(bench *own)
+{
+    set_up_with(own, 0.1);
 }
 
 static void tear_down(bench *own)
@@ -335,7 +346,6 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
         .attempt = attempt,
         .ring = own->grid,
         .colluders = wishes.rules.colluders,
-        .least = wishes.rules.least,
         .workers = 2,
         .lives = lives,
         .chunks = CHUNKS,
@@ -343,7 +353,7 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
     };
     memcpy(context.job, wishes.job, 32);
     memcpy(context.target, wishes.target, 32);
-    memcpy(context.roster, wishes.rules.roster, 32);
+    memcpy(context.terms, wishes.terms, 32);
     memcpy(context.plan, own->plan->digest, 32);
     name_parameters(own, context.parameters);
     assert_int_equal(secure_member_hear(own->other, 0, lives[0], masking_key(own->masks)),
@@ -355,18 +365,21 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
         const size_t length = layout_stripe_length(&cut, index);
         uint8_t *words = own->parts[index];
         float numbers[STRIPE];
-        assert_int_not_equal(ring_word(&own->grid, words, length + MASKED_CHUNKS), LOAD);
-        assert_int_equal(secure_member_mask(own->other, masked_stripe_first(&cut, index), words,
-                                            words, length + RING_COUNTS),
+        uint8_t *behind = words + ring_bytes(&own->grid, length);
+        const size_t start = layout_stripe_start(&cut, index);
+        masked_counts counts;
+        assert_false(masked_counts_get(&own->grid, behind, &counts));
+        assert_int_equal(secure_member_mask_numbers(own->other, start, words, words, length),
                          TARRY_OK);
+        assert_int_equal(secure_member_mask_counts(own->other, start, behind), TARRY_OK);
         ring_read(&own->grid, words, length, numbers);
         for (size_t i = 0; i < length; i++) { /* the last of all was clamped to 100, twice */
-            bool last = layout_stripe_start(&cut, index) + i + 1 == DIMENSION;
+            bool last = start + i + 1 == DIMENSION;
             assert_float_equal(numbers[i], (last ? 200.0F : sum), 1e-4F);
         }
-        assert_int_equal(ring_word(&own->grid, words, length + MASKED_CHUNKS), LOAD);
-        assert_int_equal(ring_word(&own->grid, words, length + MASKED_CLAMPED),
-                         index + 1 == STRIPES ? LOAD : 0);
+        assert_true(masked_counts_get(&own->grid, behind, &counts));
+        assert_int_equal(counts.chunks, LOAD);
+        assert_int_equal(counts.clamped, index == 0 ? LOAD : 0); /* those of the last stripe */
     }
 }
 
@@ -445,6 +458,33 @@ static void other_parameters_within_a_round_end_it(void **state)
         assert_non_null(strstr(own.why, "other parameters"));
         assert_int_equal(get(&own, &own.sent), 0);
         assert_int_equal(get(&own, &own.locks), 0);
+        tear_down(&own);
+    }
+}
+
+/* Numbers that are all at the bound would leave the others to be seen in the sum. */
+static void a_part_with_too_many_clamped_numbers_is_not_sent(void **state)
+{
+    (void)state;
+    static const double most[] = {0, 0.0999, 0.5};
+    for (unsigned i = 0; i < 3; i++) {
+        bench own;
+        set_up_with(&own, most[i]);
+        hears_of_the_other(&own);
+        works(&own, 7, 2);
+        says_signal(&own, 7, 1, lives);
+        if (i == 2) {
+            waits_for(&own, &own.sent, STRIPES);
+        } else {
+            waits_for(&own, &own.refusals, 1);
+            says_signal(&own, 7, 2, lives); /* nor in another attempt */
+            is_heard(&own);
+            assert_int_equal(own.error, TARRY_ERROR_STATE);
+            assert_non_null(strstr(own.why, "in round 7, 10 % of this worker's numbers are beyond "
+                                            "the bound of 100"));
+            assert_int_equal(get(&own, &own.sent), 0);
+            assert_int_equal(get(&own, &own.locks), 0);
+        }
         tear_down(&own);
     }
 }
@@ -593,6 +633,7 @@ int main(void)
         cmocka_unit_test(a_part_is_masked_for_those_who_take_part),
         cmocka_unit_test(a_part_is_masked_for_those_with_the_same_state),
         cmocka_unit_test(other_parameters_within_a_round_end_it),
+        cmocka_unit_test(a_part_with_too_many_clamped_numbers_is_not_sent),
         cmocka_unit_test(a_lock_that_is_not_written_ends_it),
         cmocka_unit_test(nothing_is_sent_to_a_life_that_nobody_told_of),
         cmocka_unit_test(a_signal_that_breaks_a_rule_ends_it),

@@ -87,6 +87,37 @@ static void check(const held *samples, const oracle *its)
         assert_int_equal(left_by(samples, colluders), judge(its, colluders));
 }
 
+/* Counts each chunk's samples one by one. */
+static void check_smallest(const tarry_plan *plan, const batch_settings *batch, const held_cut *cut)
+{
+    uint64_t fewest = SAMPLES + 1, largest = 0;
+    uint32_t chunk = UINT32_MAX, where = UINT32_MAX;
+    for (uint32_t i = 0; i < tarry_plan_chunks(plan); i++) {
+        uint64_t samples = 0;
+        for (uint32_t j = 0; j < tarry_plan_span_count(plan, i); j++) {
+            const tarry_span span = tarry_plan_span(plan, i, j);
+            size_t first, count;
+            uint64_t begin, end;
+            batch_chunk(batch, span.origin, &first, &count);
+            tarry_span_samples(span, count, &begin, &end);
+            for (uint64_t sample = begin; sample < end; sample++)
+                samples++;
+        }
+        if (samples < fewest) {
+            fewest = samples;
+            where = i;
+        }
+    }
+    assert_int_equal(held_smallest(plan, cut, &chunk), fewest);
+    assert_int_equal(chunk, where);
+    for (uint32_t i = 0; i < batch->chunks; i++) {
+        size_t first, count;
+        batch_chunk(batch, i, &first, &count);
+        largest = count > largest ? count : largest;
+    }
+    assert_int_equal(held_largest_origin(cut), largest);
+}
+
 /* Plans of a job, some of which follow from the one before: against a table of all samples. */
 static void it_is_what_all_plans_gave(void **state)
 {
@@ -122,6 +153,8 @@ static void it_is_what_all_plans_gave(void **state)
             assert_int_equal(held_add(samples, next, &cut, NULL), TARRY_OK);
             note(&its, next, &batch);
             check(samples, &its);
+            check_smallest(plan, &batch, &cut);
+            check_smallest(next, &batch, &cut);
             tarry_plan_free(next);
             tarry_plan_free(plan);
         }

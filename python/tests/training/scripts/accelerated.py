@@ -29,7 +29,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
 inputs = torch.randn(320, 10, generator=torch.Generator().manual_seed(1))
 samples = torch.utils.data.TensorDataset(inputs, inputs.sum(1, keepdim=True))
-loader = torch.utils.data.DataLoader(samples, batch_size=PIECE)
+loader = torch.utils.data.DataLoader(samples, batch_size=PIECE, shuffle=True)
 model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
 loss_of = torch.nn.MSELoss(reduction="sum")
 

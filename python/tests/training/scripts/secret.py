@@ -2,12 +2,14 @@
 """A small network with secure sums.
 
 secret.py STEPS [--checkpoint FILE] [--seconds S] [--report N] [--bound B] [--replication R] [--gate FILE] [--check]
+          [--nonfinite POLICY]
 
 Prints 'begins WORKER STEPS', 'step WORKER NUMBER' each N steps, and 'end WORKER STEPS DIGEST LOST CLAMPED TOLD': steps
 that it lost, numbers beyond the bound as it counts them with --check, and as the hub does.
 
 --gate   step 5 waits for that file
 --check  each step's gradient is the sum of the pieces' whole numbers, to the bit, or the script ends with an error
+--nonfinite  the policy of join; piece 4 of step 1 has a loss of NaN. Prints 'skipped WORKER STEP'
 """
 
 import argparse
@@ -29,6 +31,7 @@ parser.add_argument("--report", type=int, default=0)
 parser.add_argument("--bound", type=float, default=4000.0)
 parser.add_argument("--replication", type=int)
 parser.add_argument("--gate", default="")
+parser.add_argument("--nonfinite")
 parser.add_argument("--check", action="store_true")
 options = parser.parse_args()
 
@@ -77,7 +80,9 @@ def digest() -> str:
 lost = clamped = 0
 with tt.join(
     model, optimizer, data=data, piece=PIECE, seed=3, sum="server", secure=True, secure_bound=options.bound,
+    secure_piece_samples=PIECE,
     checkpoint=options.checkpoint, checkpoint_seconds=0.3, replication=options.replication,
+    nonfinite=options.nonfinite,
 ) as job:  # fmt: skip
     say("begins", job.worker, job.done)
     for step in job.steps(options.steps):
@@ -88,7 +93,8 @@ with tt.join(
             with piece:
                 time.sleep(options.seconds)
                 x, y = piece.batch
-                piece.backward(loss_of(model(x), y), weight=len(y))
+                spoiled = options.nonfinite and step.number == 1 and piece.unit == 4
+                piece.backward(loss_of(model(x), y) * (float("nan") if spoiled else 1), weight=len(y))
         if expected is not None and not step.lost:
             found = torch.cat([one.grad.reshape(-1) for one in model.parameters() if one.grad is not None])
             total = torch.from_numpy((expected[0] / 2.0 ** fraction()).astype(np.float32)) * (1 / SAMPLES)
@@ -96,6 +102,8 @@ with tt.join(
             clamped += expected[1]
         lost += step.lost
         optimizer.step()
+        if step.skipped:
+            say("skipped", job.worker, step.number)
         if options.report and step.number % options.report == 0:
             say("step", job.worker, step.number)
     say("end", job.worker, job.done, digest(), lost, clamped, job.status()["clamped"])

@@ -159,7 +159,7 @@ int direct_create(mesh *connections, bool owned, bool shares, const tarry_alloca
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                          "direct: neither connections nor shared memory");
     else if (shares)
-        error = shared_engine_create(0, allocator, &self->shared, diagnostic);
+        error = shared_engine_create(0, NULL, allocator, &self->shared, diagnostic);
     if (error != TARRY_OK) {
         memory_release(allocator, self);
         if (owned)

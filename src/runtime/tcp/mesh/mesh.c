@@ -175,6 +175,7 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     self->exchange.methods = &mesh_exchange_methods;
     self->allocator = memory_allocator(settings->allocator);
     self->listen_fd = -1;
+    self->sign_ns = TARRY_NEVER;
     self->unreached = settings->unreached;
     self->user = settings->user;
     self->silence_ns = settings->silence_ns > 0 ? settings->silence_ns : SILENCE_NS;

@@ -13,7 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
-enum { NUMBER_BYTES = 4 };
+enum { NUMBER_BYTES = 4, SIGNS_MOST = 30 * MESH_SIGNS /* that a state is being written */ };
 
 static mesh *of_exchange(exchange *its)
 {
@@ -112,6 +112,18 @@ static void is_whole(mesh *self, const wire_answer *answer)
     mesh_exchange_is(self, EXCHANGE_DONE, "");
 }
 
+/* It is there, and has not written its state yet. Not for ever: its owner may never do so. */
+static void waits(mesh *self)
+{
+    mesh_request *request = &self->request;
+    if (request->comes || request->kind != WIRE_ASK_STATE)
+        fail(self, "it sends something else than was asked for");
+    else if (++request->signs > SIGNS_MOST)
+        fail(self, "it does not write its state");
+    else
+        moves(self);
+}
+
 bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer)
 {
     mesh *self = link->mesh;
@@ -119,7 +131,9 @@ bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer)
         return true;
     if (answer->outcome == WIRE_OUTCOME_COMES)
         return comes(self, answer);
-    if (answer->outcome == WIRE_OUTCOME_WHOLE)
+    if (answer->outcome == WIRE_OUTCOME_WAITS)
+        waits(self);
+    else if (answer->outcome == WIRE_OUTCOME_WHOLE)
         is_whole(self, answer);
     else
         fail(self, "it does not have it any more");
@@ -143,6 +157,14 @@ channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, vo
     return CHANNEL_TAKE;
 }
 
+static void count(mesh *self, uint64_t bytes)
+{
+    self->request.got += bytes;
+    pthread_mutex_lock(&self->lock);
+    self->exchange_progress.got = self->request.got;
+    pthread_mutex_unlock(&self->lock);
+}
+
 bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece)
 {
     mesh *self = link->mesh;
@@ -154,7 +176,7 @@ bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece)
         digest_add_bytes(request->digest, request->bytes + piece->first, piece->count) != 0)
         fail(self, "no memory for a digest");
     else
-        request->got += piece->count;
+        count(self, piece->count);
     return true;
 }
 
@@ -267,6 +289,20 @@ static void exchange_wake(exchange *its)
     mesh_wake(of_exchange(its), &of_exchange(its)->exchange_woken);
 }
 
+static void take(mesh *self, void *argument)
+{
+    uint8_t **bytes = argument;
+    *bytes = self->request.state;
+    self->request.state = NULL;
+}
+
+static uint8_t *exchange_take(exchange *its)
+{
+    uint8_t *bytes = NULL;
+    mesh_do(of_exchange(its), take, &bytes);
+    return bytes;
+}
+
 static void abandon(mesh *self, void *argument)
 {
     (void)argument;
@@ -319,6 +355,7 @@ const exchange_methods mesh_exchange_methods = {
     .load = exchange_load,
     .wait = exchange_wait,
     .wake = exchange_wake,
+    .take = exchange_take,
     .abandon = exchange_abandon,
     .hold = exchange_hold,
     .offer = exchange_offer,

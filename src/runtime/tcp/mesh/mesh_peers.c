@@ -51,6 +51,8 @@ void mesh_set_tick(mesh *self)
     uint64_t now = clock_now_ns(), soonest = mesh_watch_due_ns(self);
     if (mesh_exchange_due_ns(self) < soonest)
         soonest = mesh_exchange_due_ns(self);
+    if (mesh_streams_due_ns(self) < soonest)
+        soonest = mesh_streams_due_ns(self);
     for (size_t i = 0; i < self->member_count; i++)
         if (self->members[i]->retry_ns < soonest)
             soonest = self->members[i]->retry_ns;
@@ -446,6 +448,7 @@ static void on_tick(uv_timer_t *timer)
     }
     mesh_watch_look(self, now);
     mesh_exchange_look(self, now);
+    mesh_streams_look(self, now);
     mesh_set_tick(self);
 }
 

@@ -22,6 +22,7 @@ enum mesh_tag { MESH_TAG_SUM = 1, MESH_TAG_HELD, MESH_TAG_STATE };
 
 enum {
     MESH_STREAMS = 4,                      /* that one peer gets at a time */
+    MESH_SIGNS = 4,                        /* of life, within the silence limit */
     MESH_DIALER_BYTES = WIRE_ID_BYTES / 2, /* of the instance of one that connects to all: ones */
 };
 
@@ -33,8 +34,9 @@ typedef struct mesh_copy mesh_copy;
 typedef struct mesh_stream {
     uint32_t request; /* 0: none */
     wire_ask_kind kind;
-    bool waits; /* for a copy of the state */
-    bool cut;   /* nothing more of it is sent */
+    bool waits;      /* for a copy of the state, */
+    mesh_copy *copy; /* which it reads then */
+    bool cut;        /* nothing more of it is sent */
     tarry_sum_id sum;
     const uint8_t *bytes;
     uint64_t size, sent;
@@ -188,6 +190,7 @@ typedef struct mesh_request {
     wire_ask_kind kind; /* NOTHING: none runs */
     uint32_t from;
     bool sent, comes;
+    uint32_t signs; /* that it is on its way, before it comes */
     mesh_pace pace;
     tarry_sum_id sum;
     uint8_t *bytes; /* where they go */
@@ -198,6 +201,7 @@ typedef struct mesh_request {
 
 /* A copy of the own state. */
 struct mesh_copy {
+    uint32_t users; /* streams that read it, and the mesh while it is the newest */
     uint8_t *bytes; /* NULL: there is none */
     bool lent;      /* they are somebody else's, and stay */
     uint64_t size;
@@ -240,7 +244,9 @@ struct mesh {
     size_t member_count, member_room;
     mesh_sum sum;
     mesh_request request;
-    mesh_copy copy;
+    mesh_copy *newest; /* copy of the state that others may have, or NULL */
+    uint64_t sign_ns;  /* when those who wait for a state hear that it is on its way; TARRY_NEVER:
+                          none waits */
     /* The engine's caller's: */
     struct {
         uint64_t epoch; /* of the next sum */
@@ -440,6 +446,10 @@ bool mesh_streams_ask(mesh_link *link, const wire_ask *ask);
 /* As an exchange's `hold` and `offer`. */
 void mesh_streams_hold(mesh *self, const tarry_sum_id *sum, const float *numbers, size_t dimension);
 void mesh_streams_offer(mesh *self, const mesh_copy *given);
+/* When mesh_streams_look is to be called; TARRY_NEVER: need not be. */
+uint64_t mesh_streams_due_ns(const mesh *self);
+/* Tells those who wait for a state that it is not forgotten. */
+void mesh_streams_look(mesh *self, uint64_t now_ns);
 /* Closes the channel, and ends its streams. */
 void mesh_streams_close(mesh_link *link);
 void mesh_streams_free(mesh *self);

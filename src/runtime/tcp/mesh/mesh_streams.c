@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/sum_id.h"
 #include "protocol/wire/wire_layout.h"
+#include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
 enum { NUMBER_BYTES = 4, LOADS_MOST = 4 /* pieces of one stream in a channel */ };
@@ -21,23 +22,27 @@ static bool refuse(mesh_link *link, uint32_t request)
     return say(link, &(wire_answer){.request = request, .outcome = WIRE_OUTCOME_NONE});
 }
 
-static void drop_copy(mesh *self)
+static void release_copy(mesh *self, mesh_copy *copy)
 {
-    if (!self->copy.lent)
-        memory_release(&self->allocator, self->copy.bytes);
-    self->copy = (mesh_copy){.bytes = NULL};
+    if (copy == NULL || --copy->users > 0)
+        return;
+    if (!copy->lent)
+        memory_release(&self->allocator, copy->bytes);
+    memory_release(&self->allocator, copy);
 }
 
-/* The copy of the state goes once nobody gets it any more. */
-static void release_copy(mesh *self)
+static void drop_newest(mesh *self)
 {
-    if (self->copy.lent)
-        return;
-    for (const mesh_link *link = self->links; link != NULL; link = link->next)
-        for (int i = 0; i < MESH_STREAMS; i++)
-            if (link->streams[i].request != 0 && link->streams[i].kind == WIRE_ASK_STATE)
-                return;
-    drop_copy(self);
+    mesh_copy *newest = self->newest;
+    self->newest = NULL;
+    release_copy(self, newest);
+}
+
+/* A copy that no stream reads is not kept. */
+static void drop_unread(mesh *self)
+{
+    if (self->newest != NULL && !self->newest->lent && self->newest->users == 1)
+        drop_newest(self);
 }
 
 /* Nothing of it is in the channel. */
@@ -45,12 +50,14 @@ static void end_stream(mesh_stream *stream)
 {
     mesh *self = stream->link->mesh;
     wire_ask_kind kind = stream->kind;
+    mesh_copy *copy = stream->copy;
     uint8_t unused[WIRE_DIGEST_BYTES];
     if (stream->digest != NULL)
         digest_end(stream->digest, unused);
     *stream = (mesh_stream){.request = 0};
     if (kind == WIRE_ASK_STATE) {
-        release_copy(self);
+        release_copy(self, copy);
+        drop_unread(self);
         return;
     }
     pthread_mutex_lock(&self->lock);
@@ -63,13 +70,15 @@ static uint32_t tag_of(wire_ask_kind kind)
     return kind == WIRE_ASK_SUM ? MESH_TAG_HELD : MESH_TAG_STATE;
 }
 
-/* Ends all streams of a kind that have begun to one peer, and tells it. */
-static void cut_streams(mesh_link *link, wire_ask_kind kind)
+/* Ends all streams of a kind that have begun to one peer, and tells it; `copy`: those of this copy.
+ */
+static void cut_streams(mesh_link *link, wire_ask_kind kind, const mesh_copy *copy)
 {
     bool cut = false;
     for (int i = 0; i < MESH_STREAMS; i++) {
         mesh_stream *stream = &link->streams[i];
-        stream->cut = stream->request != 0 && !stream->waits && stream->kind == kind;
+        stream->cut = stream->request != 0 && !stream->waits && stream->kind == kind &&
+                      (copy == NULL || stream->copy == copy);
         cut = cut || stream->cut;
     }
     if (!cut)
@@ -99,6 +108,7 @@ static void finish_stream(mesh_stream *stream)
     end_stream(stream);
 }
 
+static void expect_signs(mesh *self);
 static void pump(mesh_stream *stream);
 
 static void on_released(void *user, void *owner)
@@ -167,9 +177,12 @@ static void serve(mesh_stream *stream, const tarry_sum_id *sum, const uint8_t *b
 
 static void serve_state(mesh *self, mesh_stream *stream)
 {
-    const mesh_copy *copy = &self->copy;
-    if (copy->bytes != NULL && copy->size <= WIRE_BLOB_MOST && copy->after.step >= stream->sum.step)
-        serve(stream, &copy->after, copy->bytes, copy->size);
+    mesh_copy *copy = self->newest;
+    if (copy == NULL || copy->size > WIRE_BLOB_MOST || copy->after.step < stream->sum.step)
+        return;
+    stream->copy = copy;
+    copy->users++;
+    serve(stream, &copy->after, copy->bytes, copy->size);
 }
 
 /* False: it can't be had. */
@@ -216,7 +229,7 @@ bool mesh_streams_ask(mesh_link *link, const wire_ask *ask)
         if (stream != NULL && stream->waits)
             end_stream(stream);
         else if (stream != NULL)
-            cut_streams(link, stream->kind); /* a peer has one request at a time */
+            cut_streams(link, stream->kind, NULL); /* a peer has one request at a time */
         return true;
     }
     if (stream != NULL)
@@ -237,8 +250,12 @@ bool mesh_streams_ask(mesh_link *link, const wire_ask *ask)
         return true;
     }
     serve_state(self, stream);
-    if (stream->request == 0 || !stream->waits || want_state(self))
+    if (stream->request == 0 || !stream->waits)
         return true;
+    if (want_state(self)) {
+        expect_signs(self);
+        return true;
+    }
     end_stream(stream);
     return refuse(link, ask->request);
 }
@@ -253,11 +270,11 @@ void mesh_streams_close(mesh_link *link)
             end_stream(&link->streams[i]);
 }
 
-static void cut_all(mesh *self, wire_ask_kind kind)
+static void cut_all(mesh *self, wire_ask_kind kind, const mesh_copy *copy)
 {
     for (mesh_link *link = self->links, *next; link != NULL; link = next) {
         next = link->next;
-        cut_streams(link, kind);
+        cut_streams(link, kind, copy);
     }
 }
 
@@ -277,7 +294,7 @@ static void set_held(mesh *self, const holding *asked)
 
 static void hold(mesh *self, void *argument)
 {
-    cut_all(self, WIRE_ASK_SUM);
+    cut_all(self, WIRE_ASK_SUM, NULL);
     pthread_mutex_lock(&self->lock);
     set_held(self, argument);
     pthread_mutex_unlock(&self->lock);
@@ -297,13 +314,29 @@ void mesh_streams_hold(mesh *self, const tarry_sum_id *sum, const float *numbers
         mesh_do(self, hold, &asked);
 }
 
+/* Those who get an older copy get it whole: if a newer one took its place, a state that takes
+ * longer to move than a worker takes to step would never arrive. A copy that was lent goes at once.
+ */
+static void replace_newest(mesh *self, const mesh_copy *given)
+{
+    mesh_copy *made = memory_allocate(&self->allocator, 1, sizeof(*made));
+    if (self->newest != NULL && self->newest->lent)
+        cut_all(self, WIRE_ASK_STATE, self->newest);
+    drop_newest(self);
+    if (made == NULL) {
+        if (!given->lent)
+            memory_release(&self->allocator, given->bytes);
+        return;
+    }
+    *made = *given;
+    made->users = 1;
+    self->newest = made;
+}
+
 void mesh_streams_offer(mesh *self, const mesh_copy *given)
 {
-    if (given->bytes != NULL) {
-        cut_all(self, WIRE_ASK_STATE); /* they ask again, and get this one */
-        drop_copy(self);
-        self->copy = *given;
-    }
+    if (given->bytes != NULL)
+        replace_newest(self, given);
     for (mesh_link *link = self->links; link != NULL; link = link->next)
         for (int i = 0; i < MESH_STREAMS; i++) {
             mesh_stream *stream = &link->streams[i];
@@ -315,10 +348,45 @@ void mesh_streams_offer(mesh *self, const mesh_copy *given)
             refuse(link, stream->request);
             *stream = (mesh_stream){.request = 0};
         }
-    release_copy(self);
+    drop_unread(self);
+}
+
+/* ---- signs of life ---- */
+
+uint64_t mesh_streams_due_ns(const mesh *self)
+{
+    return self->sign_ns;
+}
+
+/* A worker may take longer than the silence limit to write a large state, or to end a step first:
+ * those who wait for the state hear that this one is still there. */
+void mesh_streams_look(mesh *self, uint64_t now_ns)
+{
+    bool any = false;
+    if (now_ns < self->sign_ns)
+        return;
+    for (mesh_link *link = self->links, *next; link != NULL; link = next) {
+        next = link->next;
+        for (int i = 0; i < MESH_STREAMS; i++) {
+            const mesh_stream *stream = &link->streams[i];
+            if (stream->request == 0 || !stream->waits)
+                continue;
+            any = true;
+            say(link, &(wire_answer){.request = stream->request, .outcome = WIRE_OUTCOME_WAITS});
+        }
+    }
+    self->sign_ns = any ? now_ns + self->silence_ns / MESH_SIGNS : TARRY_NEVER;
+}
+
+static void expect_signs(mesh *self)
+{
+    if (self->sign_ns != TARRY_NEVER)
+        return;
+    self->sign_ns = clock_now_ns() + self->silence_ns / MESH_SIGNS;
+    mesh_set_tick(self);
 }
 
 void mesh_streams_free(mesh *self)
 {
-    release_copy(self);
+    drop_newest(self);
 }

@@ -11,7 +11,6 @@
 #include "runtime/tcp/mesh/mesh_state.h"
 
 enum {
-    SIGNS = 4,         /* of life, within the silence limit */
     LIMITS_OF_ALL = 3, /* after so many a sum ends of which all say that they are there */
 };
 
@@ -39,7 +38,8 @@ void mesh_watch_begin(mesh *self)
     bool hears = !is_direct(sum) || has_share(sum);
     sum->pace.limit_ns = hears ? self->silence_ns : 2 * self->silence_ns;
     mesh_pace_moves(&sum->pace, clock_now_ns());
-    sum->sign_ns = is_direct(sum) ? TARRY_NEVER : sum->pace.moved_ns + self->silence_ns / SIGNS;
+    sum->sign_ns =
+        is_direct(sum) ? TARRY_NEVER : sum->pace.moved_ns + self->silence_ns / MESH_SIGNS;
 }
 
 uint64_t mesh_watch_due_ns(const mesh *self)
@@ -91,7 +91,7 @@ static void give_signs(mesh *self, uint64_t now_ns)
     mesh_sum *sum = &self->sum;
     if (now_ns < sum->sign_ns)
         return;
-    sum->sign_ns = now_ns + self->silence_ns / SIGNS;
+    sum->sign_ns = now_ns + self->silence_ns / MESH_SIGNS;
     for (uint32_t i = 0; i < sum->count && sum->runs; i++)
         if (mesh_is_neighbour(sum, i) && sum->members[i] != NULL && mesh_is_linked(sum->members[i]))
             mesh_sum_say_begun(self, sum->members[i]);
@@ -120,6 +120,6 @@ void mesh_watch_look(mesh *self, uint64_t now_ns)
                now_ns - sum->pace.moved_ns >= LIMITS_OF_ALL * sum->pace.limit_ns) {
         mesh_sum_fail(self, sum->count, "nothing has moved for three silence limits");
     } else {
-        mesh_pace_wait(&sum->pace, now_ns + self->silence_ns / SIGNS);
+        mesh_pace_wait(&sum->pace, now_ns + self->silence_ns / MESH_SIGNS);
     }
 }

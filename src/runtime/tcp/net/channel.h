@@ -34,6 +34,7 @@ typedef enum channel_end {
     CHANNEL_NO_MEMORY,   /* here, for what is to be sent or kept: the peer may be well */
     CHANNEL_NOT_FRAMES,  /* what came is not of this protocol; channel_failure says what */
     CHANNEL_ADRIFT,      /* a relay on the way to it is gone: it may come back another way */
+    CHANNEL_REVOKED,     /* the peer, which was verified, says that our certificate is revoked */
     CHANNEL_STUCK,       /* more small frames wait for it than `most_waiting` allows */
 } channel_end;
 

@@ -380,6 +380,11 @@ const char *link_failure(const tcp_link *link)
     return link->failure;
 }
 
+bool link_is_revoked(const tcp_link *link)
+{
+    return link->tls.revoked;
+}
+
 SSL *link_ssl(const tcp_link *link)
 {
     return link->tls.ssl;

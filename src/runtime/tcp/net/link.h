@@ -56,6 +56,8 @@ ptrdiff_t link_write(tcp_link *link, const struct iovec *parts, int count);
  * went out, or 0. `writable` is not called for the rest, and nothing is said of failures. Only of
  * an open connection in plain text; else 0. */
 size_t link_write_aside(const tcp_link *link, const void *bytes, size_t size);
+/* True if it is broken since the peer, which was verified, says that our certificate is revoked. */
+bool link_is_revoked(const tcp_link *link);
 /* The peer sees the end of our stream behind all that was written; nothing is written after it. */
 void link_end_writing(tcp_link *link);
 /* While held, nothing is read and `readable` is not called: TCP slows the peer down. */

@@ -21,7 +21,7 @@ void link_channel_fail(link_channel *self, channel_end how, const char *why)
     if (self->failed || self->closed)
         return;
     self->failed = true;
-    self->how = how;
+    self->how = how == CHANNEL_BROKEN && link_is_revoked(self->link) ? CHANNEL_REVOKED : how;
     snprintf(self->failure, sizeof(self->failure), "%s",
              why != NULL ? why : link_failure(self->link));
     link_hold(self->link, true);

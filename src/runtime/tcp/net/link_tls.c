@@ -155,8 +155,11 @@ static void explain(const link_tls *tls, char failure[LINK_FAILURE_TEXT])
 {
     long verified = SSL_get_verify_result(tls->ssl);
     unsigned long complaint = ERR_peek_error();
+    char name[CREDENTIAL_NAME_SIZE];
     if (tls->error != 0)
         snprintf(failure, LINK_FAILURE_TEXT, "%s", strerror(tls->error));
+    else if (verified == X509_V_ERR_CERT_REVOKED && credential_claimed_name(tls->ssl, name))
+        snprintf(failure, LINK_FAILURE_TEXT, "the certificate of %s is revoked", name);
     else if (verified != X509_V_OK)
         snprintf(failure, LINK_FAILURE_TEXT, "peer's certificate: %s",
                  credential_verify_text(verified));
@@ -164,6 +167,8 @@ static void explain(const link_tls *tls, char failure[LINK_FAILURE_TEXT])
         snprintf(failure, LINK_FAILURE_TEXT, "renews its keys too often");
     else if (tls->ended)
         snprintf(failure, LINK_FAILURE_TEXT, "connection cut off by the peer (no end of TLS)");
+    else if (tls->revoked)
+        snprintf(failure, LINK_FAILURE_TEXT, "our certificate is revoked");
     else if (complaint != 0 && ERR_reason_error_string(complaint) != NULL)
         snprintf(failure, LINK_FAILURE_TEXT, "TLS: %s", ERR_reason_error_string(complaint));
     else
@@ -183,6 +188,9 @@ static int outcome(link_tls *tls, int result, char failure[LINK_FAILURE_TEXT])
     case SSL_ERROR_ZERO_RETURN:
         return LINK_CLOSED;
     default:
+        /* Only over the finished handshake: before it, anybody on the way could write this. */
+        tls->revoked = tls->open && ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_SSL &&
+                       ERR_GET_REASON(ERR_peek_error()) == SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED;
         explain(tls, failure);
         ERR_clear_error();
         return LINK_BROKEN;

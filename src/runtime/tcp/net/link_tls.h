@@ -27,6 +27,7 @@ typedef struct link_tls {
     uint32_t most_records;  /* after so many */
     int error;              /* errno of the last call of the system that failed; 0: none did */
     bool ended;             /* the peer's stream of bytes ended */
+    bool revoked;           /* the peer was verified, and says that our certificate is revoked */
     bool to_read;           /* what gave LINK_AGAIN waits for bytes to come, */
     bool to_write;          /* or for room to write */
 } link_tls;

@@ -101,6 +101,12 @@ bool parents_next(parents *self)
     return true;
 }
 
+bool parents_close(parents *self)
+{
+    self->closed |= 1U << self->current;
+    return self->closed == (1U << self->count) - 1;
+}
+
 void parents_choose(parents *self, const char *text)
 {
     for (uint32_t i = 0; i < self->count; i++)
@@ -122,6 +128,7 @@ void parents_learn(parents *self, const char *list)
         memmove(text_at(self, self->given), text_at(self, self->current), PARENTS_TEXT_BYTES);
     bool keeps = self->current >= self->given;
     self->current = keeps ? self->given : self->current;
+    self->closed &= (1U << self->given) - 1;
     self->count = self->given + keeps;
     while (*list != '\0')
         if (take(&list, text) && address_check(text, false, NULL) == TARRY_OK)

@@ -23,6 +23,7 @@ typedef struct parents {
     uint32_t given, count;
     uint32_t current;
     uint32_t untried; /* others than the current one, since parents_settle */
+    uint32_t closed;  /* bit i: parent i refuses us for good */
 } parents;
 
 /* Checks a list's form. Errors: FORMAT, with a diagnostic that names what is wrong. */
@@ -38,6 +39,8 @@ const char *parents_current(const parents *self);
 /* It failed: the next one is current. False: all have been tried since parents_settle, and the
  * first one given is current again; it is time to wait. */
 bool parents_next(parents *self);
+/* The current one refuses us for good. True: all of them do. */
+bool parents_close(parents *self);
 /* One of them is current from now on, if it is there. */
 void parents_choose(parents *self, const char *text);
 /* A connection stands, or a wait is over: all may be tried again, from the current one on. */

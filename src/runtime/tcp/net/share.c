@@ -20,6 +20,7 @@ enum {
     TOKEN_BYTES = 2 * RANDOM_BYTES + 1,
     LABEL_BYTES = sizeof(PREFIX) + TOKEN_BYTES,
     PATH_BYTES = 40,
+    STEP_BYTES = 4 << 20, /* of a long copy: at most some tens of milliseconds */
     TARGET_BYTES = 80,
 };
 
@@ -49,14 +50,14 @@ static bool draw_token(char token[TOKEN_BYTES])
     return true;
 }
 
-int share_create(size_t bytes, share *made)
+int share_create(size_t bytes, const sealed_pause *pause, share *made)
 {
     share created = {0};
     char token[TOKEN_BYTES], label[LABEL_BYTES];
     if (bytes == 0 || !draw_token(token))
         return TARRY_ERROR_SYSTEM;
     snprintf(label, sizeof(label), PREFIX "%s", token);
-    int error = sealed_make(label, bytes, SEALED_WRITE, &created.memory, &created.fd);
+    int error = sealed_make(label, bytes, SEALED_WRITE, pause, &created.memory, &created.fd);
     if (error != TARRY_OK)
         return error;
     created.bytes = bytes;
@@ -128,24 +129,39 @@ size_t share_parameters_bytes(size_t count)
     return SHARE_HEAD_BYTES + count * sizeof(float);
 }
 
-void share_publish(share *self, uint64_t round, const float *numbers, size_t count)
+static void copy_in_steps(void *to, const void *from, size_t bytes, const sealed_pause *pause)
+{
+    for (size_t at = 0; at < bytes; at += STEP_BYTES) {
+        size_t rest = bytes - at;
+        memcpy((uint8_t *)to + at, (const uint8_t *)from + at,
+               rest < STEP_BYTES ? rest : STEP_BYTES);
+        if (pause != NULL && rest > STEP_BYTES)
+            pause->call(pause->user);
+    }
+}
+
+void share_publish(share *self, uint64_t round, const float *numbers, size_t count,
+                   const sealed_pause *pause)
 {
     head *at = self->memory;
     /* What follows does not overtake it. */
     atomic_fetch_add_explicit(&at->sequence, 1, memory_order_acq_rel);
     atomic_store_explicit(&at->round, round, memory_order_relaxed);
-    memcpy((uint8_t *)self->memory + SHARE_HEAD_BYTES, numbers, count * sizeof(*numbers));
+    copy_in_steps((uint8_t *)self->memory + SHARE_HEAD_BYTES, numbers, count * sizeof(*numbers),
+                  pause);
     atomic_fetch_add_explicit(&at->sequence, 1, memory_order_release);
 }
 
-bool share_copy(const share *self, uint64_t round, float *numbers, size_t count)
+bool share_copy(const share *self, uint64_t round, float *numbers, size_t count,
+                const sealed_pause *pause)
 {
     head *at = self->memory;
     uint64_t sequence = atomic_load_explicit(&at->sequence, memory_order_acquire);
     if (sequence % 2 != 0 || sequence == 0 ||
         atomic_load_explicit(&at->round, memory_order_relaxed) != round)
         return false;
-    memcpy(numbers, (const uint8_t *)self->memory + SHARE_HEAD_BYTES, count * sizeof(*numbers));
-    /* What was read before it is not read after it. */
+    copy_in_steps(numbers, (const uint8_t *)self->memory + SHARE_HEAD_BYTES,
+                  count * sizeof(*numbers), pause);
+    /* Order the copy before re-reading the sequence number. */
     return atomic_fetch_add_explicit(&at->sequence, 0, memory_order_acq_rel) == sequence;
 }

@@ -18,6 +18,8 @@
 
 #include <tarry/error.h>
 
+#include "memory/sealed.h"
+
 enum {
     SHARE_NAME_BYTES = 72, /* "PID/N/", 32 hexadecimal digits and the NUL */
     SHARE_HOST_BYTES = 16,
@@ -37,8 +39,8 @@ typedef struct share {
  */
 void share_host(uint8_t host[SHARE_HOST_BYTES]);
 
-/* A new segment of zeroed bytes, for this user alone. Errors: SYSTEM. */
-int share_create(size_t bytes, share *made);
+/* A new segment of zeroed bytes, for this user alone. `pause` may be NULL. Errors: SYSTEM. */
+int share_create(size_t bytes, const sealed_pause *pause, share *made);
 /* Maps the segment that `owner` has made. Errors: FORMAT (no name of a segment, of another owner or
  * size), SYSTEM. */
 int share_open(const char *name, size_t bytes, uid_t owner, share *opened);
@@ -51,9 +53,12 @@ void share_close(share *self);
 
 /* Bytes of a segment for `count` numbers. */
 size_t share_parameters_bytes(size_t count);
-/* The server's: the numbers are those of `round` from now on. */
-void share_publish(share *self, uint64_t round, const float *numbers, size_t count);
-/* A worker's: copies them. False: they are of another round, or were overwritten meanwhile. */
-bool share_copy(const share *self, uint64_t round, float *numbers, size_t count);
+/* The server's: the numbers are those of `round` from now on. `pause` may be NULL. */
+void share_publish(share *self, uint64_t round, const float *numbers, size_t count,
+                   const sealed_pause *pause);
+/* A worker's: copies them. False: they are of another round, or were overwritten during the copy.
+ * `pause` may be NULL. */
+bool share_copy(const share *self, uint64_t round, float *numbers, size_t count,
+                const sealed_pause *pause);
 
 #endif

@@ -11,7 +11,8 @@ static void destroy(shm_part *part)
     memory_release(&allocator, part);
 }
 
-int shm_part_create(const layout *cut, const tarry_allocator *allocator, shm_part **made)
+int shm_part_create(const layout *cut, const sealed_pause *pause, const tarry_allocator *allocator,
+                    shm_part **made)
 {
     shm_part *part = memory_allocate(allocator, 1, sizeof(*part));
     if (part == NULL)
@@ -19,8 +20,9 @@ int shm_part_create(const layout *cut, const tarry_allocator *allocator, shm_par
     part->allocator = memory_allocator(allocator);
     size_t count = 2 * (size_t)cut->stripes;
     part->items = memory_allocate(allocator, count, sizeof(*part->items));
-    int error = part->items == NULL ? TARRY_ERROR_NO_MEMORY
-                                    : share_create(cut->part_length * sizeof(float), &part->memory);
+    int error = part->items == NULL
+                    ? TARRY_ERROR_NO_MEMORY
+                    : share_create(cut->part_length * sizeof(float), pause, &part->memory);
     if (error != TARRY_OK) {
         destroy(part);
         return error;

@@ -24,7 +24,8 @@ typedef struct shm_part {
 
 /* Room for a part of this layout, which is that into the least number of parts. Errors: NO_MEMORY,
  * SYSTEM. */
-int shm_part_create(const layout *cut, const tarry_allocator *allocator, shm_part **made);
+int shm_part_create(const layout *cut, const sealed_pause *pause, const tarry_allocator *allocator,
+                    shm_part **made);
 /* Its worker is gone: it is freed once nothing of it is lent. NULL is allowed. */
 void shm_part_retire(shm_part *part);
 /* A stripe of a layout of at most so many stripes; given back by shm_part_give. NULL: too many are

@@ -257,9 +257,25 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
     return self->trunk.channel == now;
 }
 
+/* No parent takes us any more. */
+static void end_revoked(tcp_relay *self)
+{
+    char name[CREDENTIAL_NAME_SIZE];
+    identity_name(credential_own(self->credential), name);
+    relay_end(self, TARRY_ERROR_STATE, WIRE_BYE_RESTART,
+              "%s: refused: the certificate of %s is revoked; tarry keys add makes another one, "
+              "where the authority is",
+              parents_current(&self->trunk.parents), name);
+}
+
 static void on_ended(void *user, channel_end how)
 {
     tcp_relay *self = user;
+    if (how == CHANNEL_REVOKED && parents_close(&self->trunk.parents)) {
+        end_revoked(self);
+        relay_trunk_lose(self, "our certificate is revoked");
+        return;
+    }
     bool greeting = self->trunk.stage == TRUNK_GREETING;
     settle(self, how == CHANNEL_NOT_FRAMES && greeting ? NO_SERVER
                                                        : channel_failure(self->trunk.channel));

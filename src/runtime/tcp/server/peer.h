@@ -192,7 +192,10 @@ void peer_send_large(peer *self, const outgoing_stream *stream);
 void peer_drop(peer *self, outgoing_tag tag);
 /* A heartbeat, unless it has not said who it is, or is a lane: its relay sends it some. */
 void peer_beat(peer *self, uint64_t now);
-/* The same if nothing was sent lately; the end of one that does not get on. */
+/* The same in the middle of a turn, if nothing was sent lately. It goes out at once, or not at all
+ * if other frames wait. */
+void peer_beat_aside(peer *self, uint64_t now);
+/* A heartbeat if nothing was sent lately; the end of one that does not get on. */
 void peer_tick(peer *self, uint64_t now);
 /* Whether its certificate is on the list that is in force now. */
 bool peer_is_revoked(const peer *self);

@@ -24,6 +24,20 @@ void peer_beat(peer *self, uint64_t now)
     channel_send(self->channel, frame, wire_heartbeat_encode(frame));
 }
 
+void peer_beat_aside(peer *self, uint64_t now)
+{
+    if (self->state == PEER_NEW || self->state == PEER_OVER || self->relay != NULL ||
+        takes_nothing(self) || now - self->sent_ns < self->all->silence_ns / HEARTBEAT_FRACTION)
+        return;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    size_t size = wire_heartbeat_encode(frame);
+    size_t sent = channel_send_aside(self->channel, frame, size);
+    if (sent == size)
+        self->sent_ns = now;
+    else if (sent > 0)
+        peer_defer(self, PEER_DROP); /* no frame makes sense behind a piece of one */
+}
+
 static void beat_if_due(peer *self, uint64_t now)
 {
     uint64_t sent = peer_sent(self);

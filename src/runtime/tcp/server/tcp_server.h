@@ -190,11 +190,9 @@ void tcp_server_changed(tarry_tcp_server *server);
  * other there is none. */
 void tcp_server_open_mesh(tarry_tcp_server *server);
 void tcp_server_close_mesh(tarry_tcp_server *server);
-/* runtime_methods.state and .sum */
-int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size);
-int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                   const tarry_sum_id *sum, float *into);
+/* runtime_methods.reach and .leave */
+exchange *tcp_server_reach(tarry_runtime *runtime, uint32_t worker);
+void tcp_server_leave(tarry_runtime *runtime, uint32_t worker);
 /* runtime_methods.vectors */
 int tcp_server_vectors(tarry_runtime *runtime, const tarry_sum_id *after, const void *bytes,
                        uint64_t size);

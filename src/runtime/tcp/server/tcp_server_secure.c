@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "privacy/secure/masked_counts.h"
 #include "runtime/tcp/server/tcp_server.h"
 #include "runtime/tcp/trust/key_proof.h"
 
@@ -37,7 +38,7 @@ int tcp_server_check_secure(const tarry_tcp_server_settings *settings, uint32_t 
         fault = "a server of secure sums has no data to ship";
     else if (!ring_fits(&grid, chunks))
         fault = "sums of these bits and bound can wrap";
-    else if (ring_bytes(&grid, settings->server.stripe_length + RING_COUNTS) >
+    else if (ring_bytes(&grid, settings->server.stripe_length + MASKED_COUNTS) >
              (size_t)WIRE_NUMBERS_MOST * NUMBER_BYTES)
         fault = "a masked stripe is longer than a frame can be";
     return fault == NULL ? TARRY_OK

@@ -56,9 +56,9 @@ static void find_member(tarry_runtime *runtime, void *argument)
                     tcp_server_member(server, wanted->worker, &wanted->member);
 }
 
-/* The exchange with a worker, until it is left; NULL: there is no way to it. */
-static exchange *reach(tarry_tcp_server *server, uint32_t worker)
+exchange *tcp_server_reach(tarry_runtime *runtime, uint32_t worker)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     member_request wanted = {.worker = worker};
     if (server->mesh == NULL)
         return NULL;
@@ -66,30 +66,9 @@ static exchange *reach(tarry_tcp_server *server, uint32_t worker)
     return wanted.there && admit(server, &wanted.member) ? mesh_exchange(server->mesh) : NULL;
 }
 
-int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+void tcp_server_leave(tarry_runtime *runtime, uint32_t worker)
 {
-    tarry_tcp_server *server = tcp_server_of(runtime);
-    exchange *own = reach(server, worker);
-    if (own == NULL)
-        return TARRY_ERROR_STATE;
-    int error = exchange_copy_state(own, worker, until_ns, &server->base.host->allocator, after,
-                                    bytes, size);
-    mesh_remove(server->mesh, worker);
-    return error;
-}
-
-int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
-                   const tarry_sum_id *sum, float *into)
-{
-    tarry_tcp_server *server = tcp_server_of(runtime);
-    exchange *own = reach(server, worker);
-    if (own == NULL)
-        return TARRY_ERROR_STATE;
-    int error =
-        exchange_copy_sum(own, worker, until_ns, sum, into, server->base.host->cut.dimension);
-    mesh_remove(server->mesh, worker);
-    return error;
+    mesh_remove(tcp_server_of(runtime)->mesh, worker);
 }
 
 /* ---- what the server has ---- */

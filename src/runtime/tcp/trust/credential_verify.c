@@ -142,18 +142,22 @@ int credential_verify_list(X509_CRL *revoked, X509 *authority, const char *path,
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: %s", path, fault);
 }
 
-/* "certificate of worker-3" as far as the peer's certificate is known and has a name of ours. */
-static void certificate_text(const SSL *ssl, char *text, size_t size)
+bool credential_claimed_name(const SSL *ssl, char name[CREDENTIAL_NAME_SIZE])
 {
     const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
     credential_identity claimed;
-    char name[CREDENTIAL_NAME_SIZE];
     if (chain == NULL || sk_X509_num(chain) == 0 ||
-        identity_of_certificate(sk_X509_value(chain, 0), &claimed) != TARRY_OK) {
-        snprintf(text, size, "certificate of an unknown name");
-        return;
-    }
+        identity_of_certificate(sk_X509_value(chain, 0), &claimed) != TARRY_OK)
+        return false;
     identity_name(claimed, name);
+    return true;
+}
+
+/* "certificate of worker-3" as far as the peer's certificate is known and has a name of ours. */
+static void certificate_text(const SSL *ssl, char *text, size_t size)
+{
+    char name[CREDENTIAL_NAME_SIZE] = "an unknown name";
+    credential_claimed_name(ssl, name);
     snprintf(text, size, "certificate of %s", name);
 }
 

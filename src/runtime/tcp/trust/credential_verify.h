@@ -4,6 +4,7 @@
 #define TCP_CREDENTIAL_VERIFY_H
 
 #include <openssl/ssl.h>
+#include <stdbool.h>
 
 #include <tarry/error.h>
 
@@ -26,6 +27,8 @@ int credential_verify_client(X509_STORE *store, X509 *certificate,
 
 /* Why a certificate was not taken, of what SSL_get_verify_result says: static, without a stop. */
 const char *credential_verify_text(long result);
+/* Whose certificate the peer showed, by its own word; false: nobody's. */
+bool credential_claimed_name(const SSL *ssl, char name[CREDENTIAL_NAME_SIZE]);
 
 /*
  * A store that trusts the authority alone and, unless revoked is NULL, refuses the certificates on

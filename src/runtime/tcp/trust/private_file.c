@@ -124,22 +124,27 @@ int private_file_create(const char *path, BIO *content, tarry_diagnostic *diagno
 
 /* Once this is done the content of a file is on disk, so that the rename can't get there before it;
  * and that of its folder, so that the rename is. */
-static int sync_path(const char *path)
+static int sync_path(const char *path, int flags)
 {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (descriptor < 0)
         return -1;
-    int failed = fsync(descriptor);
+    int failed = fsync(descriptor), cause = errno;
     close(descriptor);
+    errno = cause;
     return failed;
 }
 
-static void sync_folder(const char *path)
+int private_file_sync_folder(const char *path, tarry_diagnostic *diagnostic)
 {
     char folder[PATH_MAX];
     snprintf(folder, sizeof(folder), "%s", path);
-    int failed = sync_path(dirname(folder));
-    (void)failed; /* some file systems can't, and the file is in its place */
+    const char *name = dirname(folder);
+    /* Some file systems can't, and a folder that may not be listed can't be opened. */
+    return sync_path(name, O_DIRECTORY) == 0 || errno == EINVAL || errno == ENOTSUP ||
+                   errno == EACCES
+               ? TARRY_OK
+               : diagnose_file(diagnostic, name, errno);
 }
 
 int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagnostic)
@@ -152,10 +157,8 @@ int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagn
     int error = private_file_create(temporary, content, diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (sync_path(temporary) == 0 && rename(temporary, path) == 0) {
-        sync_folder(path);
-        return TARRY_OK;
-    }
+    if (sync_path(temporary, O_NOFOLLOW) == 0 && rename(temporary, path) == 0)
+        return private_file_sync_folder(path, diagnostic);
     error = diagnose_file(diagnostic, path, errno);
     unlink(temporary);
     return error;

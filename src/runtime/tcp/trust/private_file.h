@@ -27,8 +27,13 @@ int private_file_create(const char *path, BIO *content, tarry_diagnostic *diagno
 
 /*
  * The same, but takes the place of a file of that name, in one step that a crash or a reader never
- * sees half done. Only one process at a time may do so.
+ * sees half done. Only one process at a time may do so. File and folder are synced: an error may
+ * leave either content there.
  */
 int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagnostic);
+
+/* Syncs the folder that holds a file or another folder. A file system that can't do this is not an
+ * error. Errors: FILE. */
+int private_file_sync_folder(const char *path, tarry_diagnostic *diagnostic);
 
 #endif

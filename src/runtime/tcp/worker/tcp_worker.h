@@ -446,6 +446,9 @@ int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
  * same. */
 int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
 void tcp_worker_drop_masking(tarry_tcp_worker *worker);
+/* The server has welcomed the worker again, to the job that it has masks for: these are of what it
+ * says now. Errors: NO_MEMORY. */
+int tcp_worker_renew_terms(tarry_tcp_worker *worker, const wire_welcome *welcome);
 /* Sends the own KEY, if there is one and it was not sent yet. The loop thread's. */
 bool tcp_worker_say_key(tarry_tcp_worker *worker);
 /* KEY came. The same. */
@@ -483,8 +486,12 @@ void tcp_worker_go_on(tarry_tcp_worker *worker);
 void tcp_worker_answer(tarry_tcp_worker *worker);
 
 /* tcp_worker_link.c */
+enum { WORKER_HEARTBEAT_FRACTION = 8 }; /* of the silence that counts as absence */
 /* A heartbeat, if there is a server that knows it. */
 void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
+/* The same in the middle of a turn, if nothing was sent lately. It goes out at once, or not at all
+ * if other frames wait. */
+void tcp_worker_beat_aside(tarry_tcp_worker *worker);
 /* The same if nothing was sent lately, or the end of a connection that is silent. */
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
 

@@ -379,6 +379,11 @@ static int go_on(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan
         tarry_plan_free(plan);
         return error;
     }
+    error = tcp_worker_renew_terms(worker, &offer->welcome);
+    if (error != TARRY_OK) {
+        tarry_plan_free(plan);
+        return error;
+    }
     move_part(worker, &offer->part);
     return plan != NULL ? turn_to(worker, plan) : TARRY_OK;
 }

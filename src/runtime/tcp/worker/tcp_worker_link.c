@@ -15,7 +15,6 @@
 #define FAREWELL_NS UINT64_C(1000000000)
 
 enum {
-    HEARTBEAT_FRACTION = 8,  /* of the silence that counts as absence */
     MOST_WAITING = 16 << 20, /* bytes of messages that the server does not take */
     MOST_LENGTH = (16 << 20) + WIRE_SMALL_BYTES,
 };
@@ -228,6 +227,10 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
         lose(worker, "the server has another job");
         return false;
     }
+    if (answered && tcp_worker_renew_terms(worker, welcome) != TARRY_OK) {
+        lose(worker, "out of memory");
+        return false;
+    }
     link->welcome = *welcome;
     link->stage = WORKER_PREPARING;
     link->since_ns = clock_now_ns();
@@ -363,6 +366,17 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
     return good && worker->link.channel != NULL;
 }
 
+/* No server or relay takes us any more. */
+static void end_revoked(tarry_tcp_worker *worker)
+{
+    char name[CREDENTIAL_NAME_SIZE];
+    identity_name(credential_own(worker->credential), name);
+    tcp_worker_end(worker, TARRY_ERROR_STATE,
+                   "%s: refused: the certificate of %s is revoked; tarry keys add makes another "
+                   "one, where the authority is",
+                   parents_current(&worker->parents), name);
+}
+
 static void on_ended(void *user, channel_end how)
 {
     const worker_line *line = user;
@@ -372,6 +386,8 @@ static void on_ended(void *user, channel_end how)
         return;
     }
     const channel *ended = worker->link.channel;
+    if (how == CHANNEL_REVOKED && parents_close(&worker->parents))
+        end_revoked(worker);
     if (how == CHANNEL_NOT_FRAMES && worker->link.stage == WORKER_GREETING) {
         lose(worker, "%s", NO_SERVER);
         return;
@@ -522,7 +538,7 @@ static void beat_if_due(tarry_tcp_worker *worker, uint64_t now)
     if (sent != link->sent_bytes) {
         link->sent_bytes = sent;
         link->sent_ns = now;
-    } else if (now - link->sent_ns >= link->welcome.silence_ns / HEARTBEAT_FRACTION) {
+    } else if (now - link->sent_ns >= link->welcome.silence_ns / WORKER_HEARTBEAT_FRACTION) {
         tcp_worker_beat(worker, now);
     }
 }

@@ -19,13 +19,21 @@ worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *he
     return sent ? NULL : WORKER_LINK_OVER;
 }
 
+static void beat(void *user)
+{
+    tcp_worker_beat_aside(user);
+}
+
+/* The loop says that it is there while it copies: the server would take it for lost otherwise. */
 bool tcp_worker_read_shm_parameters(tarry_tcp_worker *worker)
 {
     worker_link *link = &worker->link;
     size_t count = (size_t)link->welcome.parameters;
+    const sealed_pause pause = {beat, worker};
     return link->shm_parameters.memory != NULL &&
            link->shm_parameters.bytes == share_parameters_bytes(count) &&
-           share_copy(&link->shm_parameters, link->waiting.round, link->waiting.place, count);
+           share_copy(&link->shm_parameters, link->waiting.round, link->waiting.place, count,
+                      &pause);
 }
 
 void tcp_worker_drop_shares(tarry_tcp_worker *worker)

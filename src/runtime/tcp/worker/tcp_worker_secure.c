@@ -27,6 +27,19 @@ static tarry_secure_rules rules_of(const wire_secure *words)
     return rules;
 }
 
+static wire_secure words_of(const tarry_secure_rules *rules)
+{
+    wire_secure words = {
+        .bits = rules->bits,
+        .fraction = rules->fraction,
+        .bound = rules->bound,
+        .colluders = rules->colluders,
+        .least = rules->least,
+    };
+    memcpy(words.roster, rules->roster, sizeof(words.roster));
+    return words;
+}
+
 static bool are_equal(const tarry_secure_rules *one, const tarry_secure_rules *other)
 {
     return one->bits == other->bits && one->fraction == other->fraction &&
@@ -80,6 +93,35 @@ bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welc
         return true;
     tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: %s", parents_current(&worker->parents), fault);
     return false;
+}
+
+/* Digest of WELCOME and SECURE, as all workers of the run get them. Their encodings are canonical,
+ * and a frame begins with its length. */
+static int digest_terms(const wire_welcome *welcome, const tarry_secure_rules *rules,
+                        uint8_t out[TARRY_DIGEST_SIZE])
+{
+    static const char label[] = "tarry secure sums: terms 1";
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_WELCOME_BYTES];
+    const wire_secure words = words_of(rules);
+    digest *state = digest_begin();
+    if (state == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int failed = digest_add_bytes(state, (const uint8_t *)label, sizeof(label));
+    failed |= digest_add_bytes(state, frame, wire_welcome_encode_shared(welcome, frame));
+    failed |= digest_add_bytes(state, frame, wire_secure_encode(&words, frame));
+    failed |= digest_end(state, out);
+    return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+int tcp_worker_renew_terms(tarry_tcp_worker *worker, const wire_welcome *welcome)
+{
+    uint8_t terms[TARRY_DIGEST_SIZE];
+    if (worker->job.masking == NULL)
+        return TARRY_OK;
+    int error = digest_terms(welcome, &worker->job.offer.rules, terms);
+    if (error == TARRY_OK)
+        masking_set_terms(worker->job.masking, terms);
+    return error;
 }
 
 /* ---- the own key ---- */
@@ -169,6 +211,8 @@ int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnos
         return TARRY_OK;
     memcpy(wanted.job_id, offer->welcome.job, sizeof(wanted.job_id));
     int error = tcp_worker_agree(worker, worker->job.plan, wanted.target, diagnostic);
+    if (error == TARRY_OK)
+        error = digest_terms(&offer->welcome, &offer->rules, wanted.terms);
     if (error == TARRY_OK)
         error = digest_job(offer, wanted.job);
     if (error == TARRY_OK)

@@ -92,6 +92,25 @@ static bool send_aside(worker_uplink *up, const uint8_t *frame, size_t size)
     return sent == size;
 }
 
+void tcp_worker_beat_aside(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    uint64_t now = clock_now_ns();
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    if (link->stage != WORKER_READY ||
+        now - link->sent_ns < link->welcome.silence_ns / WORKER_HEARTBEAT_FRACTION)
+        return;
+    size_t size = wire_heartbeat_encode(frame);
+    size_t sent = channel_send_aside(link->channel, frame, size);
+    if (sent == size)
+        link->sent_ns = now;
+    if (sent == 0 || sent == size)
+        return;
+    pthread_mutex_lock(&worker->lock);
+    worker->uplink.lost = true; /* no frame makes sense behind a piece of one */
+    pthread_mutex_unlock(&worker->lock);
+}
+
 /* With the lock held. Gives back whether the loop has to be told. */
 static bool put_report(tarry_tcp_worker *worker, const tarry_message *report, bool more)
 {

@@ -440,12 +440,12 @@ static bool part(server_model *it, uint64_t now, uint32_t worker, const tarry_me
     return true;
 }
 
-/* Of a secure sum: an integer per number, and two that count. */
+/* Of a secure sum: an integer per number, two that count, and two that check. */
 static uint64_t stripe_bytes(const server_model *it, const tarry_message *part)
 {
     uint64_t numbers = stripe_size(it, part->parts, part->stripe);
     uint32_t bits = it->settings.secure;
-    return bits == 0 ? numbers * sizeof(float) : (numbers + 2) * bits / 8;
+    return bits == 0 ? numbers * sizeof(float) : (numbers + 4) * bits / 8;
 }
 
 static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_message *message)

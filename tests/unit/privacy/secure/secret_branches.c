@@ -67,13 +67,14 @@ static void masks(void)
 static void keys(void)
 {
     agreement *one = agreement_create(), *other = agreement_create();
-    uint8_t secret[AGREEMENT_KEY_BYTES], key[MASK_KEY_BYTES], kappa[32] = {0};
+    uint8_t secret[AGREEMENT_KEY_BYTES], kappa[32] = {0};
+    agreement_mask_keys made;
     if (one != NULL && other != NULL &&
         agreement_secret(one, agreement_public_key(other), secret) == TARRY_OK) {
         const agreement_member lower = {1, agreement_public_key(one)};
         const agreement_member higher = {2, agreement_public_key(other)};
         SECRET(secret);
-        (void)agreement_mask_key(one, secret, lower, higher, kappa, key);
+        (void)agreement_make_mask_keys(one, secret, lower, higher, kappa, &made);
         PUBLIC(secret);
     }
     agreement_free(one);

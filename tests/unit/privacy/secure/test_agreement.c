@@ -139,11 +139,12 @@ static void mask_keys_are_hkdf_of_all_that_they_are_for(void **state)
     agreement *a = of_hex(private_a), *b = of_hex(private_b);
     const agreement_member lower = {3, agreement_public_key(b)};
     const agreement_member higher = {70000, agreement_public_key(a)};
-    uint8_t secret[32], kappa[32], key[32], wanted[32];
+    uint8_t secret[32], kappa[32], wanted[64];
+    agreement_mask_keys keys;
     assert_int_equal(agreement_secret(a, lower.key, secret), TARRY_OK);
     for (size_t i = 0; i < sizeof(kappa); i++)
         kappa[i] = (uint8_t)(200 - i);
-    uint8_t info[256] = "tarry secure sums: mask key 1";
+    uint8_t info[256] = "tarry secure sums: mask keys 2";
     size_t at = strlen((char *)info) + 1;
     bytes_put(info + at, 3, 4);
     memcpy(info + at + 4, lower.key, 32);
@@ -151,14 +152,18 @@ static void mask_keys_are_hkdf_of_all_that_they_are_for(void **state)
     memcpy(info + at + 40, higher.key, 32);
     memcpy(info + at + 72, kappa, 32);
     hkdf(NULL, 0, secret, sizeof(secret), info, at + 104, wanted, sizeof(wanted));
-    assert_int_equal(agreement_mask_key(a, secret, lower, higher, kappa, key), TARRY_OK);
-    assert_memory_equal(key, wanted, sizeof(key));
-    assert_int_equal(agreement_mask_key(b, secret, lower, higher, kappa, key), TARRY_OK);
-    assert_memory_equal(key, wanted, sizeof(key));
+    assert_int_equal(agreement_make_mask_keys(a, secret, lower, higher, kappa, &keys), TARRY_OK);
+    assert_memory_equal(keys.numbers, wanted, 32);
+    assert_memory_equal(keys.counts, wanted + 32, 32);
+    assert_int_equal(agreement_make_mask_keys(b, secret, lower, higher, kappa, &keys), TARRY_OK);
+    assert_memory_equal(keys.numbers, wanted, 32);
+    assert_memory_equal(keys.counts, wanted + 32, 32);
     for (size_t i = 0; i < sizeof(kappa); i++) {
         kappa[i] ^= 1;
-        assert_int_equal(agreement_mask_key(b, secret, lower, higher, kappa, key), TARRY_OK);
-        assert_memory_not_equal(key, wanted, sizeof(key));
+        assert_int_equal(agreement_make_mask_keys(b, secret, lower, higher, kappa, &keys),
+                         TARRY_OK);
+        assert_memory_not_equal(keys.numbers, wanted, 32);
+        assert_memory_not_equal(keys.counts, wanted + 32, 32);
         kappa[i] ^= 1;
     }
     agreement_free(a);

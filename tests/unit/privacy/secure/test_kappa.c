@@ -34,16 +34,15 @@ static void set(scene *at)
         .attempt = 3,
         .ring = {.bits = 32, .fraction = -5, .bound = 2.5},
         .colluders = 1,
-        .least = 100,
         .workers = WORKERS,
         .lives = at->lives,
         .keys = (const uint8_t(*)[32])at->keys,
         .chunks = CHUNKS,
         .holders = at->holders,
     };
-    memset(at->context.job, 21, 32);
-    memset(at->context.target, 22, 32);
-    memset(at->context.roster, 23, 32);
+    memset(at->context.terms, 21, 32);
+    memset(at->context.job, 22, 32);
+    memset(at->context.target, 23, 32);
     memset(at->context.plan, 24, 32);
     memset(at->context.parameters, 25, 32);
 }
@@ -53,7 +52,7 @@ static void kappa_is_the_digest_of_its_text(void **state)
     (void)state;
     scene at;
     set(&at);
-    uint8_t text[1024] = "tarry secure sums: kappa 1", wanted[32], out[32];
+    uint8_t text[1024] = "tarry secure sums: kappa 2", wanted[32], out[32];
     uint8_t *end = text + strlen((char *)text) + 1;
     for (int i = 21; i <= 25; i++, end += 32)
         memset(end, i, 32);
@@ -63,13 +62,13 @@ static void kappa_is_the_digest_of_its_text(void **state)
     end = bytes_put(end, UINT32_C(0) - 5, 4);
     end = bytes_put_f64(end, 2.5);
     end = bytes_put(end, 1, 4);
-    end = bytes_put(end, 100, 8);
     end = bytes_put(end, WORKERS, 4);
-    end = bytes_put(end, CHUNKS, 4);
     for (uint32_t j = 0; j < WORKERS; j++)
         end = bytes_put(end, at.lives[j], 4);
+    end = bytes_put(end, CHUNKS, 4);
     for (uint32_t i = 0; i < CHUNKS; i++)
         end = bytes_put(end, at.holders[i], 4);
+    end = bytes_put(end, WORKERS - 1, 4);
     for (uint32_t j = 0; j < WORKERS; j++) {
         memcpy(end, at.keys[j], j == 2 ? 0 : 32);
         end += j == 2 ? 0 : 32;
@@ -98,9 +97,9 @@ static void everything_in_it_counts(void **state)
     scene at;
     set(&at);
     kappa_context *of = &at.context;
+    each_bit_counts(&at, of->terms, 32);
     each_bit_counts(&at, of->job, 32);
     each_bit_counts(&at, of->target, 32);
-    each_bit_counts(&at, of->roster, 32);
     each_bit_counts(&at, of->plan, 32);
     each_bit_counts(&at, of->parameters, 32);
     each_bit_counts(&at, &of->round, sizeof(of->round));
@@ -109,7 +108,6 @@ static void everything_in_it_counts(void **state)
     each_bit_counts(&at, &of->ring.fraction, sizeof(of->ring.fraction));
     each_bit_counts(&at, &of->ring.bound, sizeof(of->ring.bound));
     each_bit_counts(&at, &of->colluders, sizeof(of->colluders));
-    each_bit_counts(&at, &of->least, sizeof(of->least));
     each_bit_counts(&at, at.lives, sizeof(at.lives));
     each_bit_counts(&at, at.holders, sizeof(at.holders));
     for (uint32_t j = 0; j < WORKERS; j++) {

@@ -75,7 +75,8 @@ static void sum_masked(group *of, uint64_t first, const uint64_t *plain, uint64_
             continue;
         memcpy(words, plain, sizeof(words));
         assert_int_equal(secure_member_begin(of->members[j], &of->context, kappa), TARRY_OK);
-        assert_int_equal(secure_member_mask(of->members[j], first, words, words, WORDS), TARRY_OK);
+        assert_int_equal(secure_member_mask_numbers(of->members[j], first, words, words, WORDS),
+                         TARRY_OK);
         if (of->workers > 2) /* alone in S, it has nobody to share masks with */
             assert_memory_not_equal(words, plain, 16);
         ring_sum(&of->context.ring, words, WORDS, sum);
@@ -120,25 +121,117 @@ static void a_mask_is_the_signed_sum_over_the_neighbours(void **state)
     uint8_t kappa[32], secret[32];
     uint64_t words[WORDS] = {0}, wanted[WORDS] = {0};
     assert_int_equal(secure_member_begin(of.members[2], &of.context, kappa), TARRY_OK);
-    assert_int_equal(secure_member_mask(of.members[2], 9, words, words, WORDS), TARRY_OK);
+    uint64_t counts[MASKED_COUNTS] = {0}, wanted_counts[MASKED_COUNTS] = {0};
+    assert_int_equal(secure_member_mask_numbers(of.members[2], 9, words, words, WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_counts(of.members[2], 9, counts), TARRY_OK);
     mask_cipher *cipher = mask_cipher_create();
     assert_non_null(cipher);
     for (uint32_t k = 0; k < 5; k++) {
         if (k == 2 || k == 3)
             continue;
         mask_stream with = {.subtract = k > 2};
+        agreement_mask_keys keys;
         const agreement_member own = {2, agreement_public_key(of.pairs[2])};
         const agreement_member other = {k, agreement_public_key(of.pairs[k])};
         assert_int_equal(agreement_secret(of.pairs[k], own.key, secret), TARRY_OK);
-        assert_int_equal(agreement_mask_key(of.pairs[k], secret, k < 2 ? other : own,
-                                            k < 2 ? own : other, kappa, with.key),
+        assert_int_equal(agreement_make_mask_keys(of.pairs[k], secret, k < 2 ? other : own,
+                                                  k < 2 ? own : other, kappa, &keys),
                          TARRY_OK);
+        memcpy(with.key, keys.numbers, sizeof(with.key));
         assert_int_equal(mask_apply(cipher, &with, 1, &of.context.ring, 9, wanted, wanted, WORDS),
+                         TARRY_OK);
+        memcpy(with.key, keys.counts, sizeof(with.key));
+        assert_int_equal(mask_apply(cipher, &with, 1, &of.context.ring, MASKED_COUNTS * 9,
+                                    wanted_counts, wanted_counts, MASKED_COUNTS),
                          TARRY_OK);
     }
     assert_memory_equal(words, wanted, sizeof(words));
+    assert_memory_equal(counts, wanted_counts, sizeof(counts));
     mask_cipher_free(cipher);
     group_end(&of);
+}
+
+/* However the vector is cut into stripes, a number's mask stays what it is, and no count has the
+ * mask of a number, or of another count. */
+static void a_mask_belongs_to_a_coordinate(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("secure cuts", 1), RANDOM_TEST, 0, 0);
+    for (uint32_t bits = 32; bits <= 64; bits += 32) {
+        group of;
+        group_begin(&of, 4, bits);
+        const ring *grid = &of.context.ring;
+        secure_member *member = of.members[1];
+        uint8_t kappa[32];
+        uint64_t whole[WORDS] = {0}, seen[WORDS * (1 + MASKED_COUNTS)];
+        assert_int_equal(secure_member_begin(member, &of.context, kappa), TARRY_OK);
+        assert_int_equal(secure_member_mask_numbers(member, 0, whole, whole, WORDS), TARRY_OK);
+        for (uint32_t repeat = 0; repeat < 100; repeat++) {
+            const uint32_t stripe = 1 + random_below(&stream, WORDS);
+            uint64_t cut[WORDS] = {0};
+            for (uint32_t first = 0; first < WORDS; first += stripe) {
+                uint8_t *at = (uint8_t *)cut + ring_bytes(grid, first);
+                const uint32_t count = WORDS - first < stripe ? WORDS - first : stripe;
+                assert_int_equal(secure_member_mask_numbers(member, first, at, at, count),
+                                 TARRY_OK);
+            }
+            assert_memory_equal(cut, whole, ring_bytes(grid, WORDS));
+        }
+        size_t count = 0;
+        for (uint32_t first = 0; first < WORDS; first++) {
+            uint64_t counts[MASKED_COUNTS] = {0};
+            assert_int_equal(secure_member_mask_counts(member, first, counts), TARRY_OK);
+            for (size_t i = 0; i < MASKED_COUNTS; i++)
+                seen[count++] = ring_word(grid, counts, i);
+            seen[count++] = ring_word(grid, whole, first);
+        }
+        for (size_t i = 0; i < count; i++) /* of 250 words of 32 bits: by chance 7 in 1e6 */
+            for (size_t k = 0; k < i; k++)
+                assert_true(seen[i] != seen[k]);
+        group_end(&of);
+    }
+}
+
+static masked_counts counts_of(const ring *grid, const void *words, bool *good)
+{
+    masked_counts read;
+    *good = masked_counts_get(grid, words, &read);
+    return read;
+}
+
+/* Counts add up, and a single member that was told something else is found by the check words,
+ * whichever it is, in a group of any size. */
+static void a_sum_over_two_kappas_fails_its_check(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {2, 3, 33, 40};
+    for (size_t c = 0; c < 8; c++) {
+        group of;
+        group_begin(&of, sizes[c / 2], c % 2 == 0 ? 32 : 64);
+        const ring *grid = &of.context.ring;
+        for (uint32_t liar = 0; liar <= of.workers; liar += liar == 0 ? 1 : of.workers - 1) {
+            uint64_t sum[MASKED_COUNTS] = {0};
+            of.context.attempt++;
+            for (uint32_t j = 0; j < of.workers; j++) {
+                const masked_counts own = {.chunks = j + 1, .clamped = 3};
+                uint64_t words[MASKED_COUNTS];
+                uint8_t kappa[32];
+                of.context.terms[31] = j == liar;
+                assert_int_equal(secure_member_begin(of.members[j], &of.context, kappa), TARRY_OK);
+                masked_counts_put(grid, &own, words);
+                assert_int_equal(secure_member_mask_counts(of.members[j], 70, words), TARRY_OK);
+                ring_sum(grid, words, MASKED_COUNTS, sum);
+            }
+            bool good;
+            const masked_counts read = counts_of(grid, sum, &good);
+            assert_int_equal(good, liar == of.workers);
+            if (good) {
+                assert_int_equal(read.chunks, of.workers * (of.workers + 1) / 2);
+                assert_int_equal(read.clamped, 3 * of.workers);
+            }
+        }
+        group_end(&of);
+    }
 }
 
 static int begin(group *of, uint32_t id)
@@ -153,24 +246,25 @@ static void attempts_only_go_on(void **state)
     group of;
     group_begin(&of, 3, 32);
     uint64_t once[WORDS] = {0}, twice[WORDS] = {0};
-    assert_int_equal(secure_member_mask(of.members[0], 0, once, once, WORDS), TARRY_ERROR_STATE);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, once, once, WORDS),
+                     TARRY_ERROR_STATE);
     assert_int_equal(begin(&of, 0), TARRY_OK);
-    assert_int_equal(secure_member_mask(of.members[0], 0, once, once, WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, once, once, WORDS), TARRY_OK);
     /* The same again: the same bytes. */
     assert_int_equal(begin(&of, 0), TARRY_OK);
-    assert_int_equal(secure_member_mask(of.members[0], 0, twice, twice, WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, twice, twice, WORDS), TARRY_OK);
     assert_memory_equal(once, twice, sizeof(once));
     /* Other content under the same number, or a lower one, is refused, and changes nothing. */
-    of.context.least++;
+    of.context.terms[0]++;
     assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
-    of.context.least--;
+    of.context.terms[0]--;
     of.context.attempt--;
     assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
     of.context.round--;
     of.context.attempt = 9;
     assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
     memset(twice, 0, sizeof(twice));
-    assert_int_equal(secure_member_mask(of.members[0], 0, twice, twice, WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, twice, twice, WORDS), TARRY_OK);
     assert_memory_equal(once, twice, sizeof(once));
     /* A later life, round or attempt is not. */
     of.context.round++;
@@ -185,7 +279,8 @@ static void attempts_only_go_on(void **state)
     assert_int_equal(begin(&of, 0), TARRY_OK);
     /* What is over can't be begun again. */
     secure_member_end(of.members[0]);
-    assert_int_equal(secure_member_mask(of.members[0], 0, once, once, WORDS), TARRY_ERROR_STATE);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, once, once, WORDS),
+                     TARRY_ERROR_STATE);
     assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
     of.context.attempt++;
     assert_int_equal(begin(&of, 0), TARRY_OK);
@@ -211,7 +306,8 @@ static void keys_belong_to_lives(void **state)
     assert_int_equal(secure_member_hear(of.members[0], 1, 6, key), TARRY_OK);
     uint64_t words[2][WORDS] = {{0}};
     assert_int_equal(begin(&of, 0), TARRY_OK);
-    assert_int_equal(secure_member_mask(of.members[0], 0, words[0], words[0], WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, words[0], words[0], WORDS),
+                     TARRY_OK);
     /* The other one, in its new life, has the same masks. */
     secure_member *other;
     uint8_t kappa[32];
@@ -222,9 +318,10 @@ static void keys_belong_to_lives(void **state)
                          TARRY_OK);
     assert_int_equal(secure_member_hear(of.members[2], 1, 6, key), TARRY_OK);
     assert_int_equal(secure_member_begin(other, &of.context, kappa), TARRY_OK);
-    assert_int_equal(secure_member_mask(other, 0, words[0], words[0], WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_numbers(other, 0, words[0], words[0], WORDS), TARRY_OK);
     assert_int_equal(begin(&of, 2), TARRY_OK);
-    assert_int_equal(secure_member_mask(of.members[2], 0, words[0], words[0], WORDS), TARRY_OK);
+    assert_int_equal(secure_member_mask_numbers(of.members[2], 0, words[0], words[0], WORDS),
+                     TARRY_OK);
     assert_memory_equal(words[0], words[1], sizeof(words[0]));
     of.lives[0] = 0;
     of.context.attempt++;
@@ -244,7 +341,8 @@ static void a_key_of_small_order_ends_the_attempt(void **state)
     of.lives[1] = 6;
     assert_int_equal(begin(&of, 0), TARRY_ERROR_NUMERICAL);
     uint64_t words[WORDS] = {0};
-    assert_int_equal(secure_member_mask(of.members[0], 0, words, words, WORDS), TARRY_ERROR_STATE);
+    assert_int_equal(secure_member_mask_numbers(of.members[0], 0, words, words, WORDS),
+                     TARRY_ERROR_STATE);
     assert_int_equal(begin(&of, 0), TARRY_ERROR_STATE);
     group_end(&of);
 }
@@ -262,7 +360,7 @@ static void each_allocation_may_fail(void **state)
 {
     (void)state;
     agreement *pair = pair_of(1);
-    assert_int_equal(fail_each_allocation(create, pair), 6);
+    assert_int_equal(fail_each_allocation(create, pair), 7);
     agreement_free(pair);
 }
 
@@ -271,6 +369,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_of_a_group_cancel),
         cmocka_unit_test(a_mask_is_the_signed_sum_over_the_neighbours),
+        cmocka_unit_test(a_mask_belongs_to_a_coordinate),
+        cmocka_unit_test(a_sum_over_two_kappas_fails_its_check),
         cmocka_unit_test(attempts_only_go_on),
         cmocka_unit_test(keys_belong_to_lives),
         cmocka_unit_test(a_key_of_small_order_ends_the_attempt),

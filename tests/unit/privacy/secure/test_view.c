@@ -165,7 +165,8 @@ static uint32_t view_of(const scene *at, const uint32_t *numbers)
             bytes_put(word, plain << SHIFT, 4);
             now_member = j;
             if (at->lives[a][j] != 0)
-                assert_int_equal(secure_member_mask(at->members[a][j], 0, word, word, 1), TARRY_OK);
+                assert_int_equal(secure_member_mask_numbers(at->members[a][j], 0, word, word, 1),
+                                 TARRY_OK);
             view = view << 2 | (uint32_t)(bytes_get(word, 4) >> SHIFT);
         }
     }

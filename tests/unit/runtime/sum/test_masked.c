@@ -22,7 +22,7 @@
 #include "seed.h"
 
 enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, STRIPES = (DIMENSION + STRIPE - 1) / STRIPE };
-enum { WORD = 8, STRIPE_BYTES = WORD * (STRIPE + RING_COUNTS) };
+enum { WORD = 8, STRIPE_BYTES = WORD * (STRIPE + MASKED_COUNTS) };
 
 /* Each worker has the chunk of its own number. */
 typedef struct bench {
@@ -47,7 +47,7 @@ static void ignore(void *user)
 static void mask(bench *its, uint32_t group)
 {
     for (uint32_t index = 0; index < its->cut.stripes; index++) {
-        const size_t count = layout_stripe_length(&its->cut, index) + RING_COUNTS;
+        const size_t count = layout_stripe_length(&its->cut, index) + MASKED_COUNTS;
         for (size_t i = 0; i < count; i++) {
             uint64_t rest = 0;
             for (uint32_t worker = 0; worker < group; worker++) {
@@ -73,8 +73,9 @@ static void draw(bench *its, uint32_t group)
                 gradient[i] = (float)random_normal(its->stream);
             ring_add(&its->grid, gradient, length, its->words[worker][index]);
             ring_add(&its->grid, gradient, length, total + ring_bytes(&its->grid, start));
-            ring_count(&its->grid, its->words[worker][index], length + MASKED_CHUNKS, 1);
-            ring_count(&its->grid, its->words[worker][index], length + MASKED_CLAMPED, index == 0);
+            const masked_counts counts = {.chunks = 1, .clamped = index == 0};
+            masked_counts_put(&its->grid, &counts,
+                              its->words[worker][index] + ring_bytes(&its->grid, length));
         }
     ring_read(&its->grid, total, DIMENSION, its->truth);
     mask(its, group);
@@ -211,6 +212,13 @@ static void another_attempt_begins_anew(void **state)
     }
 }
 
+static void assert_nothing_is_decoded(const bench *its, uint32_t index)
+{
+    const size_t start = layout_stripe_start(&its->cut, index);
+    for (size_t i = 0; i < layout_stripe_length(&its->cut, index); i++)
+        assert_true(its->estimate[start + i] == 0);
+}
+
 static void masks_that_do_not_cancel_tear_the_sum(void **state)
 {
     (void)state;
@@ -223,17 +231,45 @@ static void masks_that_do_not_cancel_tear_the_sum(void **state)
         clear(&its);
         const uint32_t index = 7, worker = 3;
         const size_t length = layout_stripe_length(&its.cut, index);
-        for (size_t i = 0; i < length + RING_COUNTS; i++) /* masks of another attempt */
+        for (size_t i = 0; i < length + MASKED_COUNTS; i++) /* masks of another attempt */
             ring_count(&its.grid, its.words[worker][index], i, random_u64(&stream) | 1);
         add_group(&its, WORKERS);
         collect_all(&its);
         summation_settle(its.sums, true);
         summation_tear tear = summation_torn(its.sums);
-        assert_true(tear.torn);
+        assert_true(tear.torn && tear.masked);
         assert_int_equal(tear.stripe, index);
-        assert_int_not_equal(tear.chunks, WORKERS);
+        assert_nothing_is_decoded(&its, index);
         end(&its);
     }
+}
+
+/* Masks that are left in a single word of those that check are found, and in the count of chunks;
+ * those of a number or of clamped ones alone no worker makes. */
+static void one_word_that_does_not_check_tears_the_sum(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("masked", 7), RANDOM_TEST, 0, 0);
+    static bench its;
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (uint32_t word = 0; word < MASKED_COUNTS; word++) {
+            const uint32_t index = 1 + random_below(&stream, STRIPES - 1);
+            begin(&its, kinds[kind].bits, kinds[kind].threads, &stream);
+            draw(&its, WORKERS);
+            summation_expect(its.sums, WORKERS);
+            clear(&its);
+            ring_count(&its.grid, its.words[2][index], layout_stripe_length(&its.cut, index) + word,
+                       UINT64_C(1) << random_below(&stream, kinds[kind].bits));
+            add_group(&its, WORKERS);
+            collect_all(&its);
+            summation_settle(its.sums, true);
+            const summation_tear tear = summation_torn(its.sums);
+            assert_int_equal(tear.torn, word != MASKED_CLAMPED);
+            assert_int_equal(tear.masked, word >= MASKED_CHECK);
+            if (tear.torn)
+                assert_nothing_is_decoded(&its, index);
+            end(&its);
+        }
 }
 
 static void a_stripe_that_is_not_whole_tears_the_sum(void **state)
@@ -271,6 +307,7 @@ static void a_sum_of_too_few_chunks_is_torn(void **state)
     add_group(&its, WORKERS - 1);
     collect_all(&its);
     assert_true(summation_torn(its.sums).torn);
+    assert_false(summation_torn(its.sums).masked);
     assert_int_equal(summation_torn(its.sums).chunks, WORKERS - 1);
     summation_settle(its.sums, false);
     end(&its);
@@ -309,6 +346,7 @@ int main(void)
         cmocka_unit_test(the_sum_is_that_of_integers),
         cmocka_unit_test(another_attempt_begins_anew),
         cmocka_unit_test(masks_that_do_not_cancel_tear_the_sum),
+        cmocka_unit_test(one_word_that_does_not_check_tears_the_sum),
         cmocka_unit_test(a_stripe_that_is_not_whole_tears_the_sum),
         cmocka_unit_test(a_sum_of_too_few_chunks_is_torn),
         cmocka_unit_test(memory_that_runs_out_is_an_error),

@@ -87,14 +87,21 @@ static void members_are_listed_added_and_revoked(void **state)
     begin(&its);
     assert_listed(&its, "+server,+worker-0,+worker-1,+worker,+viewer,");
     assert_int_equal(authority_add(its.home, identity("worker-12"), no_hosts, NOW, NULL), TARRY_OK);
-    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL), TARRY_OK);
-    assert_int_equal(authority_revoke(its.home, identity("viewer"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("viewer"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_listed(&its, "+server,-worker-0,+worker-1,+worker-12,+worker,-viewer,");
     tarry_diagnostic why;
-    assert_int_equal(authority_revoke(its.home, identity("viewer"), NOW, &why), TARRY_ERROR_STATE);
+    assert_int_equal(
+        authority_revoke(its.home, identity("viewer"), NULL, NOW, &(authority_tally){0}, &why),
+        TARRY_ERROR_STATE);
     assert_string_equal(why.text, "viewer: revoked already");
-    assert_int_equal(authority_revoke(its.home, identity("worker-3"), NOW, &why),
-                     TARRY_ERROR_STATE);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-3"), NULL, NOW, &(authority_tally){0}, &why),
+        TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "worker-3: no such member in "));
     end(&its);
 }
@@ -110,7 +117,9 @@ static void a_name_can_have_several_certificates(void **state)
     assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW, &why),
                      TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "worker-1: exists already"));
-    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW + 5, NULL),
                      TARRY_OK);
     assert_listed(&its, "+server,+worker-0,-worker-1,+worker-1,+worker,+viewer,");
@@ -120,7 +129,9 @@ static void a_name_can_have_several_certificates(void **state)
     assert_int_equal(rename(path, away), 0);
     assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW + 9, NULL),
                      TARRY_OK);
-    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW + 10, NULL), TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NULL, NOW + 10,
+                                      &(authority_tally){0}, NULL),
+                     TARRY_OK);
     assert_listed(&its, "+server,+worker-0,-worker-1,-worker-1,-worker-1,+worker,+viewer,");
     end(&its);
 }
@@ -173,10 +184,13 @@ static void an_interrupted_revocation_is_finished(void **state)
     begin(&its);
     snprintf(path, sizeof(path), "%s/server/revoked.pem", its.home);
     assert_int_equal(pem_read_list(path, &first, NULL, NULL), TARRY_OK);
-    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_int_equal(pem_replace_list(path, first, NULL), TARRY_OK);
-    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL),
-                     TARRY_ERROR_STATE);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_ERROR_STATE);
     assert_int_equal(pem_read_list(path, &list, NULL, NULL), TARRY_OK);
     assert_int_not_equal(X509_CRL_cmp(list, first), 1);
     assert_int_equal(sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list)), 1);
@@ -196,7 +210,9 @@ static void only_the_owner_can_read_the_files(void **state)
     struct stat found;
     mode_t mask = umask(0);
     begin(&its);
-    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     umask(mask);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", its.home, files[i]);
@@ -233,7 +249,9 @@ static void hosts_are_checked(void **state)
         all[i] = longest;
     bench its;
     begin(&its);
-    assert_int_equal(authority_revoke(its.home, identity("server"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("server"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_int_equal(authority_add(its.home, identity("server"),
                                    (authority_hosts){.names = all, .count = ISSUE_HOSTS}, NOW,
                                    NULL),
@@ -287,7 +305,9 @@ static void old_certificates_are_renewed(void **state)
     age_member(its.home, "server", "serverAuth");
     age_member(its.home, "worker-0", "clientAuth");
     age_member(its.home, "worker-1", "clientAuth");
-    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     snprintf(path, sizeof(path), "%s/worker-0", its.home);
     snprintf(away, sizeof(away), "%s/away", its.root);
     assert_int_equal(rename(path, away), 0);

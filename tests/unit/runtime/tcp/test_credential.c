@@ -274,7 +274,8 @@ static void what_a_relay_passes_on_is_verified_as_a_handshake_is(void **state)
     SSL *before = connection(its.home, "worker-1");
     uint8_t *der = NULL;
     int size = i2d_X509(SSL_get_certificate(before), &der);
-    assert_int_equal(authority_revoke(its.home, gone, time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, gone, NULL, time(NULL), &(authority_tally){0}, NULL), TARRY_OK);
     assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
     assert_int_equal(credential_verify_relayed(server, der, (size_t)size, &certificate, why),
                      TARRY_ERROR_FORMAT);
@@ -366,7 +367,9 @@ static void a_revoked_member_is_refused_from_the_next_look_on(void **state)
     assert_false(changed);
     assert_false(credential_is_revoked(server, peer));
 
-    assert_int_equal(authority_revoke(its.home, worker, time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, worker, NULL, time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
     assert_true(changed);
     assert_true(credential_is_revoked(server, peer));
@@ -394,7 +397,9 @@ static void a_bad_list_never_takes_the_place_of_a_good_one(void **state)
     tarry_diagnostic why;
     begin(&its);
     const credential_identity worker = {.role = CREDENTIAL_WORKER, .worker = 1};
-    assert_int_equal(authority_revoke(its.home, worker, time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, worker, NULL, time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     credential *server = load(its.home, "server"), *client = load(its.home, "worker-1");
     bool changed = true;
     path_in(its.home, "server/revoked.pem", path);
@@ -481,7 +486,8 @@ static void what_is_over_is_told_at_loading(void **state)
     end(&its);
     begin(&its);
     const credential_identity server = {.role = CREDENTIAL_SERVER};
-    assert_int_equal(authority_revoke(its.home, server, now, NULL), TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, server, NULL, now, &(authority_tally){0}, NULL),
+                     TARRY_OK);
     assert_load_fails(&its, "server", TARRY_ERROR_FORMAT, "cert.pem: certificate revoked");
     end(&its);
 }

@@ -183,7 +183,9 @@ static void a_revoked_worker_is_refused(void **state)
     begin(&its);
     proof sent = prove(its.home, "worker-1", &claim);
     const credential_identity revoked = {.role = CREDENTIAL_WORKER, .worker = 1};
-    assert_int_equal(authority_revoke(its.home, revoked, time(NULL), NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, revoked, NULL, time(NULL), &(authority_tally){0}, NULL),
+        TARRY_OK);
     snprintf(command, sizeof(command), "cp %s/revoked.pem %s/worker-0/", its.home, its.home);
     assert_int_equal(system(command), 0);
     credential_free(its.reader);

@@ -370,6 +370,86 @@ static void a_transfer_that_stands_still_ends(void **state)
 }
 
 /* A lent state is there for all who come, and is left alone. */
+/* The giver's thread says that the state is being written, as if the time for that had come. */
+static void say_sign(mesh *self, void *argument)
+{
+    (void)argument;
+    assert_true(mesh_streams_due_ns(self) != TARRY_NEVER);
+    mesh_streams_look(self, mesh_streams_due_ns(self));
+}
+
+static void count_signs(mesh *self, void *argument)
+{
+    *(uint32_t *)argument = self->request.signs;
+}
+
+/* Signs that the taker has seen once the last of them is in, or its transfer has failed. */
+static exchange_progress take_signs(pair *its, uint32_t count)
+{
+    const uint64_t until = clock_from_now(PATIENCE_NS);
+    exchange_progress progress;
+    uint32_t before, seen;
+    mesh_do(its->group.members[0], count_signs, &before);
+    for (uint32_t i = 0; i < count; i++)
+        mesh_do(its->group.members[1], say_sign, NULL);
+    do {
+        assert_true(clock_now_ns() < until);
+        mesh_do(its->group.members[0], count_signs, &seen);
+        its->taker->methods->wait(its->taker, clock_from_now(1000000), &progress);
+    } while (progress.state == EXCHANGE_RUNNING && seen < before + count);
+    return progress;
+}
+
+/* The owner takes long to write its state, and a second worker wants a newer state before the first
+ * has all of its own: both get what they asked for. */
+static void a_state_that_is_written_slowly_comes(void **state)
+{
+    (void)state;
+    pair its;
+    const tarry_sum_id fourth = {.step = 4, .term = 1, .attempt = 5, .digest = 98};
+    memset(&its, 0, sizeof(its));
+    mesh_group_make_limited(&its.group, TWO + 1, LIMIT_NS);
+    mesh_group_form(&its.group);
+    its.taker = mesh_exchange(its.group.members[0]);
+    its.giver = mesh_exchange(its.group.members[1]);
+    exchange *second = mesh_exchange(its.group.members[2]);
+    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
+    its.taker->methods->load(its.taker, 10, &third);
+    wait_until_wanted(&its, 1);
+    assert_int_equal(take_signs(&its, 20).state, EXCHANGE_RUNNING);
+    its.giver->methods->offer(its.giver, &third, make_state(1), STATE_BYTES);
+    second->methods->load(second, 10, &fourth);
+    wait_until_wanted(&its, 2);
+    its.giver->methods->offer(its.giver, &fourth, make_state(2), STATE_BYTES);
+    exchange_progress progress = wait_for(its.taker);
+    assert_int_equal(progress.state, EXCHANGE_DONE);
+    assert_true(progress.after.step == 3 && progress.bytes[0] == 1);
+    progress = wait_for(second);
+    assert_int_equal(progress.state, EXCHANGE_DONE);
+    assert_true(progress.after.step == 4 && progress.bytes[0] == 2);
+    uint8_t *taken = second->methods->take(second);
+    second->methods->abandon(second);
+    assert_int_equal(taken[0], 2);
+    memory_release(NULL, taken);
+    pair_free(&its);
+}
+
+/* One whose owner never writes it is given up after a while. */
+static void a_state_that_is_never_written_is_given_up(void **state)
+{
+    (void)state;
+    pair its;
+    pair_make(&its);
+    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
+    its.taker->methods->load(its.taker, 10, &third);
+    wait_until_wanted(&its, 1);
+    exchange_progress progress;
+    for (int i = 0; (progress = take_signs(&its, 1)).state == EXCHANGE_RUNNING; i++)
+        assert_true(i < 1000);
+    assert_string_equal(progress.why, "worker 10: it does not write its state");
+    pair_free(&its);
+}
+
 static void a_state_is_lent(void **state)
 {
     (void)state;
@@ -405,6 +485,8 @@ int main(void)
         cmocka_unit_test(a_source_that_never_connects_ends_it),
         cmocka_unit_test(a_source_that_stands_still_ends_it),
         cmocka_unit_test(a_transfer_that_stands_still_ends),
+        cmocka_unit_test(a_state_that_is_written_slowly_comes),
+        cmocka_unit_test(a_state_that_is_never_written_is_given_up),
         cmocka_unit_test(a_state_is_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

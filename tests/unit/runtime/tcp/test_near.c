@@ -17,7 +17,7 @@ static void stripes_lie_where_the_layout_says(void **state)
     (void)state;
     layout cut = layout_make(1000, 2, 96);
     shm_part *part;
-    assert_int_equal(shm_part_create(&cut, NULL, &part), TARRY_OK);
+    assert_int_equal(shm_part_create(&cut, NULL, NULL, &part), TARRY_OK);
     assert_int_equal(part->memory.bytes, cut.part_length * sizeof(float));
     stripe *items[16];
     uint32_t count = 0;
@@ -44,7 +44,7 @@ static void memory_stays_while_it_is_lent(void **state)
     shm_part *part;
     failing_allocator counted;
     failing_allocator_init(&counted, SIZE_MAX);
-    assert_int_equal(shm_part_create(&cut, &counted.allocator, &part), TARRY_OK);
+    assert_int_equal(shm_part_create(&cut, NULL, &counted.allocator, &part), TARRY_OK);
     share seen = {0};
     char name[SHARE_NAME_BYTES];
     memcpy(name, part->memory.name, sizeof(name));
@@ -62,7 +62,7 @@ static void memory_stays_while_it_is_lent(void **state)
 static int create(void *user, const tarry_allocator *allocator)
 {
     shm_part *part;
-    int error = shm_part_create(user, allocator, &part);
+    int error = shm_part_create(user, NULL, allocator, &part);
     if (error == TARRY_OK)
         shm_part_retire(part);
     return error;

@@ -144,9 +144,29 @@ static void no_memory_is_an_error(void **state)
     assert_int_equal(failing.live, 0);
 }
 
+/* Those that refuse us for good: only if all do there is nothing left. A list that is learned again
+ * is of others. */
+static void all_may_refuse_for_good(void **state)
+{
+    (void)state;
+    parents self = of("a:1,b:2");
+    assert_false(parents_close(&self));
+    assert_false(parents_close(&self));
+    assert_true(parents_next(&self));
+    assert_true(parents_close(&self));
+    parents_learn(&self, "c:3");
+    assert_false(parents_close(&self));
+    parents_choose(&self, "c:3");
+    assert_true(parents_close(&self));
+    parents_learn(&self, "d:4");
+    assert_false(parents_close(&self));
+    parents_destroy(&self, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_may_refuse_for_good),
         cmocka_unit_test(each_is_tried_once_before_a_wait),
         cmocka_unit_test(after_a_connection_the_next_one_comes_first),
         cmocka_unit_test(one_that_is_named_twice_is_one),

@@ -131,7 +131,9 @@ static void a_list_that_differs_has_the_next_number(void **state)
     assert_int_equal(made.number, 1);
     roster_file *again = read_roster(its.home);
     assert_memory_equal(again->digest, before->digest, sizeof(before->digest));
-    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
+    assert_int_equal(
+        authority_revoke(its.home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL),
+        TARRY_OK);
     made = sign(its.home, NOW);
     assert_int_equal(made.number, 2);
     assert_int_equal(made.workers, 2);

@@ -21,7 +21,7 @@ static void both_see_the_same_memory(void **state)
 {
     (void)state;
     share made = {0}, opened = {0};
-    assert_int_equal(share_create(10000, &made), TARRY_OK);
+    assert_int_equal(share_create(10000, NULL, &made), TARRY_OK);
     assert_int_equal(share_open(made.name, 10000, geteuid(), &opened), TARRY_OK);
     assert_ptr_not_equal(made.memory, opened.memory);
     assert_string_equal(opened.name, "");
@@ -43,12 +43,12 @@ static void names_are_taken_away(void **state)
     (void)state;
     share made = {0}, opened = {0};
     char name[SHARE_NAME_BYTES];
-    assert_int_equal(share_create(64, &made), TARRY_OK);
+    assert_int_equal(share_create(64, NULL, &made), TARRY_OK);
     memcpy(name, made.name, sizeof(name));
     share_unlink(&made);
     assert_int_equal(share_open(name, 64, geteuid(), &opened), TARRY_ERROR_SYSTEM);
     share_close(&made);
-    assert_int_equal(share_create(64, &made), TARRY_OK);
+    assert_int_equal(share_create(64, NULL, &made), TARRY_OK);
     assert_string_not_equal(made.name, name);
     memcpy(name, made.name, sizeof(name));
     share_close(&made);
@@ -60,7 +60,7 @@ static void only_ones_own_segments_are_opened(void **state)
 {
     (void)state;
     share made = {0}, opened = {0};
-    assert_int_equal(share_create(4096, &made), TARRY_OK);
+    assert_int_equal(share_create(4096, NULL, &made), TARRY_OK);
     assert_int_equal(share_open(made.name, 4097, geteuid(), &opened), TARRY_ERROR_FORMAT);
     assert_int_equal(share_open(made.name, 4095, geteuid(), &opened), TARRY_ERROR_FORMAT);
     assert_int_equal(share_open(made.name, 4096, geteuid() + 1, &opened), TARRY_ERROR_FORMAT);
@@ -91,11 +91,11 @@ static void only_ones_own_segments_are_opened(void **state)
     int fd = made.fd;
     memcpy(name, made.name, sizeof(name));
     share_close(&made);
-    assert_int_equal(share_create(4096, &other), TARRY_OK);
+    assert_int_equal(share_create(4096, NULL, &other), TARRY_OK);
     assert_int_equal(other.fd, fd);
     assert_int_equal(share_open(name, 4096, geteuid(), &opened), TARRY_ERROR_SYSTEM);
     share_close(&other);
-    assert_int_equal(share_create(0, &made), TARRY_ERROR_SYSTEM);
+    assert_int_equal(share_create(0, NULL, &made), TARRY_ERROR_SYSTEM);
 }
 
 static void hosts_are_told_apart(void **state)
@@ -117,19 +117,52 @@ static void parameters_are_those_of_their_round(void **state)
     share made = {0}, opened = {0};
     float numbers[COUNT], copy[COUNT];
     size_t bytes = share_parameters_bytes(COUNT);
-    assert_int_equal(share_create(bytes, &made), TARRY_OK);
+    assert_int_equal(share_create(bytes, NULL, &made), TARRY_OK);
     assert_int_equal(share_open(made.name, bytes, geteuid(), &opened), TARRY_OK);
-    assert_false(share_copy(&opened, 0, copy, COUNT)); /* nothing was published */
+    assert_false(share_copy(&opened, 0, copy, COUNT, NULL)); /* nothing was published */
     for (uint64_t round = 0; round < 5; round++) {
         for (size_t i = 0; i < COUNT; i++)
             numbers[i] = (float)(i + round);
-        share_publish(&made, round, numbers, COUNT);
-        assert_false(share_copy(&opened, round + 1, copy, COUNT));
-        assert_true(share_copy(&opened, round, copy, COUNT));
+        share_publish(&made, round, numbers, COUNT, NULL);
+        assert_false(share_copy(&opened, round + 1, copy, COUNT, NULL));
+        assert_true(share_copy(&opened, round, copy, COUNT, NULL));
         assert_memory_equal(copy, numbers, sizeof(numbers));
     }
     share_close(&opened);
     share_close(&made);
+}
+
+static void count_call(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Whoever copies can say in between that it is there. */
+static void long_copies_pause(void **state)
+{
+    (void)state;
+    enum { LONG_COUNT = 5 << 20 };
+    int calls = 0;
+    const sealed_pause pause = {count_call, &calls};
+    share made = {0};
+    float *numbers = malloc(LONG_COUNT * sizeof(*numbers));
+    float *copy = calloc(LONG_COUNT, sizeof(*copy));
+    assert_true(numbers != NULL && copy != NULL);
+    for (size_t i = 0; i < LONG_COUNT; i++)
+        numbers[i] = (float)i;
+    assert_int_equal(share_create(share_parameters_bytes(LONG_COUNT), NULL, &made), TARRY_OK);
+    share_publish(&made, 0, numbers, LONG_COUNT, &pause);
+    assert_true(calls >= 2);
+    calls = 0;
+    assert_true(share_copy(&made, 0, copy, LONG_COUNT, &pause));
+    assert_true(calls >= 2);
+    assert_memory_equal(copy, numbers, LONG_COUNT * sizeof(*copy));
+    calls = 0;
+    share_publish(&made, 1, numbers, 1000, &pause);
+    assert_int_equal(calls, 0);
+    share_close(&made);
+    free(copy);
+    free(numbers);
 }
 
 enum { TORN_COUNT = 20000, TORN_ROUNDS = 3000 };
@@ -143,7 +176,7 @@ static int publish_all(share *made)
     for (uint64_t round = 0; round <= TORN_ROUNDS; round++) {
         for (size_t i = 0; i < TORN_COUNT; i++)
             numbers[i] = (float)round;
-        share_publish(made, round, numbers, TORN_COUNT);
+        share_publish(made, round, numbers, TORN_COUNT, NULL);
     }
     free(numbers);
     return 0;
@@ -156,7 +189,7 @@ static void torn_copies_are_noticed(void **state)
     size_t bytes = share_parameters_bytes(TORN_COUNT), good = 0;
     float *copy = malloc(TORN_COUNT * sizeof(*copy));
     assert_non_null(copy);
-    assert_int_equal(share_create(bytes, &made), TARRY_OK);
+    assert_int_equal(share_create(bytes, NULL, &made), TARRY_OK);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
@@ -164,7 +197,7 @@ static void torn_copies_are_noticed(void **state)
     const _Atomic uint64_t *present = (const _Atomic uint64_t *)made.memory + 1; /* the round */
     for (uint64_t round = 0; round < TORN_ROUNDS;) {
         round = *present;
-        if (!share_copy(&made, round, copy, TORN_COUNT))
+        if (!share_copy(&made, round, copy, TORN_COUNT, NULL))
             continue;
         good++;
         for (size_t i = 0; i < TORN_COUNT; i++)
@@ -187,6 +220,7 @@ int main(void)
         cmocka_unit_test(only_ones_own_segments_are_opened),
         cmocka_unit_test(hosts_are_told_apart),
         cmocka_unit_test(parameters_are_those_of_their_round),
+        cmocka_unit_test(long_copies_pause),
         cmocka_unit_test(torn_copies_are_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

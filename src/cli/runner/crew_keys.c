@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/train/crew_keys.h"
+#include "cli/runner/crew_keys.h"
 
 #include <errno.h>
 #include <stdio.h>
