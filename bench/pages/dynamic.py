@@ -8,6 +8,7 @@ import dynamic
 import forms
 import gnuplot
 import latency
+import learned
 import loss
 import regimes
 import registry
@@ -34,13 +35,13 @@ def balance(tarry):
     for name, cases in dynamic.balance(tarry):
         cells, copies, ratios = [], [], []
         for case in cases:
-            cells += [f"{case.first:.3f} (<= {case.limits[0]:.2f})", f"{case.learned:.3f} (<= {case.limits[1]:.2f})"]
+            cells += [f"{ratio:.3f} (<= {case.limits[at]:.2f})" if case.limits else f"{ratio:.3f}"
+                      for at, ratio in enumerate((case.first, case.learned))]
             copies.append(case.copies)
             ratios += case.matched
-        matched.append(ratios)
+        matched.append([f"{name}: time / matched", *(f"{ratio:.3f}" for ratio in ratios), ""])
         rows.append([name, *cells, f"{max(copies):.2f} (<= 1.02)"])
-    rows.append(["time / matched, the worst of the three", *(f"{max(column):.3f}" for column in zip(*matched)), ""])
-    return ["time / balanced", "r = 3, first", "learned", "r = 8, first", "learned", "copies"], rows
+    return ["time / balanced", "r = 3, first", "learned", "r = 8, first", "learned", "copies"], rows + matched
 
 
 STRAGGLERS = {latency.SPECS[1][0]: "10 % jitter, two 3 times slower"}
@@ -98,6 +99,16 @@ def queues(tarry):
 @page.table("loss")
 def seconds_to_a_loss(tarry):
     return loss.HEADER, loss.table(tarry, loss.STRAGGLER, loss.ROUNDS)[1]
+
+
+@page.table("learned")
+def learned_scheduler(tarry):
+    return learned.table(tarry)
+
+
+@page.table("learned-rules")
+def learned_rules(tarry):
+    return learned.rules_table(tarry)
 
 
 @page.table("traffic")

@@ -36,7 +36,8 @@ typedef struct baseline_settings {
     /* BASELINE_DROPCOMPUTE: the compute time after which a worker stops; 0: the best one, as
      * baseline_best_deadline finds it before the first round; TARRY_NEVER: none. */
     uint64_t deadline_ns;
-    /* BASELINE_QUEUE: idle workers compute pieces once more that others are still at. */
+    /* BASELINE_QUEUE: an idle worker computes once more the piece that would end last, if it will
+     * finish it earlier. The server knows the time of each piece on each worker in advance. */
     bool backups;
 } baseline_settings;
 

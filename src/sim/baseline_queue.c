@@ -5,10 +5,13 @@
  * long its pieces take), so that latency is hidden wherever a piece takes longer than that. When
  * nothing is left, a worker sends the sum of what it has computed as soon as it is done with it.
  *
- * With backups the server then gives it a piece that another worker is still at, the longest given
- * away first, two copies of each at most; its gradient travels by itself. Whoever is slower is told
- * to drop the piece; where both have finished it, the server leaves the backup's out. So every
- * worker's sum counts, and the round ends when every piece is in a sum that has arrived.
+ * With backups the server then gives it a piece that another worker is still at; its gradient
+ * travels by itself. The server knows in advance how long each piece takes on each worker. Of the
+ * pieces that the idle worker would finish earlier, by more than its gradient takes on the server's
+ * card, it gets the one that would end last. A third worker replaces the slower of two. When one
+ * copy is finished, the other worker is told to drop the piece; if both have finished it, the
+ * server leaves the second one out. So every worker's sum counts, and the round ends when every
+ * piece is in a sum that has arrived.
  *
  * What a worker that dies has not sent to the last byte is lost. Its pieces are given to others
  * once that is noticed.
@@ -31,14 +34,14 @@
 
 /* One of the two copies that there may be of a piece. */
 typedef struct copy {
-    uint32_t worker; /* NOBODY: there is none */
-    uint32_t upload; /* 1 + the number of the worker's sum that has it; 0: not in any */
+    uint32_t worker;  /* NOBODY: there is none */
+    uint32_t upload;  /* 1 + the number of the worker's sum that has it; 0: not in any */
+    uint64_t ends_ns; /* when the worker will have finished it, unless it dies */
     bool finished;
 } copy;
 
 typedef struct piece_state {
     copy copies[2];
-    uint64_t given_ns;
     bool known;   /* the server has heard that a copy is finished */
     bool arrived; /* in a sum */
 } piece_state;
@@ -54,8 +57,9 @@ typedef struct hand {
     bool last;     /* it has heard that nothing is left */
 
     /* to the server's knowledge */
-    uint32_t given; /* pieces that it has not finished */
-    bool told;      /* that nothing is left */
+    uint64_t ends_ns; /* when it will be done with what it computes, or have the parameters */
+    uint32_t given;   /* pieces that it has not finished */
+    bool told;        /* that nothing is left */
     bool lost;
 } hand;
 
@@ -110,12 +114,12 @@ static int tell(shared *all, uint32_t worker, uint32_t piece, bool drop)
 }
 
 /* The worker's first word of the round. */
-static int tell_with_parameters(shared *all, uint32_t worker, uint32_t piece)
+static int tell_with_parameters(shared *all, uint32_t worker, uint32_t piece, uint64_t there_ns)
 {
     const sim_event event = {.kind = SIM_TO_WORKER,
                              .node = worker,
                              .message = {.type = TARRY_MESSAGE_NEWS, .slot = piece}};
-    return schedule(all, baseline_send_parameters(all->model, worker, all->now), &event, NULL);
+    return schedule(all, there_ns, &event, NULL);
 }
 
 /* ---- the worker ---- */
@@ -135,7 +139,11 @@ static int begin(shared *all, uint32_t worker, uint32_t piece)
     uint64_t trip = 2 * model->network.latency_ns;
     sim_event ends = {.kind = SIM_COMPUTED, .node = worker, .message = {.slot = piece}};
     sim_event asks = {.kind = SIM_ASKS, .node = worker, .message = {.slot = piece}};
+    copy *mine = copy_of(all, worker, piece);
     own->at = piece;
+    own->ends_ns = network_after(all->now, time);
+    if (mine != NULL) /* otherwise it is still to hear that it shall drop it */
+        mine->ends_ns = own->ends_ns;
     if (own->done == node->dies_at || time == TARRY_NEVER) {
         ends.kind = SIM_DIES;
         time = time == TARRY_NEVER ? 0 : time / 2;
@@ -237,19 +245,58 @@ static int die(shared *all, uint32_t worker)
 
 /* ---- the server ---- */
 
-/* The piece that was given away longest ago, is not finished and has a single copy, not of
- * `worker`. */
+/* When the worker would finish `piece`, given to it now. */
+static uint64_t expect_end(const shared *all, uint32_t worker, uint32_t piece)
+{
+    const hand *own = &all->hands[worker];
+    uint64_t heard_ns = network_after(all->now, all->model->network.latency_ns);
+    return network_after(network_later(heard_ns, own->ends_ns),
+                         baseline_piece_ns(all->model, worker, own->done + own->given, piece));
+}
+
+/* When it will be finished; TARRY_NEVER if there is no copy, or its report is overdue: the worker
+ * must be dead then. */
+static uint64_t copy_ends_ns(const shared *all, const copy *its)
+{
+    bool overdue = network_after(its->ends_ns, all->model->network.latency_ns) < all->now;
+    return overdue || its->worker == NOBODY ? TARRY_NEVER : its->ends_ns;
+}
+
+/* A free place for a copy or, if there is none, that of the slower one. */
+static copy *place_of(const shared *all, uint32_t piece)
+{
+    copy *copies = all->pieces[piece].copies;
+    for (int i = 0; i < 2; i++)
+        if (copies[i].worker == NOBODY)
+            return &copies[i];
+    return &copies[copy_ends_ns(all, &copies[0]) > copy_ends_ns(all, &copies[1]) ? 0 : 1];
+}
+
+/* When the first of its copies should be finished. */
+static uint64_t piece_ends_ns(const shared *all, uint32_t piece)
+{
+    const copy *copies = all->pieces[piece].copies;
+    uint64_t ends = copy_ends_ns(all, &copies[0]), other = copy_ends_ns(all, &copies[1]);
+    return ends < other ? ends : other;
+}
+
+/* The piece for an idle worker to compute once more, NO_PIECE if there is none; the comment at the
+ * top has the rule. */
 static uint32_t find_backup(const shared *all, uint32_t worker)
 {
+    uint64_t upload_ns =
+        network_time(&all->model->network.server.in, baseline_gradient_bytes(all->model));
+    uint64_t last = 0;
     uint32_t found = NO_PIECE;
     for (uint32_t piece = 0; piece < all->next; piece++) {
         const piece_state *state = &all->pieces[piece];
-        const copy *copies = state->copies;
-        bool alone = (copies[0].worker == NOBODY) != (copies[1].worker == NOBODY) &&
-                     copies[0].worker != worker && copies[1].worker != worker;
-        if (alone && !state->known && !state->arrived &&
-            (found == NO_PIECE || state->given_ns < all->pieces[found].given_ns))
+        if (state->known || state->arrived)
+            continue;
+        uint64_t ends = piece_ends_ns(all, piece);
+        if (ends > last && network_after(expect_end(all, worker, piece), upload_ns) < ends) {
             found = piece;
+            last = ends;
+        }
     }
     return found;
 }
@@ -259,33 +306,48 @@ static bool is_free(const hand *of)
     return of->told && of->given == 0 && !of->lost;
 }
 
-/* The next piece for the worker, which becomes its copy; NO_PIECE if there is none. */
-static uint32_t take_piece(shared *all, uint32_t worker)
+/* The server gives up on the worker's copy. */
+static int withdraw(shared *all, copy *its, uint32_t piece)
 {
-    uint32_t piece = NO_PIECE;
+    uint32_t worker = its->worker;
+    hand *of = &all->hands[worker];
+    its->worker = NOBODY;
+    of->given--;
+    if (of->at == piece)
+        of->ends_ns = all->now;
+    return tell(all, worker, piece, true);
+}
+
+/* A piece that nobody has; NO_PIECE if there is none. */
+static uint32_t next_piece(shared *all)
+{
     if (all->back_count > 0)
-        piece = all->back[--all->back_count];
-    else if (all->next < all->model->plan->chunks)
-        piece = all->next++;
-    else if (is_free(&all->hands[worker]) && all->model->own.backups)
-        piece = find_backup(all, worker);
-    if (piece == NO_PIECE)
-        return piece;
-    piece_state *state = &all->pieces[piece];
-    copy *to = state->copies[0].worker == NOBODY ? &state->copies[0] : &state->copies[1];
-    *to = (copy){.worker = worker};
-    state->given_ns = all->now;
+        return all->back[--all->back_count];
+    return all->next < all->model->plan->chunks ? all->next++ : NO_PIECE;
+}
+
+/* The slower one of two others gives up its copy. */
+static int give(shared *all, uint32_t worker, uint32_t piece)
+{
+    copy *place = place_of(all, piece);
+    int error = place->worker != NOBODY ? withdraw(all, place, piece) : TARRY_OK;
+    *place = (copy){.worker = worker, .ends_ns = expect_end(all, worker, piece)};
     all->hands[worker].given++;
-    return piece;
+    return error;
 }
 
 /* To one who waits for nothing but a backup, or a piece that was put back. */
 static int employ(shared *all, uint32_t worker)
 {
-    if (!is_free(&all->hands[worker]))
+    if (worker == NOBODY || !is_free(&all->hands[worker]))
         return TARRY_OK;
-    uint32_t piece = take_piece(all, worker);
-    return piece != NO_PIECE ? tell(all, worker, piece, false) : TARRY_OK;
+    uint32_t piece = next_piece(all);
+    if (piece == NO_PIECE && all->model->own.backups)
+        piece = find_backup(all, worker);
+    if (piece == NO_PIECE)
+        return TARRY_OK;
+    int error = give(all, worker, piece);
+    return error == TARRY_OK ? tell(all, worker, piece, false) : error;
 }
 
 static int employ_all(shared *all)
@@ -294,16 +356,6 @@ static int employ_all(shared *all)
     for (uint32_t worker = 0; worker < all->model->plan->workers && error == TARRY_OK; worker++)
         error = employ(all, worker);
     return error;
-}
-
-/* The server gives up on the worker's copy. */
-static int drop(shared *all, copy *its, uint32_t piece)
-{
-    uint32_t worker = its->worker;
-    its->worker = NOBODY;
-    all->hands[worker].given--;
-    int error = tell(all, worker, piece, true);
-    return error == TARRY_OK ? employ(all, worker) : error;
 }
 
 static int take_finished(shared *all, uint32_t worker, uint32_t piece)
@@ -318,19 +370,27 @@ static int take_finished(shared *all, uint32_t worker, uint32_t piece)
     state->known = true;
     all->hands[worker].given--;
     copy *other = &state->copies[its == &state->copies[0] ? 1 : 0];
-    if (other->worker != NOBODY && !other->finished)
-        error = drop(all, other, piece);
-    return error == TARRY_OK ? employ(all, worker) : error;
+    uint32_t slower = other->worker;
+    if (slower != NOBODY && !other->finished)
+        error = withdraw(all, other, piece);
+    error = error == TARRY_OK ? employ(all, worker) : error;
+    return error == TARRY_OK ? employ(all, slower) : error;
 }
 
 /* Another piece, or the word that there is none. */
 static int answer(shared *all, uint32_t worker, bool first)
 {
-    uint32_t piece = take_piece(all, worker);
-    int error = first ? tell_with_parameters(all, worker, piece) : tell(all, worker, piece, false);
+    hand *of = &all->hands[worker];
+    if (first)
+        of->ends_ns = baseline_send_parameters(all->model, worker, all->now);
+    uint32_t piece = next_piece(all);
+    int error = piece != NO_PIECE ? give(all, worker, piece) : TARRY_OK;
+    if (error == TARRY_OK)
+        error = first ? tell_with_parameters(all, worker, piece, of->ends_ns)
+                      : tell(all, worker, piece, false);
     if (error != TARRY_OK || piece != NO_PIECE)
         return error;
-    all->hands[worker].told = true;
+    of->told = true;
     return employ(all, worker);
 }
 

@@ -688,6 +688,8 @@ class Deadlines(SimulateTest):
                                   *arguments)[0]
             self.assertEqual(ended["failed"], 0)
             self.assertAlmostEqual(point["mean"], ended["expected_error"], 12)
+            self.assertEqual(len(point["trials"]), ended["trials"])
+            self.assertAlmostEqual(statistics.fmean(point["trials"]), point["mean"], 12)
         means = [point["mean"] for point in curve]
         self.assertEqual(means, sorted(means, reverse=True))
         self.assertGreater(means[0], means[-1])

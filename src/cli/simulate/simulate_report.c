@@ -15,13 +15,27 @@ static json_t *spread_json(const spread *values)
                      number_json(all->p95));
 }
 
-static json_t *errors_json(const real_list *deadlines, const spread *errors)
+/* Each trial's error of a sum that ends at this deadline; paired over schemes. */
+static json_t *trial_errors_json(const simulate_trials *trials, size_t variant, size_t deadline)
 {
     json_t *list = json_array();
+    for (size_t trial = 0; list != NULL && trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            list = json_append(
+                list, number_json(simulate_trials_errors(trials, trial, variant)[deadline]));
+    }
+    return list;
+}
+
+static json_t *errors_json(const simulate_trials *trials, size_t variant, const spread *errors)
+{
+    const real_list *deadlines = &trials->options->deadlines;
+    json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < deadlines->count; i++)
-        list = json_append(list, json_pack("{s:f, s:o, s:o}", "deadline", deadlines->values[i],
+        list = json_append(list, json_pack("{s:f, s:o, s:o, s:o}", "deadline", deadlines->values[i],
                                            "mean", number_json(errors[i].all.mean), "sd",
-                                           number_json(errors[i].all.sd)));
+                                           number_json(errors[i].all.sd), "trials",
+                                           trial_errors_json(trials, variant, i)));
     return list;
 }
 
@@ -144,7 +158,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         number_json(figures->moved), "moved_share", number_json(figures->moved_share), "split",
         number_json(figures->split), "merged", number_json(figures->merged), "rounds",
         rounds_json(figures->rounds, options->rounds), "error",
-        errors_json(&options->deadlines, figures->errors), "raised", (json_int_t)figures->raised,
+        errors_json(trials, index, figures->errors), "raised", (json_int_t)figures->raised,
         "conditioning", positive_json(figures->conditioning), "error_bound",
         positive_json(figures->error_bound), "sum_times", round_times_json(&figures->sums),
         "repair_times", round_times_json(&figures->repairs));

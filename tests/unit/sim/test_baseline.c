@@ -9,60 +9,12 @@
 #include <math.h>
 
 #include "failing_allocator.h"
+#include "model.h"
 #include "plan/plan.h"
 #include "seed.h"
-#include "sim/baseline.h"
 #include "world.h"
 
 #define MILLISECOND UINT64_C(1000000)
-
-/* A world of workers that have a chunk each, of one copy, beside which a model runs. */
-static void lone_copies(world *all, uint32_t workers, uint32_t pieces, const char *spec)
-{
-    world_init(all);
-    all->plan_settings.workers = all->plan_settings.chunks = workers;
-    all->plan_settings.replication = 1;
-    all->plan_settings.pieces = pieces;
-    all->plan_settings.design = TARRY_DESIGN_CYCLIC;
-    all->plan_settings.order = TARRY_ORDER_AS_IS;
-    all->spec = spec;
-}
-
-static baseline *begin_summing(world *all, baseline_settings own, tarry_sim_way way)
-{
-    baseline *model;
-    tarry_diagnostic why = {{0}};
-    tarry_sim_settings settings = all->settings;
-    settings.way = way;
-    if (baseline_create(all->plan, &own, &settings, NULL, &model, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
-    return model;
-}
-
-/* With sums at the server, or by a ring. */
-static baseline *begin_model(world *all, baseline_settings own)
-{
-    bool ring = own.kind == BASELINE_ALL_REDUCE;
-    return begin_summing(all, own, ring ? TARRY_SIM_RING : TARRY_SIM_STAR);
-}
-
-static tarry_round_result model_round(baseline *model)
-{
-    tarry_round_result result;
-    assert_int_equal(baseline_round(model, &result), TARRY_OK);
-    return result;
-}
-
-/* One round of the model in a world of its own. */
-static tarry_round_result lone_round(world *all, baseline_settings own)
-{
-    world_begin(all);
-    baseline *model = begin_model(all, own);
-    tarry_round_result result = model_round(model);
-    baseline_free(model);
-    world_end(all);
-    return result;
-}
 
 /* ---- ring ---- */
 
@@ -327,130 +279,6 @@ static void the_best_deadline_gives_what_the_closed_form_says(void **state)
     }
 }
 
-/* ---- shared queue ---- */
-
-static void whoever_is_free_takes_the_next_piece(void **state)
-{
-    (void)state;
-    world all;
-    baseline_settings own = {.kind = BASELINE_QUEUE};
-    /* Of 8 pieces the fast worker does 6 of 0.25 s, the slow one 2 of 0.75 s. */
-    lone_copies(&all, 2, 4, "slow:1,3");
-    tarry_round_result result = lone_round(&all, own);
-    assert_true(result.exact);
-    assert_int_equal(result.end_ns, 3 * SECOND / 2);
-    assert_int_equal(result.copies_computed, 8);
-    assert_int_equal(result.upload_bytes, 2 * 4);
-    /* At 1 s each the slow one's second ends at 2 s; its backup at 1.75 s. */
-    all.spec = "slow:1,4";
-    assert_int_equal(lone_round(&all, own).end_ns, 2 * SECOND);
-    own.backups = true;
-    result = lone_round(&all, own);
-    assert_int_equal(result.end_ns, 7 * SECOND / 4);
-    assert_int_equal(result.copies_computed, 8);
-    assert_int_equal(result.copies_coded, 8);
-}
-
-static void latency_is_hidden_and_links_count(void **state)
-{
-    (void)state;
-    world all;
-    lone_copies(&all, 3, 4, NULL);
-    all.settings.dimension = 1000;
-    all.settings.parameter_bytes = 1976;
-    all.settings.link = (tarry_sim_link){.latency_ns = 10 * MILLISECOND, .bytes_per_second = 1e6};
-    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_QUEUE});
-    /* 2,000 bytes down, 4,024 up, two latencies, four pieces in between without a gap. */
-    assert_int_equal(result.end_ns, SECOND + 20 * MILLISECOND + 6024 * MILLISECOND / 1000);
-    assert_int_equal(result.upload_bytes, 3 * 4000);
-}
-
-/* List scheduling: the worker that is free first takes the next piece. */
-static uint64_t list_schedule(const world *all, uint64_t round, uint32_t workers, uint32_t pieces)
-{
-    uint64_t free_ns[16] = {0}, end_ns = 0;
-    uint32_t done[16] = {0};
-    for (uint32_t piece = 0; piece < workers * pieces; piece++) {
-        uint32_t first = 0;
-        for (uint32_t worker = 1; worker < workers; worker++)
-            if (free_ns[worker] < free_ns[first])
-                first = worker;
-        free_ns[first] += tarry_straggler_time_ns(all->straggler, round, first, done[first]++,
-                                                  piece / pieces, pieces, 0);
-        end_ns = later(end_ns, free_ns[first]);
-    }
-    return end_ns;
-}
-
-static void queues_without_backups_are_list_schedules(void **state)
-{
-    (void)state;
-    world all;
-    lone_copies(&all, 9, 5, "shifted-exp:0.5,1/chunk+slow:2,3");
-    all.straggler_seed = test_seed("baseline", 5);
-    world_begin(&all);
-    baseline *plain = begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE});
-    baseline *backed =
-        begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = true});
-    double saved = 0;
-    for (uint64_t round = 0; round < 30; round++) {
-        tarry_round_result result = model_round(plain), with = model_round(backed);
-        assert_int_equal(result.end_ns - result.start_ns, list_schedule(&all, round, 9, 5));
-        assert_int_equal(result.copies_computed, 45);
-        assert_true(with.exact && with.copies_coded == 45);
-        assert_true(with.end_ns - with.start_ns <= result.end_ns - result.start_ns);
-        saved += world_seconds(&result) - world_seconds(&with);
-    }
-    assert_true(saved > 0);
-    baseline_free(backed);
-    baseline_free(plain);
-    world_end(&all);
-}
-
-/* Whoever dies, and whatever is on its way then: no piece is lost as long as a worker is left. */
-static void pieces_of_the_dead_are_put_back(void **state)
-{
-    (void)state;
-    const char *const specs[] = {"exp:1/chunk+fail:0.3+rejoin:1", "exp:1+fail:0.5+rejoin:0.1",
-                                 "dead:3+fail:0.4+rejoin:2+shifted-exp:0.1,1"};
-    uint32_t lost = 0, failed = 0;
-    uint64_t again = 0;
-    for (uint32_t i = 0; i < 12; i++) {
-        world all;
-        lone_copies(&all, 8, 4, specs[i % 3]);
-        all.straggler_seed = test_seed("baseline", 5) + i;
-        all.settings.server.silence_ns = SECOND / 2;
-        all.settings.dimension = all.settings.parameter_bytes = 10000;
-        all.settings.link = (tarry_sim_link){.latency_ns = i % 2 * 100 * MILLISECOND,
-                                             .bytes_per_second = i % 4 < 2 ? INFINITY : 1e5};
-        all.settings.server_bytes_per_second = i % 4 < 2 ? 2e5 : INFINITY;
-        world_begin(&all);
-        baseline *model =
-            begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = i % 5 != 0});
-        for (int round = 0; round < 40; round++) {
-            tarry_round_result result = model_round(model);
-            assert_true(result.end_ns > result.start_ns || result.workers_lost == 8);
-            assert_int_equal(result.exact, result.error == TARRY_OK);
-            if (result.error == TARRY_OK) {
-                assert_int_equal(result.copies_coded, 32);
-                assert_true(result.copies_computed >= 32);
-                again += result.copies_computed - 32;
-            } else {
-                assert_int_equal(result.workers_lost, 8);
-                failed++;
-            }
-            lost += result.workers_lost;
-        }
-        baseline_free(model);
-        world_end(&all);
-    }
-    printf("%u workers lost, %u rounds without any left, %u pieces once more\n", lost, failed,
-           (unsigned)again);
-    assert_true(lost > 100 && again > 0 && failed < 100);
-}
-
-/* ---- all ---- */
-
 static void wrong_settings_are_refused(void **state)
 {
     (void)state;
@@ -535,10 +363,6 @@ int main(void)
         cmocka_unit_test(workers_stop_at_their_own_deadline),
         cmocka_unit_test(the_dead_are_noticed_and_left_out),
         cmocka_unit_test(the_best_deadline_gives_what_the_closed_form_says),
-        cmocka_unit_test(whoever_is_free_takes_the_next_piece),
-        cmocka_unit_test(latency_is_hidden_and_links_count),
-        cmocka_unit_test(queues_without_backups_are_list_schedules),
-        cmocka_unit_test(pieces_of_the_dead_are_put_back),
         cmocka_unit_test(wrong_settings_are_refused),
         cmocka_unit_test(each_allocation_may_fail),
     };
