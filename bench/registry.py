@@ -50,6 +50,7 @@ class Page:
         self.entries = {}
         self.figures = []
         self.unmeasured = []
+        self.by_hand = []  # files of docs/figures that no command draws
         PAGES[name] = self
 
     def table(self, name, **kept):
@@ -74,6 +75,9 @@ class Page:
             return function
 
         return enter
+
+    def drawn_by_hand(self, *files):
+        self.by_hand += files
 
     def not_measured(self, why, *headers):
         """Tables whose first lines begin so have nothing to be measured, or no command of ours measures it."""

@@ -3,6 +3,7 @@
 
 import registry
 
+registry.Page("architecture").drawn_by_hand("architecture.svg")
 collective = registry.Page("collective")
 collective.not_measured("clauses by number; tests/model/check_vote.py finds each", "| left out, as the model names it |")
 collective.not_measured("arithmetic; src/route/route_cost.h has it, and tests/unit/route hold it to the routes", "| shape | each number |")
