@@ -120,11 +120,10 @@ def baselines_links(bench):
 
 @claim
 def baselines_sums(bench):
-    """With links counted: Tarry at the server against an uncoded star, and everywhere against an uncoded ring."""
+    """With links counted: Tarry everywhere against an uncoded ring."""
     for case in regimes.sum_cases(bench):
-        for when, (star, _, early, ring, _, everywhere) in ("first", case.first), ("third", case.third):
+        for when, (_, _, _, ring, _, everywhere) in ("first", case.first), ("third", case.third):
             what = f"{case.what}, {when} round"
-            bench.at_most(f"{what}: leaving early / uncoded star", early / star, 1 if case.slow else 1.03, digits=4)
             bench.at_most(f"{what}: everywhere / uncoded ring", everywhere / ring, 1 if case.slow else 1.05, digits=4)
 
 

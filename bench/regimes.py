@@ -16,7 +16,6 @@ WORKERS = 100
 TRIALS = 9
 PIECES = (1, 4, 16, 32)  # that schemes may choose from
 MILD = "jitter:0.1+slow:{},2-10"
-EARLY = "early=yes,keep=auto"
 LOSES = 1.03  # times the best: from here on Tarry is said to lose
 EVEN = 1.005  # the simplest of those that are so near to the best is said to win
 
@@ -62,13 +61,12 @@ class Regime:
             yield from self.over_links()
 
     def over_links(self):
-        """What else there is where vectors take their time: sums among workers, and parts that leave early."""
+        """What else there is where vectors take their time: sums among workers."""
         r = self.replication
         yield "everywhere", "", f"tarry:replication={r},pieces={self.pieces},sum=everywhere"
         for copies, count in self.settings():
             chosen = f"tarry:replication={copies},pieces={count}"
             yield "at best", f"r = {copies}, P = {count}, everywhere", f"{chosen},sum=everywhere"
-            yield "at best", f"r = {copies}, P = {count}, early", f"{chosen},{EARLY}"
         for parts in 2, 3:
             chosen = f"tarry:replication={max(r, parts)},pieces=4,parts={parts}"
             yield "at best", f"l = {parts}, P = 4", chosen
@@ -218,7 +216,7 @@ def table(runner, axis):
 
 
 SUM_ROUNDS = 3
-SUMS = ["uncoded", "tarry:replication=3,pieces=16", f"tarry:replication=3,pieces=16,{EARLY}", "ring", "direct",
+SUMS = ["uncoded", "tarry:replication=3,pieces=16", "tarry:replication=3,pieces=16,compress=int8", "ring", "direct",
         "tarry:replication=3,pieces=16,sum=everywhere"]
 
 
@@ -244,15 +242,12 @@ def sum_cases(runner):
 
 
 def sums(runner):
-    """(header, rows): at the server against an uncoded star, everywhere against an uncoded ring."""
-    header = ["regime", "uncoded", "Tarry", "leaving early", "over uncoded", "the third round", "ring", "direct", "everywhere",
-              "over the ring", "the third round"]
+    """(header, rows): at the server, with an uncoded star; and everywhere, over an uncoded ring."""
+    header = ["regime", "uncoded", "Tarry", "Tarry in int8", "ring", "direct", "everywhere", "over the ring", "the third round"]
     rows = []
     for case in sum_cases(runner):
-        star, tarry, early, ring, direct, everywhere = case.first
-        rows.append([case.what, *map(seconds_text, (star, tarry, early)), number(early / star), number(case.third[2] / case.third[0]),
-                     *map(seconds_text, (ring, direct, everywhere)), number(everywhere / ring),
-                     number(case.third[5] / case.third[3])])
+        ring, everywhere = case.first[3], case.first[5]
+        rows.append([case.what, *map(seconds_text, case.first), number(everywhere / ring), number(case.third[5] / case.third[3])])
     return header, rows
 
 

@@ -34,7 +34,7 @@ SLEEP = "shifted-exp:0.4,0.000001"
 RATES = [12_500_000, 125_000_000]
 # By name: the settings besides, as keys of a scheme and by flags.
 AT_SERVER = {"server": {}, "auto": {"parts": "auto"}, "int8": {"compress": "int8"},
-             "both": {"compress": "int8", "compress-down": "int8"}, "early": {"early": "yes"}}
+             "both": {"compress": "int8", "compress-down": "int8"}}
 AMONG_WORKERS = {"everywhere": {}, "everywhere-auto": {"parts": "auto"}, "everywhere-int8": {"compress": "int8"},
                  "everywhere-both": {"compress": "int8", "compress-down": "int8"}}
 MODES = AT_SERVER | {name: {"sum": "everywhere", **more} for name, more in AMONG_WORKERS.items()}
@@ -75,8 +75,7 @@ def run(mode, rate, options, cluster, namespaces):
 
 def simulate(tarry, mode, rate, options):
     carried = str(CARRIED * rate)
-    keys = MODES[mode] | ({"keep": "auto"} if mode == "early" else {})
-    scheme = "".join(f",{name}={value}" for name, value in keys.items())
+    scheme = "".join(f",{name}={value}" for name, value in MODES[mode].items())
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         subprocess.run([tarry, "simulate", "--workers", str(WORKERS), "--chunks", str(WORKERS), "--trials", "1", "--rounds",

@@ -94,7 +94,6 @@ static bool begin(run *its, input *in)
     settings.server.keep = (tarry_keep)(rules >> 1 & 1);
     settings.server.pick = (tarry_pick)(rules >> 2 & 3);
     settings.server.fill = (tarry_fill)((rules >> 4 & 3) % 3);
-    settings.server.early = (sizes & 8) != 0 && settings.server.keep == TARRY_KEEP_CREDITED;
     settings.server.stop = (rules & 0x40) != 0 ? TARRY_STOP_DEADLINE : TARRY_STOP_EXACT;
     settings.server.deadline_ns = (1 + sizes / 64) * 100 * NS_PER_MS;
     if (its->plan->parts == 1)

@@ -83,7 +83,6 @@ void fuzz_secure_settings(const run *its, uint8_t sizes, tarry_tcp_server_settin
     settings->server.keep = TARRY_KEEP_CREDITED;
     settings->server.stop = TARRY_STOP_EXACT;
     settings->server.fill = TARRY_FILL_NONE;
-    settings->server.early = false;
     settings->server.compress = settings->server.compress_down = TARRY_COMPRESS_NONE;
     settings->server.compress_first = settings->server.compress_from = 0;
     settings->ship = NULL;

@@ -52,7 +52,7 @@ static void secure(tarry_server_settings *settings)
     settings->stop = TARRY_STOP_EXACT;
     settings->fill = TARRY_FILL_NONE;
     settings->compress = TARRY_COMPRESS_NONE;
-    settings->early = settings->importance = false;
+    settings->importance = false;
     settings->sample_chunks = 0;
 }
 
@@ -80,7 +80,6 @@ static bool begin(run *its, input *in)
     settings.error_limit = take(in) / 200.0;
     settings.workers_needed = take(in) % 6;
     settings.silence_ns = take(in);
-    settings.early = (settings.silence_ns & 2) != 0 && settings.keep == TARRY_KEEP_CREDITED;
     settings.conditioning_limit = (settings.silence_ns & 1) != 0 ? 1.05 : 1000;
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;

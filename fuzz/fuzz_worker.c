@@ -361,7 +361,6 @@ static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_
                 .step = message->sum.step + (stands == 0x80), .term = 1, .attempt = stands >> 6};
             message->whole = (uint64_t)stands * 4;
         }
-        message->early = (kind & 0x20) != 0;
         return;
     }
     if ((kind & 0x0f) < 8)

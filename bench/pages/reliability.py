@@ -115,7 +115,6 @@ TITLES = {
     "chunks_that_stay_what_they_were": "a worker's chunks stay what they were in the first plan",
     "a_part_of_another_plan_summed": "what came in under the plan before is summed in a part's place",
     "orders_of_another_plan": "what was said under the plan before reaches a machine of the next",
-    "a_copy_that_comes_after_leaving": "what a worker has dropped is in the part that it sends early",
     "a_commit_before_the_log": "a sum is committed before it is in the log",
     "one_holder_that_is_enough": "one holder is enough to commit a sum",
     "an_attempt_beside_a_holder": "a new attempt begins beside one who holds the sum",

@@ -59,9 +59,6 @@ typedef struct tarry_engine_sum {
     size_t whole; /* the first so many numbers of each part of `sum` stand: they are there, the
                      same at every member, and are left as they are. A multiple of 16, at most
                      ceil(d / l) - l; the same at every member */
-    /* Others may begin much later: that they have not yet is no reason to fail. Not the same at
-     * every member. */
-    bool early;
     /* Numbers first .. first + count - 1 of the sum are there, and change no more: who has to read
      * them reads them here while they are in a cache. No number twice; an engine need not tell of
      * all. By the thread that works on the sum, and not once it is DONE, FAILED or abandoned. NULL:

@@ -139,7 +139,6 @@ typedef struct tarry_message {
     float norm;
     bool fetched;     /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
     bool digests;     /* LOAD, COMMIT: `state` of the answer is wanted */
-    bool early;       /* SIGNAL with `sum`: others are told later, once they have computed */
     uint32_t from;    /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
     tarry_sum_id sum; /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
                          FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
@@ -351,7 +350,6 @@ typedef struct tarry_round_result {
                                  known before it, else of equal chunks */
     uint32_t workers_heard;   /* workers that reported at least one finished chunk */
     uint32_t workers_lost;    /* workers absent when the round ended */
-    uint32_t workers_early;   /* times that a worker was signalled before all were */
     uint32_t workers_late;    /* workers that were left out of this round as late */
     uint64_t upload_bytes;    /* numbers of coded parts received, in bytes, stale ones too */
     uint64_t control_bytes;   /* all other message bytes, both ways (without the parameters), as
@@ -463,7 +461,6 @@ typedef struct tarry_effect {
     uint32_t from;    /* FETCH, LOAD */
     bool digests;     /* STEP, LOAD: the event's `state` is wanted */
     bool empty;       /* REDUCE: it contributes zeros */
-    bool early;       /* REDUCE: others in the group may begin much later */
     const tarry_round_result *result; /* DONE: borrowed until the next step */
 } tarry_effect;
 

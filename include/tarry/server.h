@@ -101,16 +101,8 @@ typedef struct tarry_server_settings {
     double conditioning_limit; /* a chunk counts as recovered if 1/sigma_min(R_S) is at most this; >
                                   1. When nothing better can come, a signal's limit is raised to
                                   TARRY_CONDITIONING_MOST instead; the sum is not exact then */
-    uint64_t silence_ns; /* least time without an answer to a probe after which a worker counts as
-                            lost */
-    /*
-     * A worker that has nothing left to do sends its coded part, or begins its sum with others,
-     * before all are done, where that is worth it (docs/protocol.md), and computes nothing more
-     * unless somebody is lost meanwhile.
-     * With TARRY_KEEP_CREDITED, one part, credit by chunk, another stop rule than
-     * TARRY_STOP_WORKERS, no fill; not with `reproducible`.
-     */
-    bool early;
+    uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
+                             lost */
     size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */
     size_t stripe_length; /* numbers in a stripe of a part, the last may be shorter */
     tarry_sum_place sum;

@@ -25,7 +25,6 @@ typedef enum tarry_setting {
     TARRY_SETTING_ORDER,
     TARRY_SETTING_CREDIT,
     TARRY_SETTING_KEEP,
-    TARRY_SETTING_EARLY,
     TARRY_SETTING_STOP,
     TARRY_SETTING_FILL,
     TARRY_SETTING_REPRODUCIBLE,
@@ -115,7 +114,7 @@ TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_serve
 /*
  * Decides what keep_auto left open, for settled settings of a plan with so many copies of chunks
  * (the sum of its loads) and gradients of `dimension` numbers: `credited` where it can be and `all`
- * would take more than `bytes` over all workers, or where workers leave early, or sums are secure.
+ * would take more than `bytes` over all workers, or where sums are secure.
  * These then run as far ahead as the bytes allow, unless `ahead_given`. keep_auto is false
  * afterwards.
  */

@@ -91,9 +91,9 @@ typedef struct tarry_sim_settings {
     /* What the server sends to many at once shares its card, as connections do, and is there at the
      * same time; false: one after the other. */
     bool card_shared;
-    /* With TARRY_SIM_STAR, coded uploads and parts that don't leave early: relays stand between the
-     * server and the workers, each with so many nodes below it, in tiers, until at most two are
-     * left below the server; they add up coded parts on the way (docs/simulator.md). 0: none. */
+    /* With TARRY_SIM_STAR and coded uploads: relays stand between the server and the workers, each
+     * with so many nodes below it, in tiers, until at most two are left below the server; they add
+     * up coded parts on the way (docs/simulator.md). 0: none. */
     uint32_t relays;
     /* A relay sends what is to go up at multiples of this, all together; 0: what comes at the same
      * time goes together. */

@@ -40,7 +40,6 @@ class Round:
     workers_heard: int
     workers_lost: int
     workers_late: int
-    workers_early: int
     parts: int
     attempts: int
     copies_computed: int
@@ -73,7 +72,6 @@ def round_of(result: Any, vector: Floats | None) -> Round:
         workers_heard=result.workers_heard,
         workers_lost=result.workers_lost,
         workers_late=result.workers_late,
-        workers_early=result.workers_early,
         parts=result.parts,
         attempts=result.attempts,
         copies_computed=result.copies_computed,

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ._native import ffi, lib
 from .errors import ArgumentError
+from .gone import GONE
 from .names import (
     COMPRESSES,
     CREDITS,
@@ -44,7 +45,6 @@ class ServerSettings(TypedDict, total=False):
     reproducible  sums in the order of workers, of all units
     conditioning_limit of what counts as recovered
     silence       without an answer after which a worker counts as lost (default 2)
-    early         a worker with nothing left to do sends its part before all are done
     sum           made at the 'server' (default) or 'everywhere', among the workers
     compress      the form in which coded parts are sent, with one part: 'none' (default: float32), 'bf16', 'int8',
                   which is rounded by chance, and, at the server, with what rounding lost in the next part, 'int4',
@@ -81,7 +81,6 @@ class ServerSettings(TypedDict, total=False):
     reproducible: bool
     conditioning_limit: float
     silence: float
-    early: bool
     sum: Literal["server", "everywhere"]
     compress: Literal["none", "bf16", "int8", "int4", "topk", "sign", "powersgd"]
     compress_seed: int
@@ -147,7 +146,6 @@ _SERVER: dict[str, _Setting] = {
     "reproducible": _Setting("reproducible", _as_it_is, lib.TARRY_SETTING_REPRODUCIBLE),
     "conditioning_limit": _Setting("conditioning_limit", _as_it_is),
     "silence": _Setting("silence_ns", nanoseconds),
-    "early": _Setting("early", _as_it_is, lib.TARRY_SETTING_EARLY),
     "sum": _Setting("sum", _named(SUMS), lib.TARRY_SETTING_SUM),
     "compress": _Setting("compress", _named(COMPRESSES), lib.TARRY_SETTING_COMPRESS),
     "compress_seed": _Setting("compress_seed", _as_it_is),
@@ -227,6 +225,8 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings, *, secur
     """The library's settings of a server for the plan; what was not given yields to what was. secure: bits of masked
     numbers; 0: sums are not secure."""
     unknown = [name for name in wanted if name not in _SERVER]
+    if unknown and unknown[0] in GONE:
+        raise TypeError(f"{unknown[0]}: {GONE[unknown[0]]}")
     if unknown:
         raise TypeError(f"{unknown[0]!r} is not a setting of a server; there are {', '.join(_SERVER)}")
     given = _with_stop(dict(wanted))

@@ -15,7 +15,6 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_ORDER] = "order",
     [TARRY_SETTING_CREDIT] = "credit",
     [TARRY_SETTING_KEEP] = "keep",
-    [TARRY_SETTING_EARLY] = "early",
     [TARRY_SETTING_STOP] = "stop",
     [TARRY_SETTING_FILL] = "fill",
     [TARRY_SETTING_REPRODUCIBLE] = "reproducible",
@@ -130,11 +129,6 @@ static bool keeps_credited(const tarry_settings *settings)
 static bool keeps_all(const tarry_settings *settings)
 {
     return settings->server.keep == TARRY_KEEP_ALL && !settings->keep_auto;
-}
-
-static bool leaves_early(const tarry_settings *settings)
-{
-    return settings->server.early;
 }
 
 static bool fills(const tarry_settings *settings)
@@ -263,7 +257,6 @@ typedef enum trait {
     WHOLE,
     CREDITED,
     ALL_KEPT,
-    EARLY,
     EXACT,
     BY_TIME,
     BY_WORKERS,
@@ -308,7 +301,6 @@ static const struct {
     [WHOLE] = {TARRY_SETTING_CREDIT, counts_whole, false},
     [CREDITED] = {TARRY_SETTING_KEEP, keeps_credited, false},
     [ALL_KEPT] = {TARRY_SETTING_KEEP, keeps_all, false},
-    [EARLY] = {TARRY_SETTING_EARLY, leaves_early, false},
     [EXACT] = {TARRY_SETTING_STOP, stops_exact, false},
     [BY_TIME] = {TARRY_SETTING_STOP, stops_by_time, false},
     [BY_WORKERS] = {TARRY_SETTING_STOP, stops_by_workers, false},
@@ -363,12 +355,6 @@ static const rule rules[] = {
     {CREDITED, WHOLE, "with credit by whole worker a worker has to keep all gradients"},
     {CREDITED, REPRODUCIBLE, "which copies are credited depends on time"},
     {CREDITED, STALE, "a running sum holds no gradient of the round before"},
-    {EARLY, SEVERAL_PARTS, "with more than one part what a worker sends depends on all the others"},
-    {EARLY, WHOLE, "with credit by whole worker what a worker sends depends on all the others"},
-    {EARLY, BY_WORKERS, "a worker sends before it is known which workers count"},
-    {EARLY, FILLED, "a worker sends before it is known what is missing"},
-    {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
-    {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {COMPRESSED, SEVERAL_PARTS, "decoding several parts would multiply what rounding one has cost"},
     {FED_BACK, EVERYWHERE, "what rounding lost would have to follow pieces of attempts that stand"},
     {SUMS_COMPRESSED, SEVERAL_PARTS, "among workers a sum of several parts comes back as float32"},
@@ -393,7 +379,6 @@ static const rule rules[] = {
     {SECURE, SEVERAL_PARTS, "integers that wrap can't be multiplied, and parts of a chunk are"},
     {SECURE, WHOLE, "each chunk counts as one worker's copy"},
     {SECURE, ALL_KEPT, "each chunk counts as one worker's copy: integers have no average"},
-    {SECURE, EARLY, "a worker's masks depend on whose copies all the others sum"},
     {SECURE, BY_TIME, "a sum without some chunks is another equation about the others"},
     {SECURE, BY_ERROR, "a sum without some chunks is another equation about the others"},
     {SECURE, BY_WORKERS, "a sum without some chunks is another equation about the others"},
@@ -464,9 +449,6 @@ static bool yield(tarry_settings *settings, tarry_setting setting)
         return true;
     case TARRY_SETTING_KEEP:
         settings->server.keep = TARRY_KEEP_ALL;
-        return true;
-    case TARRY_SETTING_EARLY:
-        settings->server.early = false;
         return true;
     case TARRY_SETTING_COSTS:
         settings->costs_told = false;

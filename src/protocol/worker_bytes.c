@@ -132,7 +132,7 @@ void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dim
     double parts =
         plan->workers * ((double)part * sizeof(float) + (double)worker_packed(server, part));
     double all = (double)vectors * (double)dimension * sizeof(float) + parts;
-    bool fits = all <= bytes && !server->early && server->secure == 0;
+    bool fits = all <= bytes && server->secure == 0;
     if (fits || tarry_settings_check(&credited, &conflict) != TARRY_OK)
         return;
     server->keep = TARRY_KEEP_CREDITED;

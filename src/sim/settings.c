@@ -69,8 +69,8 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "there are no relays that die or send reports together";
     else if (settings->relays > 0 &&
              (settings->way != TARRY_SIM_STAR || settings->upload != TARRY_SIM_UPLOAD_CODED ||
-              settings->server.early || settings->server.fill == TARRY_FILL_STALE))
-        fault = "relays add up coded parts of the round for the server, none of which leave early";
+              settings->server.fill == TARRY_FILL_STALE))
+        fault = "relays add up coded parts of the round for the server";
     else if (settings->server.compress != TARRY_COMPRESS_NONE &&
              (settings->relays > 0 || settings->upload == TARRY_SIM_UPLOAD_EACH))
         fault = "what relays add up, and gradients that travel each by itself, are float32";

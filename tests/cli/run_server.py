@@ -7,7 +7,7 @@ import threading
 
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
-VERSION = 10  # of the protocol
+VERSION = 11  # of the protocol
 STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left", "behind",
           "summing", "holding")
 NEVER = 2**64 - 1

@@ -15,8 +15,8 @@ class Importance(TarryTest):
         return json.loads(self.read("report.json"))
 
     def test_each_round_computes_its_sample(self):
-        for more in ([], ["--keep", "credited"], ["--keep", "credited", "--early", "yes"], ["--parts", "2"],
-                     ["--processes"], ["--sum", "everywhere"], ["--order", "optimal"], ["--compress", "int8"],
+        for more in ([], ["--keep", "credited"], ["--parts", "2"], ["--processes"],
+                     ["--sum", "everywhere"], ["--order", "optimal"], ["--compress", "int8"],
                      ["--pieces", "2"]):
             report = self.report("--sample-chunks", "6:norm", "--rounds", "40", "--verify", *more)
             pieces = 2 if "--pieces" in more else 1

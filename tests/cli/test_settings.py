@@ -29,8 +29,6 @@ VALUES = {
     "all": "--keep all",
     "credited": "--keep credited",
     "kept auto": "--keep auto",
-    "early": "--early yes",
-    "not early": "--early no",
     "exact": "--stop exact",
     "deadline": "--stop deadline:5",
     "error": "--stop error:0.5",
@@ -63,9 +61,6 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "reproducible", "stale")},
     **{(learned, other): "cannot be combined with"
        for learned in ("adapts", "equal") for other in ("static", "whole", "four finish", "reproducible")},
-    **{("early", other): "cannot be combined with"
-       for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
-                     "reproducible", "all")},
     **{(form, other): "cannot be combined with"
        for form in ("int8", "bf16", "int4", "topk", "sign", "powersgd") for other in ("two parts", "four parts", "auto", "auto to two")},
     **{(form, other): "cannot be combined with" for form in ("int4", "topk", "sign", "powersgd") for other in ("scale", "everywhere")},

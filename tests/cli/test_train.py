@@ -192,7 +192,7 @@ class Report(TarryTest):
         self.assertEqual(byte["rounds"][9]["loss"], again["rounds"][9]["loss"])
         self.assertNotEqual(byte["rounds"][9]["verified_error"], other["rounds"][9]["verified_error"])
         self.assertGreater(byte["plan"]["memory_bytes_total"], plain["plan"]["memory_bytes_total"])
-        for more in (["--keep", "credited"], ["--keep", "credited", "--early", "yes"], ["--stop", "error:0.3", "--fill", "stale"]):
+        for more in (["--keep", "credited"], ["--stop", "error:0.3", "--fill", "stale"]):
             report = self.report("--features", "3000", "--rounds", "5", "--compress", "int8", "--verify", *more)
             self.assertLess(report["final"]["loss"], report["initial"]["loss"])
 
@@ -210,7 +210,7 @@ class Report(TarryTest):
         self.assertEqual([report["config"]["compress"] for report in (half, few, bits)], ["int4", "topk:0.05", "sign"])
         self.assertEqual(few["rounds"][39]["loss"], again["rounds"][39]["loss"])
         self.assertGreater(half["plan"]["memory_bytes_total"], plain["plan"]["memory_bytes_total"])
-        for more in (["--keep", "credited", "--early", "yes"], ["--stop", "error:0.3", "--fill", "stale"], ["--adapt", "3"],
+        for more in (["--keep", "credited"], ["--stop", "error:0.3", "--fill", "stale"], ["--adapt", "3"],
                      ["--straggler", "exp:0.002"]):
             report = self.report("--features", "3000", "--rounds", "10", "--compress", "topk:0.05", *more)
             self.assertLess(report["final"]["loss"], report["initial"]["loss"])
@@ -233,7 +233,7 @@ class Report(TarryTest):
         self.assertEqual(thin["config"]["compress"], "powersgd:2")
         self.succeed(*SMALL, *options, "--compress", "powersgd:6", "--processes", "--quiet")
         self.assertEqual(self.read("w.npy", "rb"), whole)
-        for more in (["--compress-down", "int8"], ["--keep", "credited", "--early", "yes"], ["--adapt", "3"],
+        for more in (["--compress-down", "int8"], ["--keep", "credited"], ["--adapt", "3"],
                      ["--straggler", "exp:0.002"], ["--stop", "error:0.3", "--fill", "stale"], ["--local-steps", "2"]):
             report = self.report(*model, "--rounds", "10", "--compress", "powersgd:4", *more)
             self.assertLess(report["final"]["loss"], report["initial"]["loss"])
@@ -277,7 +277,7 @@ class Report(TarryTest):
         for rounds, more in (("5", []), ("12", ["--resume"])):
             self.succeed(*SMALL, *options, "--compress-down", "int8", "--rounds", rounds, "--checkpoint", "run.ck", "--quiet", *more)
         self.assertEqual(self.read("w.npy", "rb"), whole)
-        for more in (["--parts", "2"], ["--keep", "credited", "--early", "yes"], ["--adapt", "3"], ["--compress", "int4"]):
+        for more in (["--parts", "2"], ["--keep", "credited"], ["--adapt", "3"], ["--compress", "int4"]):
             report = self.report("--features", "3000", "--rounds", "8", "--compress-down", "int8", "--verify", *more)
             self.assertLess(report["final"]["loss"], report["initial"]["loss"])
         self.fail_like(2, ".*compress-down.*int4.*", *SMALL, "--compress-down", "int4")

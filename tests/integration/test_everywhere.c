@@ -29,7 +29,6 @@ typedef struct bench {
     tarry_runtime *local;
     tarry_sum_id log[REPLICA_MOST_STEPS];
     size_t logged;
-    uint32_t early;      /* signals before all were */
     size_t log_fails_at; /* this entry, counted from 1; 0: none */
 } bench;
 
@@ -117,7 +116,6 @@ static void run_everywhere(bench *own, int rounds)
             fail_msg("round %d: %s", round, why.text);
         assert_true(result.exact);
         assert_true(result.sum.step == own->logged);
-        own->early += result.workers_early;
         assert_int_equal(tarry_runtime_wait(own->local, WORKERS, PATIENCE_NS, &why), TARRY_OK);
         replica_check(&own->job, result.sum.step);
     }
@@ -207,21 +205,6 @@ static void running_sums_are_summed_too(void **state)
     own.settings.server.pick = TARRY_PICK_SHARE;
     own.settings.server.keep = TARRY_KEEP_CREDITED;
     equals_the_server(&own);
-}
-
-/* Every chunk has one holder, so that who is done first has to wait; also where an engine fails. */
-static void who_is_done_begins_before_the_others(void **state)
-{
-    (void)state;
-    bench own;
-    init(&own, 1001);
-    own.plan_settings.replication = 1;
-    own.settings.server.pick = TARRY_PICK_PLAN;
-    own.settings.server.keep = TARRY_KEEP_CREDITED;
-    own.settings.server.early = true;
-    own.job.failing[2] = 1 << 4;
-    equals_the_server(&own);
-    assert_true(own.early >= ROUNDS);
 }
 
 static void stragglers_take_part_with_what_they_have(void **state)
@@ -409,7 +392,6 @@ int main(void)
         cmocka_unit_test(the_sum_can_be_had),
         cmocka_unit_test(a_state_arrives_over_many_short_calls),
         cmocka_unit_test(running_sums_are_summed_too),
-        cmocka_unit_test(who_is_done_begins_before_the_others),
         cmocka_unit_test(stragglers_take_part_with_what_they_have),
         cmocka_unit_test(sum_that_fails_is_made_again),
         cmocka_unit_test(sum_that_fails_late_is_made_behind_what_stands),

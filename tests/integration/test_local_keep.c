@@ -31,7 +31,6 @@ static struct {
     _Atomic uint32_t folded; /* by worker 0 in this round */
     _Atomic uint32_t deaths;
     _Atomic uint32_t recalls; /* news that say what to compute first */
-    _Atomic uint32_t early;   /* signals before all were */
 } fate;
 
 /* Answers to worker 0 come so many answers late. */
@@ -138,7 +137,6 @@ static void run(summing *job, int rounds, death cause, uint32_t deaths)
     atomic_store(&fate.folded, 0);
     atomic_store(&fate.deaths, 0);
     atomic_store(&fate.recalls, 0);
-    atomic_store(&fate.early, 0);
     atomic_store(&first_worker, NULL);
     atomic_store(&answers.open, 0);
     atomic_store(&answers.most_open, 0);
@@ -151,7 +149,6 @@ static void run(summing *job, int rounds, death cause, uint32_t deaths)
         if (summing_round(job, &result, &diagnostic) != TARRY_OK)
             fail_msg("%s", diagnostic.text);
         assert_true(result.exact);
-        atomic_fetch_add(&fate.early, result.workers_early);
         assert_true(result.expected_error == 0);
         /* One copy of each chunk counts. */
         assert_int_equal(result.copies_coded, tarry_plan_chunks(job->plan));
@@ -226,27 +223,6 @@ static void a_worker_lost_after_its_chunks_were_credited_costs_no_exactness(void
         if (causes[i] == DEATH_BY_SIGNAL)
             assert_true(atomic_load(&fate.recalls) > 0);
     }
-}
-
-/* Some die when they hear that they are to send before all others. */
-static void who_leaves_early_is_in_the_sum_once(void **state)
-{
-    (void)state;
-    const death causes[] = {DEATH_NONE, DEATH_BY_NEWS, DEATH_BY_SIGNAL};
-    uint32_t early = 0;
-    for (size_t i = 0; i < 6; i++) {
-        summing job;
-        summing_init(&job);
-        job.plan_settings.chunks = 32;
-        job.dimension = 5000;
-        job.straggler_spec = "slow:4,20+shifted-exp:0.0002,0.0001/chunk";
-        job.local_settings.server.stripe_length = 500;
-        job.local_settings.server.early = true;
-        job.local_settings.server.pick = i < 3 ? TARRY_PICK_PLAN : TARRY_PICK_SHARE;
-        run(&job, 20, causes[i % 3], causes[i % 3] == DEATH_NONE ? 0 : 2);
-        early += atomic_load(&fate.early);
-    }
-    assert_true(early > 6);
 }
 
 /* It has several gradients without a fate when it is lost, and those never come. */
@@ -349,7 +325,6 @@ int main(void)
         cmocka_unit_test(dynamic_orders_fold_as_well),
         cmocka_unit_test(a_worker_without_chunks_has_nothing_to_fold),
         cmocka_unit_test(a_worker_lost_after_its_chunks_were_credited_costs_no_exactness),
-        cmocka_unit_test(who_leaves_early_is_in_the_sum_once),
         cmocka_unit_test(a_worker_that_runs_ahead_is_lost),
         cmocka_unit_test(memory_does_not_grow_with_the_chunks),
     };

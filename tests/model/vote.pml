@@ -8,10 +8,6 @@
  * rounds, a lost log, two coordinators at once, and time. When an attempt opens is left open, so runs in which it waits for
  * somebody's load are among these.
  *
- * With EARLY the SIGNALs of an attempt go out one after the other, at any time: a worker leaves early. Once a voter has
- * failed or is gone, who was not told yet never is, and is no voter any more; and the coordinator may give up an attempt of
- * which somebody was not told.
- *
  * With STAND a sum has two stripes, of which the first is complete first. Where it was when an attempt failed, it is the
  * worker's piece: FAILED tells it, and the next SIGNAL may name one with its holder. It stands then: who has it keeps it,
  * who has not fetches it, and only the second stripe is summed.
@@ -33,7 +29,7 @@
  *
  * Bounds:     R rounds, A attempts per round, FT faults (FW, FK, FC, FP: kinds), FB wrong digests, FF failing transfers,
  *             CKPT=k: k returns to a checkpoint (without it the run ends with an error)
- *             EARLY: SIGNALs one after the other; STAND: a stripe of a void attempt may stand; APPROX: the first attempt of each round is not exact
+ *             STAND: a stripe of a void attempt may stand; APPROX: the first attempt of each round is not exact
  * Policy:     PATIENT (attempts begin only when everybody present is up to date)
  * Reductions: NOPRIO (off: the coordinator may dawdle), RAW (off: void sums stay); NODRAIN: a cut loses what has arrived
  *             but is unread
@@ -43,7 +39,7 @@
  *             NOMIN2 (one voter alone may commit; ASIDE1: who can't fetch is set aside with one holder), NOMATCH (answers
  *             are not matched to orders), PRESENTALL (all who are present vote), TORN (a state that is stepped meanwhile
  *             is taken), NOCANCEL (a load outlives its connection), NOLAST (HELLO without the last sum), NOLIMIT
- *             (attempts without a bound); with EARLY: NODROP (who was not told yet is waited for); with STAND: PIECENAME (a piece of another attempt is kept), PIECEAGAIN (who has
+ *             (attempts without a bound); with STAND: PIECENAME (a piece of another attempt is kept), PIECEAGAIN (who has
  *             not got the piece sums it again), PIECEKEPT (a piece counts although its holder was signalled, or lost, since
  *             he told it), PIECETORN (what is not complete counts), PIECEAPPROX (a piece of an attempt that is not exact)
  * Harmless:   INPLACE (a load overwrites the old state from the start), EARLYVOID (a new attempt at the first FAILED)
@@ -156,7 +152,6 @@ byte ch[N];         /* sum held, as told */
 #define VG 3        /* FAILED, and then the fetch too */
 #define VH 4        /* HELD, or FETCHED */
 #define VX 5        /* FETCH out */
-#define VN 6        /* in the group, its SIGNAL has not gone out yet */
 byte vote[N];
 byte ph;            /* 1: an attempt is open */
 byte cur;           /* its sum (SPAN*uid) */
@@ -255,16 +250,7 @@ hidden mtype hm;
 #define HOLDERFAILS (NHELD==1 && !SECOND && !ANYV(VF) && ANYV(VG))   /* the only holder can pass it to nobody */
 #endif
 #define ACT_V(i) (ASKFETCH(i) || ASKAGAIN(i))
-#define ANSWERED (ph==1 && !ANYV(VW) && !ANYV(VX) && !ANYV(VN))
-/* Whether all of the group are voters of whom none has failed; else those who were not told are dropped. */
-#define ASKED(i) (!(cg & BIT(i)) || vote[i]==VN || vote[i]==VW)
-#define INTACT (ASKED(0) && ASKED(1) && ASKED(2))
-#ifdef NODROP
-#define DROPS false
-#else
-#define DROPS (ph==1 && ANYV(VN) && !INTACT)
-#endif
-inline drop() { for (k : 0 .. N-1) { vote[k]=(vote[k]==VN -> V0 : vote[k]) } k=0 }
+#define ANSWERED (ph==1 && !ANYV(VW) && !ANYV(VX))
 #ifdef PRESENTALL
 #define IN(i) (cs[i]==ABS || vote[i]==VH)
 #define ALLHELD (ANSWERED && !DIFFER && ANYV(VH) && IN(0) && IN(1) && IN(2))
@@ -287,7 +273,7 @@ inline drop() { for (k : 0 .. N-1) { vote[k]=(vote[k]==VN -> V0 : vote[k]) } k=0
 #ifdef NOPRIO
 #define ACTS false
 #else
-#define ACTS (DROPS || CANHELP(0) || CANHELP(1) || CANHELP(2) || ACT_V(0) || ACT_V(1) || ACT_V(2) || (ANSWERED && DIFFER) || NONEHELD || ALLHELD)
+#define ACTS (CANHELP(0) || CANHELP(1) || CANHELP(2) || ACT_V(0) || ACT_V(1) || ACT_V(2) || (ANSWERED && DIFFER) || NONEHELD || ALLHELD)
 #endif
 
 /* ---- standing stripes ---- */
@@ -487,10 +473,6 @@ end:	do
 	:: d_step { !ACTS && cs[i]!=ABS && !acc[i] && !(w2c[i]?[HELLO,_,_,_]) ->
 		lost(i); printf("C notices loss of %d\n",i);
 		do :: len(w2c[i])>0 && !(w2c[i]?[HELLO,_,_,_]) -> w2c[i]?_,_,_,_ :: len(w2c[i])==0 || w2c[i]?[HELLO,_,_,_] -> break od; skip }
-#ifdef EARLY
-	/* attempt: somebody more is told */
-	:: d_step { !ACTS && ph==1 && vote[i]==VN && INTACT -> vote[i]=VW; ch[i]=0; order(i,SIGNAL,cur,cg) }
-#endif
 	/* attempt: who failed fetches from a holder */
 	:: atomic { ACT_V(i) ->
 		if :: vote[0]==VH -> j=0 :: vote[1]==VH -> j=1 :: vote[2]==VH -> j=2 fi;
@@ -577,18 +559,9 @@ end:	do
 			d_step {
 			printf("stands: %d, at %d\n",st,sh); UNTELLSIGNALLED; g=cg;
 #endif
-#ifdef EARLY
-			for (k : 0 .. N-1) { if :: g & BIT(k) -> vote[k]=VN :: else fi }
-#else
 			for (k : 0 .. N-1) { if :: g & BIT(k) -> vote[k]=VW; ch[k]=0; order(k,SIGNAL,cur,g) :: else fi }
-#endif
 			ph=1; cg=g; lo=0; g=0; k=0; FORGET }
 		fi }
-#ifdef EARLY
-	:: d_step { DROPS -> drop() }
-	/* those who left are needed after all */
-	:: d_step { !ACTS && ph==1 && ANYV(VN) && ANYV(VW) -> printf("C gives up %d\n",cur); ahit=1; drop() }
-#endif
 	:: d_step { ANSWERED && DIFFER ->
 #ifndef ONLYP1
 		assert(fb>0);                           /* P8: only if a sum was wrong */

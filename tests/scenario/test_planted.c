@@ -363,15 +363,6 @@ static void attempts_without_a_pause(void **state)
     expect_everywhere(PLANT_NO_PAUSE, "links_have_time_to_come_up", "attempts_are_bounded");
 }
 
-static void a_copy_that_comes_after_leaving(void **state)
-{
-    (void)state;
-    expect(PLANT_FOLD_AFTER_LEAVING, "exact_means_exact",
-           "expected_error_is_the_error every_sample_once");
-    expect_everywhere(PLANT_FOLD_AFTER_LEAVING, "exact_means_exact",
-                      "expected_error_is_the_error every_sample_once");
-}
-
 static void a_part_that_stays_what_it_was(void **state)
 {
     (void)state;
@@ -524,7 +515,6 @@ static void masks_that_do_not_depend_on_the_length_of_stripes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_that_comes_after_leaving),
         cmocka_unit_test(a_part_summed_twice),
         cmocka_unit_test(a_stale_part_summed),
         cmocka_unit_test(a_norm_that_no_worker_said),

@@ -30,7 +30,7 @@ static void print_line(void *user, const char *line)
 typedef struct totals {
     uint64_t steps, rounds, exact, failed, attempts, late, silent, restarts, longest, parted,
         changed;
-    uint64_t waits, made_up, called_back, raised, replans, turned, evolved, early, withdrawn;
+    uint64_t waits, made_up, called_back, raised, replans, turned, evolved;
     uint64_t pieces, rounded; /* attempts of which something stood; in another form than float32 */
     uint64_t commits, returns, fetches, loads, differing;
     uint64_t residuals, voids;                       /* of parts that stood; thrown away */
@@ -51,8 +51,6 @@ static void count(totals *all, const cluster *world)
     all->silent += world->given_up;
     all->made_up += world->made_up;
     all->called_back += world->called_back;
-    all->early += world->left_early;
-    all->withdrawn += world->withdrawn;
     all->restarts += world->restarts;
     all->raised += world->raised_rounds;
     all->parted += world->parted_rounds;
@@ -143,15 +141,13 @@ static void invariants_hold_in_random_worlds(void **state)
     totals all = {0};
     uint32_t runs = run_worlds(TARRY_SUM_SERVER, 0, number_from("TARRY_TEST_RUNS", 7000), &all);
     printf("late workers passed over %" PRIu64 " times (others made up for them %" PRIu64
-           " times), waits for more parts %" PRIu64 ", signals before all %" PRIu64
-           ", attempts withdrawn then %" PRIu64 ", residuals that stood %" PRIu64
+           " times), waits for more parts %" PRIu64 ", residuals that stood %" PRIu64
            ", and that were thrown away %" PRIu64 "\n",
-           all.late, all.made_up, all.waits, all.early, all.withdrawn, all.residuals, all.voids);
+           all.late, all.made_up, all.waits, all.residuals, all.voids);
     if (runs < 1000)
         return;
     assert_much_happened(&all, runs);
     assert_true(all.late > all.made_up && all.made_up > 0 && all.called_back > 0);
-    assert_true(all.early > all.rounds / 50 && all.withdrawn > all.early / 200);
     assert_true(all.residuals > all.rounds / 4 && all.voids > all.rounds / 50);
     printf("views sent %" PRIu64 ", changes of them %" PRIu64 ", cut off %" PRIu64
            ", several for one round %" PRIu64 "\n",
@@ -168,10 +164,8 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
     uint32_t runs =
         run_worlds(TARRY_SUM_EVERYWHERE, 0, number_from("TARRY_TEST_RUNS", 7000) / 3, &all);
     printf("sums committed %" PRIu64 ", returns to a checkpoint %" PRIu64 ", fetched sums %" PRIu64
-           ", loaded states %" PRIu64 ", workers with other parameters %" PRIu64
-           ", signals before all %" PRIu64 ", attempts withdrawn then %" PRIu64 "\n",
-           all.commits, all.returns, all.fetches, all.loads, all.differing, all.early,
-           all.withdrawn);
+           ", loaded states %" PRIu64 ", workers with other parameters %" PRIu64 "\n",
+           all.commits, all.returns, all.fetches, all.loads, all.differing);
     if (runs < 400)
         return;
     assert_true(all.commits > all.rounds / 4 && all.exact > all.rounds / 4);
@@ -182,7 +176,6 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
     assert_true(all.rounded > all.commits / 20);
     assert_true(all.fetches > all.rounds / 50 && all.loads > all.rounds / 50);
     assert_true(all.differing > all.rounds / 200);
-    assert_true(all.early > all.rounds / 100 && all.withdrawn > all.early / 200);
     assert_true(all.returns > 0 || runs < 2000); /* it takes a crash of all who hold a sum */
     assert_true(all.turned > all.replans && all.replans > all.rounds / 20);
 }
@@ -238,16 +231,14 @@ static void assert_sound(cluster *world, const cluster_job *job)
  * another one of the same step replaces. Sums among workers: an ASK of another plan that counts as
  * the last one's; a round of a dead connection; an answer that overtakes a state; the entry of a
  * round that was given up; copies that do for three parts and not for two; a round that goes on
- * after its step; an attempt that opens although somebody who is needed is on the way; one that
- * leaves although it has work again; a round that goes on and has nobody to tell it; words of a
- * worker that came anew that were taken for old ones; an order just before a call back; a state
- * that is loaded, of a later sum than ordered, and never compared; a call back in the step that
- * ends the round; one that comes while a return is written; a pause after RESUME; a return although
- * somebody has the last state, but with parameters that are not right; a word on a round that was
- * yet to begin. Relays: what a worker
- * owed when it was left out counted as finished in the next round; a signal that had waited asked
- * for stripes that were complete; a chunk that had failed was in nobody's order after a return. And
- * a round that failed beside somebody who had left early and come back. */
+ * after its step; an attempt that opens although somebody who is needed is on the way; a round that
+ * goes on and has nobody to tell it; words of a worker that came anew that were taken for old ones;
+ * an order just before a call back; a state that is loaded, of a later sum than ordered, and never
+ * compared; a call back in the step that ends the round; one that comes while a return is written;
+ * a pause after RESUME; a return although somebody has the last state, but with parameters that are
+ * not right; a word on a round that was yet to begin. Relays: what a worker owed when it was left
+ * out counted as finished in the next round; a signal that had waited asked for stripes that were
+ * complete; a chunk that had failed was in nobody's order after a return. */
 static void worlds_that_broke_once_are_sound(void **state)
 {
     (void)state;
@@ -263,12 +254,12 @@ static void worlds_that_broke_once_are_sound(void **state)
         {1, 15987, TARRY_SUM_EVERYWHERE},    {1, 27997, TARRY_SUM_EVERYWHERE},
         {1, 30724, TARRY_SUM_EVERYWHERE},    {7, 10631, TARRY_SUM_EVERYWHERE},
         {1, 16298, TARRY_SUM_EVERYWHERE},    {91023, 477, TARRY_SUM_EVERYWHERE},
-        {3, 27597, TARRY_SUM_EVERYWHERE},    {2, 19983, TARRY_SUM_EVERYWHERE},
-        {5, 11421, TARRY_SUM_EVERYWHERE},    {12, 34914, TARRY_SUM_EVERYWHERE},
-        {5, 54134, TARRY_SUM_EVERYWHERE},    {32, 9128, TARRY_SUM_EVERYWHERE},
-        {2, 49525, TARRY_SUM_EVERYWHERE},    {7101, 11036, TARRY_SUM_EVERYWHERE},
-        {302, 2239, TARRY_SUM_EVERYWHERE},   {7201, 9593, TARRY_SUM_EVERYWHERE},
-        {7303, 11687, TARRY_SUM_EVERYWHERE}, {7503, 1115, TARRY_SUM_EVERYWHERE},
+        {2, 19983, TARRY_SUM_EVERYWHERE},    {5, 11421, TARRY_SUM_EVERYWHERE},
+        {12, 34914, TARRY_SUM_EVERYWHERE},   {5, 54134, TARRY_SUM_EVERYWHERE},
+        {32, 9128, TARRY_SUM_EVERYWHERE},    {2, 49525, TARRY_SUM_EVERYWHERE},
+        {7101, 11036, TARRY_SUM_EVERYWHERE}, {302, 2239, TARRY_SUM_EVERYWHERE},
+        {7201, 9593, TARRY_SUM_EVERYWHERE},  {7303, 11687, TARRY_SUM_EVERYWHERE},
+        {7503, 1115, TARRY_SUM_EVERYWHERE},
     };
     static const struct {
         uint64_t seed;

@@ -48,7 +48,7 @@ MENUS = {
     "Reference": ("api", "reports", "pairs", "glossary"),
     "How it works": ("architecture", "protocol", "collective", "dynamic", "evolution", "parts", "compression", "importance", "conditioning", "local-steps", "fill",
                      "network", "wire", "kernels", "simulator", "testing", "fuzzing"),
-    "Measurements": ("measurements", "regimes", "gossip", "experiments", "traces", "scale", "reliability"),
+    "Measurements": ("measurements", "regimes", "gossip", "experiments", "traces", "scale", "reliability", "tried"),
 }
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 XREF = re.compile(r'<a class="Xr" href="([^"]*)[.]html">(.*?)</a>')

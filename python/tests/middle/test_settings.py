@@ -52,8 +52,6 @@ def settled(plan: tarry.Plan = PLAN, dimension: int = 10, **wanted: Any) -> Any:
         ({"conditioning_limit": 50.0}, "conditioning_limit", 50.0),
         ({}, "silence_ns", 2_000_000_000),
         ({"silence": 0.5}, "silence_ns", 500_000_000),
-        ({"early": True}, "early", True),
-        ({"early": True}, "keep", 1),
         ({}, "sum", 0),
         ({"sum": "everywhere"}, "sum", 1),
         ({"sum": "everywhere", "shape": "grid"}, "shape", 2),
@@ -101,11 +99,6 @@ def test_all_is_not_kept_where_that_is_too_much() -> None:
         ({"keep": "credited", "credit": "whole"}, "keep='credited' does not go with credit='whole'"),
         ({"keep": "credited", "reproducible": True}, "keep='credited' does not go with reproducible=True"),
         ({"keep": "credited", "fill": "stale", "deadline": 1}, "keep='credited' does not go with fill='stale'"),
-        ({"early": True, "credit": "whole"}, "early=True does not go with credit='whole'"),
-        ({"early": True, "workers_needed": 2}, "early=True does not go with stop='workers'"),
-        ({"early": True, "fill": "scale", "deadline": 1}, "early=True does not go with fill='scale'"),
-        ({"early": True, "reproducible": True}, "early=True does not go with reproducible=True"),
-        ({"early": True, "keep": "all"}, "early=True does not go with keep='all'"),
         ({"reproducible": True, "deadline": 1}, "reproducible=True does not go with stop='deadline'"),
         ({"fill": "scale", "stop": "exact"}, "fill='scale' does not go with stop='exact': an exact sum leaves nothing"),
         (
@@ -127,7 +120,6 @@ def test_what_cannot_be_is_said_by_the_names_used_here(wanted: dict[str, Any], s
     ("plan", "wanted", "said"),
     [
         (CODED, {"keep": "credited"}, "keep='credited' does not go with parts=2 of the plan"),
-        (CODED, {"early": True}, "early=True does not go with parts=2 of the plan"),
         (
             tarry.Plan(4, 8, replication=2, parts=2, adaptive_parts=True),
             {"credit": "whole"},

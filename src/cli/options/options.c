@@ -12,6 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/parse.h"
+#include "cli/options/gone.h"
 #include "cli/options/suggest.h"
 #include "cli/text/complain.h"
 #include "cli/text/program.h"
@@ -166,7 +167,9 @@ int option_set(const option_group *groups, size_t count, const char *name, const
                                      : diagnose(diagnostic, error, "%s: %s", name, why.text);
         }
     }
-    const char *near = suggest(name, names, known);
+    const char *gone = gone_option(name), *near = suggest(name, names, known);
+    if (gone != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: %s", name, gone);
     if (near != NULL)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key (did you mean %s?)", name,
                         near);
@@ -220,8 +223,10 @@ static void complain_flag(parse_state *state, const char *word)
     } else if (prefixed == 1) {
         complain(EXIT_USAGE, "--%s: takes no value", found->name);
     } else {
-        const char *near = nearest_option(state->command, name, true);
-        if (near != NULL)
+        const char *gone = gone_option(name), *near = nearest_option(state->command, name, true);
+        if (gone != NULL)
+            complain(EXIT_USAGE, "--%s: %s", name, gone);
+        else if (near != NULL)
             complain(EXIT_USAGE, "--%s: unknown option (did you mean --%s?)", name, near);
         else
             complain(EXIT_USAGE, "--%s: unknown option (see %s %s --help)", name, program_name,
@@ -369,6 +374,10 @@ static int apply_config(const parse_state *state, config_file **file)
                 break;
             option = NULL;
         }
+        const char *gone = option == NULL ? gone_option(entry->key) : NULL;
+        if (gone != NULL)
+            return complain(EXIT_USAGE, "%s:%u: %s: %s", state->config_path, entry->line,
+                            entry->key, gone);
         if (option == NULL) {
             const char *near = nearest_option(state->command, entry->key, false);
             return complain(EXIT_USAGE, "%s:%u: %s: unknown key%s%s%s", state->config_path,

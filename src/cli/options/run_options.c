@@ -23,12 +23,6 @@ static const option_choice credits[] = {
     {NULL, 0},
 };
 
-static const option_choice earlies[] = {
-    {"no", false},
-    {"yes", true},
-    {NULL, 0},
-};
-
 static const option_choice keeps[] = {
     {"all", TARRY_KEEP_ALL},
     {"credited", TARRY_KEEP_CREDITED},
@@ -298,15 +292,6 @@ static const option_entry rule_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = keeps,
      FIELD(keep)},
-    {.name = "early",
-     .argument = "WHETHER",
-     .help =
-         "Whether a worker that has nothing left to do sends its coded part, or begins its sum "
-         "with others, before all are done, and computes no more: yes (with one part, a running "
-         "sum of what is credited) or no (default)",
-     .kind = OPTION_CHOICE,
-     .choices = earlies,
-     FIELD(early)},
     {.name = "ahead",
      .argument = "N",
      .help = "With credited: finished gradients that may wait for the server's answer while a "
@@ -487,7 +472,6 @@ void run_options_note(void *values, const char *name)
         options->among_workers = name;
     options->settings.server.silence_ns = (uint64_t)rint(options->silence * 1e9);
     options->settings.server.attempt_limit_ns = (uint64_t)rint(options->attempt_limit * 1e9);
-    options->settings.server.early = options->early != 0;
     options->settings.keep_auto = options->keep == KEEP_AUTO;
     if (!options->settings.keep_auto)
         options->settings.server.keep = (tarry_keep)options->keep;

@@ -22,7 +22,6 @@ typedef struct run_options {
     double silence, attempt_limit; /* seconds */
     const char *among_workers; /* an option that is for sums among workers alone, if one was set */
     int keep;                  /* a tarry_keep, or KEEP_AUTO */
-    int early;                 /* a bool */
     /* As given; taken apart into the settings. */
     const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt, *compress;
     const char *sample;
@@ -33,7 +32,7 @@ typedef struct run_options {
 typedef enum run_table {
     RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
     RUN_LAYOUT, /* design, order, racks */
-    RUN_RULES,  /* credit, keep, early, ahead, fill, compress, importance, sample-chunks, adapt */
+    RUN_RULES,  /* credit, keep, ahead, fill, compress, importance, sample-chunks, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
     RUN_LIMITS, /* silence, attempt-limit, shape, digest-steps: of runs, not of plans */
 } run_table;

@@ -100,10 +100,9 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
     if (*upload != TARRY_SIM_UPLOAD_CODED && !star && !model)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=%s goes with sum=server",
                         simulate_upload_name(*upload));
-    if (settings->relays > 0 &&
-        (*upload != TARRY_SIM_UPLOAD_CODED || !star || model || run->server.early))
+    if (settings->relays > 0 && (*upload != TARRY_SIM_UPLOAD_CODED || !star || model))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "relays go with sum=server, upload=coded and early=no");
+                        "relays go with sum=server and upload=coded");
     if (run->server.compress != TARRY_COMPRESS_NONE &&
         (settings->relays > 0 || *upload == TARRY_SIM_UPLOAD_EACH))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,

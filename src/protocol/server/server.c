@@ -199,8 +199,6 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     if (error == TARRY_OK)
         error = server_fill_allocate(server, allocator);
     if (error == TARRY_OK)
-        error = server_early_allocate(server, allocator);
-    if (error == TARRY_OK)
         error = server_stood_allocate(server, allocator);
     if (error == TARRY_OK)
         error = server_norms_allocate(server, allocator);
@@ -286,7 +284,6 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->possible);
     memory_release(&allocator, server->holders);
     memory_release(&allocator, server->lives);
-    memory_release(&allocator, server->early.resting);
     memory_release(&allocator, server->news);
     memory_release(&allocator, server->recall_term);
     memory_release(&allocator, server->owed);
@@ -432,7 +429,6 @@ static int follow(tarry_server *server, uint64_t now)
     server_vote_give_due(server);
     steering_tell(server, now, server_news);
     server_send_news(server, now);
-    server_early_leave(server, now);
     server_signal_settled(server, now);
     server_count_sent(server);
     return TARRY_OK;
@@ -442,9 +438,8 @@ static int follow(tarry_server *server, uint64_t now)
 static bool nothing_follows(const tarry_server *server, uint64_t now)
 {
     return server->phase == SERVER_COMPUTING && server->steering == NULL && server->vote == NULL &&
-           server->effects.count == 0 && server->news_count == 0 &&
-           server->early.resting_count == 0 && now < server->sweep_ns && now < server->return_ns &&
-           server_only_waits(server);
+           server->effects.count == 0 && server->news_count == 0 && now < server->sweep_ns &&
+           now < server->return_ns && server_only_waits(server);
 }
 
 int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,

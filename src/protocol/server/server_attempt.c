@@ -27,8 +27,7 @@ static bool is_hopeless(const tarry_server *server)
  * where it matters. */
 static bool is_doomed(const tarry_server *server)
 {
-    return is_hopeless(server) && !server_vote_waits_for_more(server) &&
-           !server_vote_withdraws(server);
+    return is_hopeless(server) && !server_vote_waits_for_more(server);
 }
 
 static void complete_stripe(tarry_server *server, uint32_t stripe)
@@ -51,18 +50,17 @@ void server_complete(tarry_server *server)
             complete_stripe(server, stripe);
 }
 
-void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
+/* Sends the worker its view of psi; one with copies in it takes part. */
+static void send_signal(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
     uint64_t *psi = server->bits + server->bits_offset[worker];
     uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
     bool own = server_fill_view(server, worker, psi, stale);
-    member->participant = (own && !member->stands) || server->vote != NULL;
+    member->participant = own || server->vote != NULL;
     member->parts_due = member->participant ? server->asked : 0;
     member->stopped = member->owes == 0;
     member->signal_ns = now;
-    if (member->participant && server->vote == NULL)
-        uploads_begin(&server->early.uploads, now);
     if (server_keeps_credited(server))
         member->signal_term = ++member->term;
     if (member->participant) {
@@ -86,7 +84,6 @@ void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *s
     for (uint32_t slot = 0; slot < server_load(server, worker) && server->stale != NULL; slot++)
         fresh = fresh && !bitset_test(stale, slot);
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
-    effect->message.attempt = server_open_attempt(server);
     effect->message.parts = server->cut.parts;
     effect->message.psi = psi;
     effect->message.stripes = stripes;
@@ -95,17 +92,16 @@ void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *s
     effect->message.limit = server_signal_limit(server);
     effect->message.holders = server->holders;
     effect->message.lives = server->lives;
-    server_vote_tell(server, worker, &effect->message);
+    server_vote_tell(server, &effect->message);
 }
 
-/* Sends every worker that is there and has not left its view of psi: those with copies in it
- * answer, the others stop computing. In a sum among workers all who make it answer. */
+/* Sends every worker that is there its view of psi: those with copies in it answer, the others stop
+ * computing. In a sum among workers all who make it answer. */
 static void send_signals(tarry_server *server, uint64_t now)
 {
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        if (server->members[worker].present && !server->members[worker].left &&
-            server_vote_signals(server, worker))
-            server_signal(server, now, worker);
+        if (server->members[worker].present && server_vote_signals(server, worker))
+            send_signal(server, now, worker);
     steering_stopped(server, now);
 }
 
@@ -120,9 +116,9 @@ static void clear_open_stripes(tarry_server *server)
     }
 }
 
-void server_open(tarry_server *server)
+/* Nothing of the attempt is there yet: the stripes that are not complete begin at zero. */
+static void open_attempt(tarry_server *server)
 {
-    uploads_forget(&server->early.uploads);
     uint64_t *asked = server->bits + server->bits_offset[server->plan->workers];
     bitset_clear(asked, server->stripes);
     for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
@@ -152,9 +148,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->result.copies_needed = (uint64_t)server->plan->chunks * parts;
     server->broken = false;
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
-    if (!server->early.open)
-        server_open(server);
-    server->early.open = false;
+    open_attempt(server);
     server->attempt++;
     server->result.attempts++;
     if (server->result.signal_ns == TARRY_NEVER) {
@@ -164,7 +158,6 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->attempt_start_ns = now;
     server->late_ns = TARRY_NEVER;
     server->first_stripe_ns = TARRY_NEVER;
-    server_vote_mix(server);
     server_secure_begin(server);
     send_signals(server, now);
     if (server->vote != NULL) {
@@ -223,7 +216,6 @@ void server_finish(tarry_server *server, uint64_t now, int error)
                               &server_send(server, worker, TARRY_MESSAGE_FINISH)->message);
         member->stopped = true;
     }
-    server->early.open = false;
     server_forget_returns(server);
     if (server->vote != NULL && error != TARRY_OK)
         vote_close(server->vote);
@@ -283,10 +275,7 @@ int server_advance(tarry_server *server, uint64_t now)
 {
     bool choose =
         server->phase == SERVER_COMPUTING || (server->phase == SERVER_CODING && server->broken);
-    server_early_review(server);
-    int error = server->broken ? server_early_withdraw(server, now) : TARRY_OK;
-    if (error != TARRY_OK)
-        return error;
+    int error = TARRY_OK;
     uint32_t ready = choose ? pick_parts(server, now) : 0;
     uint32_t parts = choose ? server_settle_parts(server, now, ready) : 0;
     if (choose && ready == 0 && (is_doomed(server) || server_must_raise(server))) {
@@ -298,7 +287,7 @@ int server_advance(tarry_server *server, uint64_t now)
         if (ready == 0)
             ready = parts = server_raised_parts(server);
     }
-    if (parts != 0 && server->vote != NULL && !server->early.open && vote_exhausted(server->vote))
+    if (parts != 0 && server->vote != NULL && vote_exhausted(server->vote))
         server_finish(server, now, TARRY_ERROR_LINKS);
     else if (parts != 0 && server_vote_may_begin(server))
         error = begin_attempt(server, now, parts);
@@ -315,7 +304,7 @@ int server_advance(tarry_server *server, uint64_t now)
 static void combine(tarry_server *server, uint32_t worker, uint32_t stripe)
 {
     tarry_effect *effect = server_emit(server, TARRY_EFFECT_COMBINE, worker);
-    effect->attempt = server_open_attempt(server);
+    effect->attempt = server->attempt;
     effect->parts = server->cut.parts;
     effect->stripe = stripe;
     effect->scale = server->attempt_scale;
@@ -335,19 +324,14 @@ static void schedule_combine(tarry_server *server, uint32_t worker, uint32_t str
             combine(server, sender, stripe);
 }
 
-static bool takes_parts(const tarry_server *server)
-{
-    return server->phase == SERVER_CODING || server->early.open;
-}
-
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     uint32_t stripe = message->stripe;
-    uint32_t attempt = server_open_attempt(server);
     if (message->round > server->round ||
-        (message->round == server->round && message->attempt > attempt))
+        (message->round == server->round && message->attempt > server->attempt))
         return server_reject(server, worker, TARRY_REJECT_RANGE);
-    if (!takes_parts(server) || message->round != server->round || message->attempt != attempt)
+    if (server->phase != SERVER_CODING || message->round != server->round ||
+        message->attempt != server->attempt)
         return server_reject(server, worker, TARRY_REJECT_STALE);
 
     if (message->parts != server->cut.parts)
@@ -366,15 +350,12 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
     server_stood_take(server, worker, stripe, message->epoch);
     server->awaited[stripe]--;
     member->stripe_ns = now;
-    uploads_hear(&server->early.uploads, now, server->asked);
     if (server->first_stripe_ns == TARRY_NEVER)
         server->first_stripe_ns = now;
     if (--member->parts_due == 0) {
         server->delivered++;
-        uploads_end(&server->early.uploads, now - member->signal_ns, now, server->asked);
         estimate_add(&server->part_time, now - member->signal_ns);
-        if (server->phase == SERVER_CODING)
-            server_await_parts(server, now);
+        server_await_parts(server, now);
     }
     schedule_combine(server, worker, stripe);
     return TARRY_OK;
@@ -384,8 +365,8 @@ bool tarry_server_wants(const tarry_server *server, uint32_t worker, const tarry
 {
     if (worker >= server->plan->workers || !server->members[worker].present ||
         part->epoch != server->members[worker].epoch || server->vote != NULL ||
-        !takes_parts(server) || part->round != server->round ||
-        part->attempt != server_open_attempt(server) || part->parts != server->cut.parts ||
+        server->phase != SERVER_CODING || part->round != server->round ||
+        part->attempt != server->attempt || part->parts != server->cut.parts ||
         part->stripe >= server->cut.stripes)
         return false;
     size_t bit = (size_t)worker * server->stripes + part->stripe;
@@ -399,7 +380,7 @@ int server_stalled(tarry_server *server)
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         owed =
             owed || (server->members[worker].participant && server->members[worker].parts_due > 0);
-    if (server->vote != NULL || !takes_parts(server) || !owed)
+    if (server->vote != NULL || server->phase != SERVER_CODING || !owed)
         return server_reject(server, 0, TARRY_REJECT_STALE);
     server->broken = true;
     return TARRY_OK;
@@ -409,15 +390,14 @@ int server_combined(tarry_server *server, const tarry_event *event)
 {
     if (event->worker >= server->plan->workers || event->stripe >= server->stripes)
         return server_reject(server, event->worker, TARRY_REJECT_RANGE);
-    if (!takes_parts(server) || event->round != server->round ||
-        event->attempt != server_open_attempt(server) ||
-        bitset_test(server->complete, event->stripe))
+    if (server->phase != SERVER_CODING || event->round != server->round ||
+        event->attempt != server->attempt || bitset_test(server->complete, event->stripe))
         return server_reject(server, event->worker, TARRY_REJECT_STALE);
     if (event->stripe >= server->cut.stripes)
         return server_reject(server, event->worker, TARRY_REJECT_RANGE);
     if (server->unsummed[event->stripe] <= server->awaited[event->stripe])
         return server_reject(server, event->worker, TARRY_REJECT_DUPLICATE);
-    if (--server->unsummed[event->stripe] == 0 && !server->early.open)
+    if (--server->unsummed[event->stripe] == 0)
         complete_stripe(server, event->stripe);
     return TARRY_OK;
 }

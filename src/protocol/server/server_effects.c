@@ -17,8 +17,7 @@ tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_t
     effect->message.type = type;
     effect->message.round = server->round;
     effect->message.epoch = server->members[worker].epoch;
-    effect->message.attempt =
-        server->members[worker].left ? server_open_attempt(server) : server->attempt;
+    effect->message.attempt = server->attempt;
     return effect;
 }
 

@@ -11,7 +11,7 @@
 bool server_voids(tarry_server *server, uint32_t worker, const tarry_message *report)
 {
     uint32_t signal_term = server->members[worker].signal_term;
-    if (report->term >= signal_term && !server->members[worker].left)
+    if (report->term >= signal_term)
         return false;
     server->recall_term[server->plan->worker_offset[worker] + report->slot] = signal_term;
     return true;
@@ -41,8 +41,6 @@ static void recall_at(tarry_server *server, uint32_t worker, uint32_t slot)
     if (!server_has_work(server, worker))
         server->busy++;
     bitset_reset(server->done, edge);
-    if (member->left)
-        server->possible[server->plan->slot_chunk[edge]]--;
     steering_reopen(server, worker, slot);
     member->finished--;
     member->recalled = true;

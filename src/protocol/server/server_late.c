@@ -51,12 +51,12 @@ static bool is_late(const server_member *member)
 }
 
 /* Nanoseconds per stripe that the participant took so far, from when the first stripe of anyone was
- * there, or, if it left early, since its signal; INFINITY before its own first. */
+ * there; INFINITY before its own first. */
 static double stripe_pace(const tarry_server *server, const server_member *member)
 {
     uint32_t received = server->asked - member->parts_due;
-    uint64_t since = member->left ? member->signal_ns : server->first_stripe_ns;
-    return received == 0 ? INFINITY : (double)(member->stripe_ns - since) / received;
+    return received == 0 ? INFINITY
+                         : (double)(member->stripe_ns - server->first_stripe_ns) / received;
 }
 
 /* What a late worker is foreseen to take still: the stripe in hand as long again as it has taken,
@@ -82,8 +82,7 @@ static outlook look_at_late(tarry_server *server, uint64_t now)
     uint32_t workers = server->plan->workers;
     outlook seen = {.known = true};
     double slowest = 0, open = server->cut.stripes - server->complete_count;
-    uint64_t first = server->first_stripe_ns;
-    double latency = (double)((first == TARRY_NEVER ? now : first) - server->attempt_start_ns);
+    double latency = (double)(server->first_stripe_ns - server->attempt_start_ns);
     for (uint32_t worker = 0; worker < workers; worker++) {
         const server_member *member = &server->members[worker];
         if (member->participant && member->parts_due == 0)
@@ -131,7 +130,7 @@ static int suppose_without_late(tarry_server *server, server_standing *out)
         stands.busy -= server_has_work(server, worker);
         stands.whole -= server->members[worker].finished == load;
         for (uint32_t slot = 0; slot < load; slot++) {
-            if (server_expects(server, worker, first + slot))
+            if (!bitset_test(server->failed, first + slot))
                 server->supposed_possible[plan->slot_chunk[first + slot]]--;
             int error = coverage_remove(server->supposed, worker, slot);
             if (error != TARRY_OK)
@@ -284,16 +283,6 @@ static bool should_leave_out(const outlook *seen, const exclusion *without, uint
            (waited >= limit && waited - limit >= without->compute_ns);
 }
 
-/* Parts that began at different times wait at the server's card for those that were there before:
- * who has sent little is not known to be slow as long as stripes come in as fast as ever. */
-static bool may_wait_for_others(const tarry_server *server, uint64_t now)
-{
-    bool early = false;
-    for (uint32_t worker = 0; worker < server->plan->workers && !early; worker++)
-        early = server->members[worker].left;
-    return early && uploads_flow(&server->early.uploads, now, server->asked);
-}
-
 /* Leaves the overdue out where that ends the round sooner and costs nothing else. Looks again
  * otherwise. */
 int server_pass_over_late(tarry_server *server, uint64_t now)
@@ -310,8 +299,7 @@ int server_pass_over_late(tarry_server *server, uint64_t now)
         server->late_ns = seen.others ? soon : TARRY_NEVER;
         return TARRY_OK;
     }
-    bool clearly =
-        seen.known && seen.rest_ns > CLEARLY * seen.repeat_ns && !may_wait_for_others(server, now);
+    bool clearly = seen.known && seen.rest_ns > CLEARLY * seen.repeat_ns;
     if (waited < limit && !clearly) {
         uint64_t last = server->attempt_start_ns + limit;
         server->late_ns = soon < last ? soon : last;

@@ -132,7 +132,8 @@ static void keep_earliest(double *times, uint32_t count, double time)
     }
 }
 
-double server_between_reports_ns(const server_member *member)
+/* What a chunk took the worker in this round, from report to report; of two reports and more. */
+static double between_reports_ns(const server_member *member)
 {
     return (double)(member->ended_ns - member->first_ns) / (server_ended(member) - 1);
 }
@@ -148,7 +149,7 @@ static double without_way(const tarry_server *server, double time_ns)
 static double usual_ns(const tarry_server *server, const server_member *member)
 {
     if (server_ended(member) > 1)
-        return server_between_reports_ns(member);
+        return between_reports_ns(member);
     return without_way(server, (double)(member->ended_ns - member->begun_ns));
 }
 
@@ -301,7 +302,7 @@ static void learn_way(tarry_server *server)
         const server_member *member = &server->members[worker];
         if (!member_able(member) || server_ended(member) < 2)
             continue;
-        excess += (double)(member->first_ns - member->begun_ns) - server_between_reports_ns(member);
+        excess += (double)(member->first_ns - member->begun_ns) - between_reports_ns(member);
         count++;
     }
     if (count > 0)

@@ -39,7 +39,9 @@ void server_enlist(tarry_server *server, uint32_t worker)
         server->whole++;
 }
 
-int server_take_back(tarry_server *server, uint32_t worker, uint32_t slot)
+/* The copy at `slot` of the worker's order does not count any more, if it did. Errors: NUMERICAL.
+ */
+static int take_back(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     bool credited = coverage_has(server->credited, worker, slot);
     int error = coverage_remove(server->credited, worker, slot);
@@ -61,13 +63,12 @@ static int retire(tarry_server *server, uint32_t worker)
     if (error != TARRY_OK)
         return error;
     uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
-    bool stands = server_early_stands(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
-        error = stands ? TARRY_OK : server_take_back(server, worker, slot);
+        error = take_back(server, worker, slot);
         if (error != TARRY_OK)
             return error;
-        if (server_expects(server, worker, first + slot))
+        if (!bitset_test(server->failed, first + slot))
             server->possible[chunk]--;
         server_review_chunk(server, chunk);
     }
@@ -82,7 +83,6 @@ static int retire(tarry_server *server, uint32_t worker)
         server->broken = true;
     server_forget_owed(server, worker);
     member->participant = false;
-    member->stands = stands;
     return TARRY_OK;
 }
 
@@ -136,8 +136,6 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .stopped = true,
         .reported = member->reported,
         .late = member->late,
-        .stands = member->stands && server->phase != SERVER_IDLE,
-        .resting = member->resting,
         .epoch = member->epoch + 1,
         .epoch_end = member->epoch_end,
         .pace = member->pace,
@@ -153,10 +151,6 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
     }
     if (server->phase == SERVER_IDLE) {
         steering_joined(server, now, worker);
-        return TARRY_OK;
-    }
-    if (member->stands) { /* what it was before is in the sum: it can't be summed beside that */
-        member->excluded = member->put_off = true;
         return TARRY_OK;
     }
     server_enlist(server, worker);
@@ -245,8 +239,7 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
         server->busy--;
     if (member->failed == 1)
         server->capable--;
-    if (!member->left)
-        server->possible[server->plan->slot_chunk[edge]]--;
+    server->possible[server->plan->slot_chunk[edge]]--;
     server_review_chunk(server, server->plan->slot_chunk[edge]);
     if (server->settings.credit == TARRY_CREDIT_WHOLE) {
         server_left_out(server, worker, TARRY_ABSENT_FAILED, now - member->begun_ns, 0);
@@ -306,9 +299,7 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
                                 : take_finished(server, worker, message->slot, load);
     if (member->finished + member->failed == load)
         member->since_ns = TARRY_NEVER;
-    if (error == TARRY_OK && server->steering != NULL)
+    if (error == TARRY_OK)
         steering_report(server, now, worker, message);
-    else if (member->finished + member->failed == load)
-        server_early_note(server, worker);
     return error;
 }

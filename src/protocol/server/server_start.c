@@ -17,7 +17,6 @@ int server_start(tarry_server *server, uint64_t now)
     server->cut = server_layout(server, least);
     server->attempt = 0;
     server->broken = false;
-    server_early_start(server);
     server->late_ns = TARRY_NEVER;
     server->complete_count = 0;
     server->error_sum = server->filled_sum = 0;
@@ -41,7 +40,7 @@ int server_start(tarry_server *server, uint64_t now)
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         server_member *member = &server->members[worker];
         member->excluded = member->participant = member->reported = member->late = false;
-        member->put_off = member->left = member->stands = false;
+        member->put_off = false;
         member->finished = member->spared = member->failed = member->parts_due = 0;
         member->term = member->signal_term = 0;
         member->reordered = false;

@@ -7,7 +7,6 @@
  *   server_return.c    workers that come back over another connection
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
- *   server_early.c     workers that send their coded parts before all are done
  *   server_norms.c     norms of gradients, and the chunks that are sampled
  *   server_secure.c    whose copies a secure sum has
  *   server_limit.c     the conditioning limit of one signal
@@ -38,7 +37,6 @@
 #include "protocol/steering/recent.h"
 #include "protocol/steering/steering.h"
 #include "protocol/upload.h"
-#include "protocol/uploads.h"
 #include "protocol/vote/vote.h"
 #include "protocol/wire/codec.h"
 #include "route/route_learn.h"
@@ -60,11 +58,7 @@ typedef struct server_member {
     bool overdue;  /* of this attempt's parts: its would be there later than another attempt's */
     bool late;     /* was left out of this round as late, perhaps in an earlier epoch */
     bool put_off;  /* excluded for that alone: it is called back before the round is given up */
-    bool participant; /* has copies in the attempt's psi */
-    bool left;   /* was signalled before all others: it computes nothing more in this attempt */
-    bool stands; /* its part, of an earlier arrival, is complete and stays in the open attempt's sum
-                    though it is gone, and so do the copies that it was credited with */
-    bool resting;         /* is noted as one that might leave */
+    bool participant;     /* has copies in the attempt's psi */
     bool signal_due;      /* this attempt's signal goes to it once it owes nothing */
     bool overheard;       /* a probe was settled without an answer, which may still come */
     uint32_t epoch;       /* counts its arrivals */
@@ -93,14 +87,6 @@ typedef struct server_member {
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
     uint64_t return_ns; /* until when it may owe reports */
 } server_member;
-
-/* The attempt that is open while workers still compute; server_early.c. */
-typedef struct server_early {
-    bool open;         /* its number is the next one */
-    uint32_t *resting; /* workers that have nothing left to do and might leave; NULL: none may */
-    uint32_t resting_count;
-    uploads uploads; /* how parts come in, over the rounds */
-} server_early;
 
 /* What the stop rule goes by: the round as it stands, or as it would stand without some workers. */
 typedef struct server_standing {
@@ -181,10 +167,9 @@ struct tarry_server {
     parts_prospect *prospects; /* one per number of parts */
 
     /* the attempt */
-    layout cut;        /* into the parts of the attempt */
-    bool from_scratch; /* no stripe was complete when it began */
-    bool broken;       /* a participant is gone before its parts were complete */
-    server_early early;
+    layout cut;                  /* into the parts of the attempt */
+    bool from_scratch;           /* no stripe was complete when it began */
+    bool broken;                 /* a participant is gone before its parts were complete */
     double attempt_missing;      /* the error of psi without its fill, as stop rules see it */
     double attempt_left;         /* of it, what is not filled with stale gradients either */
     double attempt_error;        /* what psi and its fill promise */
@@ -243,12 +228,6 @@ struct tarry_server {
 static inline bool member_able(const server_member *member)
 {
     return member->present && !member->excluded && !member->behind;
-}
-
-/* Whether it can be given something to compute. */
-static inline bool member_computes(const server_member *member)
-{
-    return member_able(member) && !member->left;
 }
 
 static inline server_standing server_stands(const tarry_server *server)
@@ -311,9 +290,6 @@ tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t wo
 void server_review_chunk(tarry_server *server, uint32_t chunk);
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
 int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
-/* The copy at `slot` of the worker's order does not count any more, if it did. Errors: NUMERICAL.
- */
-int server_take_back(tarry_server *server, uint32_t worker, uint32_t slot);
 /* The worker stays connected; this round continues without it. */
 int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
 int server_report(tarry_server *server, uint64_t now, uint32_t worker,
@@ -327,13 +303,6 @@ static inline bool server_has_work(const tarry_server *server, uint32_t worker)
 {
     const server_member *member = &server->members[worker];
     return member->finished + member->failed < server_load(server, worker);
-}
-/* Whether the worker's copy `at` that slot of the plan is there or may still come, as long as it
- * counts. */
-static inline bool server_expects(const tarry_server *server, uint32_t worker, uint32_t at)
-{
-    return !bitset_test(server->failed, at) &&
-           (!server->members[worker].left || bitset_test(server->done, at));
 }
 
 /* server_return.c */
@@ -372,32 +341,6 @@ int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
  * worker's own is gone, and nobody is credited with it. */
 void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 
-/* server_early.c, for settings.early */
-/* Whether parts that leave early pass the server's card. */
-static inline bool server_takes_early_parts(const tarry_server *server)
-{
-    return server->settings.early && server->vote == NULL;
-}
-int server_early_allocate(tarry_server *server, const tarry_allocator *allocator);
-/* A round begins. */
-void server_early_start(tarry_server *server);
-/* The number of the attempt that is open, or was the last one. */
-static inline uint32_t server_open_attempt(const tarry_server *server)
-{
-    return server->attempt + server->early.open;
-}
-/* The worker has nothing left to do: it may leave at the end of the step. */
-void server_early_note(tarry_server *server, uint32_t worker);
-/* Signals those that were noted, as far as they can go. */
-void server_early_leave(tarry_server *server, uint64_t now);
-/* Whether the copies that a worker who is lost is credited with stand all the same. */
-bool server_early_stands(const tarry_server *server, uint32_t worker);
-/* Breaks the open attempt if those who left are needed after all. */
-void server_early_review(tarry_server *server);
-/* The attempt is broken: those who left count on again, and what stood only for it is gone; one
- * that is open is withdrawn. Errors: NUMERICAL. */
-int server_early_withdraw(tarry_server *server, uint64_t now);
-
 /* server_news.c: the one place in which NEWS and RESUME are composed. */
 /* News are due for the worker: before it is sent anything else, or at the end of the step. */
 void server_news_due(tarry_server *server, uint32_t worker);
@@ -416,11 +359,7 @@ int server_combined(tarry_server *server, const tarry_event *event);
 int server_stalled(tarry_server *server);
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 int server_advance(tarry_server *server, uint64_t now);
-/* Nothing of the attempt is there yet: the stripes that are not complete begin at zero. */
-void server_open(tarry_server *server);
-/* Sends the worker its view of psi; one with copies in it takes part. */
-void server_signal(tarry_server *server, uint64_t now, uint32_t worker);
-/* The message alone, with the view that is in the worker's region. */
+/* The signal alone, with the view of psi that is in the worker's region. */
 void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *stripes);
 /* Complete stripes don't stand any more: another number of parts is chosen. */
 void server_give_up_stripes(tarry_server *server);
@@ -448,18 +387,10 @@ bool server_vote_may_begin(const tarry_server *server);
 bool server_vote_waits_for_more(const tarry_server *server);
 /* Opens the vote of an attempt, of those who are ready; only with a vote. */
 void server_vote_open(tarry_server *server);
-/* Says whether the attempt's sum may be mixed with those of others, once that is known. */
-void server_vote_mix(tarry_server *server);
-/* Whether the worker is a voter that was not signalled yet. */
+/* Whether the attempt's signal goes to the worker, as one that votes. */
 bool server_vote_signals(const tarry_server *server, uint32_t worker);
-/* The voter is signalled: what the signal says of the sum. */
-void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *signal);
-/* Whether an attempt may open, or is open, before the stop rule holds. */
-bool server_vote_may_leave(const tarry_server *server);
-/* The attempt that opened so is withdrawn, once those who were told know it. */
-void server_vote_give_up(tarry_server *server);
-/* Whether it is on the way out, for that or for somebody who has failed. */
-bool server_vote_withdraws(const tarry_server *server);
+/* What a voter's signal says of the sum. */
+void server_vote_tell(const tarry_server *server, tarry_message *signal);
 /* How long after its signals an attempt to sum among workers may take at all; TARRY_NEVER. */
 uint64_t server_vote_limit_ns(const tarry_server *server);
 int server_vote_pass_over_late(tarry_server *server, uint64_t now);
@@ -531,8 +462,6 @@ static inline uint32_t server_ended(const server_member *member)
 }
 
 /* server_parts.c */
-/* What a chunk took the worker in this round, from report to report; of two reports and more. */
-double server_between_reports_ns(const server_member *member);
 layout server_layout(const tarry_server *server, uint32_t parts);
 /* The largest number of parts with which the stop rule holds for what is credited now, or that of
  * the least expected error if it holds with whatever there is; 0 if it does not hold. */

@@ -129,7 +129,7 @@ static int review_one(tarry_server *server, uint64_t now, uint32_t worker, bool 
     }
     if (!member->behind || !may_begin(server, worker))
         return TARRY_OK;
-    bool open = server->phase != SERVER_COMPUTING || server->early.open;
+    bool open = server->phase != SERVER_COMPUTING;
     *waits = *waits || open;
     if (!open)
         enlist(server, now, worker);
@@ -160,8 +160,6 @@ static int leave_out_suspect(tarry_server *server, uint64_t now)
 {
     uint32_t suspect = vote_suspect(server->vote);
     bool can;
-    if (server->phase != SERVER_CODING) /* nothing was promised yet that it could do without */
-        return TARRY_OK;
     if (suspect == TARRY_NO_WORKER || !member_able(&server->members[suspect]) ||
         server->vote->present[VOTE_READY] < 3)
         return TARRY_OK;
@@ -233,8 +231,6 @@ bool server_vote_may_begin(const tarry_server *server)
 {
     if (server->vote == NULL)
         return true;
-    if (server->early.open)
-        return vote_stands(server->vote);
     if (server->settings.reproducible && server->phase == SERVER_COMPUTING &&
         server_vote_waits_for_more(server))
         return false;
@@ -276,26 +272,6 @@ static uint32_t mixes(const tarry_server *server)
     return may ? server->cut.parts : 0;
 }
 
-void server_vote_mix(tarry_server *server)
-{
-    if (server->vote != NULL)
-        server->vote->mixes = mixes(server);
-}
-
-/* Nobody is added to the group once the attempt is open: who can compute can vote then, and nobody
- * else is on the way. */
-bool server_vote_may_leave(const tarry_server *server)
-{
-    if (server->vote == NULL)
-        return true;
-    if (server->early.open)
-        return vote_stands(server->vote);
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        if (member_able(&server->members[worker]) && !vote_is_ready(server->vote, worker))
-            return false;
-    return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
-}
-
 /* In another form than float32 each number is rounded once on its way, and not at each hop. */
 static tarry_shape_kind kind_of_shape(const tarry_server *server)
 {
@@ -321,11 +297,10 @@ static void choose_shape(tarry_server *server)
     server->result.shape = server->attempt_shape;
 }
 
-/* Of a sum that its members begin one after the other, or of which a piece stands, little is to be
- * learned of others. */
+/* A sum that begins with a standing piece teaches little about others. */
 static void learn_shape(tarry_server *server)
 {
-    if (!server->settings.reproducible && !server->early.open && server->vote->stands.whole == 0)
+    if (!server->settings.reproducible && server->vote->stands.whole == 0)
         route_learn_begin(&server->routes, server->result.voters, server->cut.parts);
 }
 
@@ -352,15 +327,13 @@ void server_vote_open(tarry_server *server)
 
 bool server_vote_signals(const tarry_server *server, uint32_t worker)
 {
-    return server->vote == NULL || server->vote->members[worker].answer == VOTE_UNTOLD;
+    return server->vote == NULL || server->vote->members[worker].answer == VOTE_WAITING;
 }
 
-void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *signal)
+void server_vote_tell(const tarry_server *server, tarry_message *signal)
 {
     if (server->vote == NULL)
         return;
-    vote_tell(server->vote, worker);
-    signal->early = server->early.open;
     signal->group = group_of(server);
     signal->sum = server->vote->pending;
     signal->scale = server->attempt_scale;
@@ -368,17 +341,6 @@ void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *sign
     signal->piece = server->vote->stands.sum;
     signal->whole = server->vote->stands.whole;
     signal->from = server->vote->stands.from;
-}
-
-void server_vote_give_up(tarry_server *server)
-{
-    if (vote_stands(server->vote))
-        vote_give_up(server->vote);
-}
-
-bool server_vote_withdraws(const tarry_server *server)
-{
-    return server->vote != NULL && server->early.open && !vote_stands(server->vote);
 }
 
 uint64_t server_vote_limit_ns(const tarry_server *server)

@@ -45,7 +45,6 @@ int steering_create(tarry_server *server)
     made->workers = memory_allocate(allocator, workers, sizeof(*made->workers));
     made->cost = memory_allocate(allocator, chunks, sizeof(*made->cost));
     made->by_cost = memory_allocate(allocator, chunks, sizeof(*made->by_cost));
-    made->by_way = memory_allocate(allocator, workers, sizeof(*made->by_way));
     made->by_end = memory_allocate(allocator, workers, sizeof(*made->by_end));
     made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
     made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
@@ -56,11 +55,10 @@ int steering_create(tarry_server *server)
     made->way_queue = memory_allocate(allocator, workers, sizeof(*made->way_queue));
     made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
     made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
-    if (made->workers == NULL || made->by_way == NULL || made->by_end == NULL ||
-        made->cost == NULL || made->by_cost == NULL || made->planned == NULL ||
-        made->computing == NULL || made->dirty == NULL || made->candidates == NULL ||
-        made->values == NULL || made->way_queue == NULL || made->way_from == NULL ||
-        made->way_edge == NULL)
+    if (made->workers == NULL || made->by_end == NULL || made->cost == NULL ||
+        made->by_cost == NULL || made->planned == NULL || made->computing == NULL ||
+        made->dirty == NULL || made->candidates == NULL || made->values == NULL ||
+        made->way_queue == NULL || made->way_from == NULL || made->way_edge == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         made->cost[chunk] = 1;
@@ -95,7 +93,6 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->computing);
     memory_release(allocator, it->planned);
     memory_release(allocator, it->by_end);
-    memory_release(allocator, it->by_way);
     memory_release(allocator, it->by_cost);
     memory_release(allocator, it->cost);
     memory_release(allocator, it->workers);
@@ -148,7 +145,7 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
         it->computing[steering_chunk(server, worker, before)]--;
     }
     of->current = slot;
-    of->since_ns = fmax(time, of->begins_ns);
+    of->since_ns = time;
     if (slot < load) {
         uint32_t chunk = steering_chunk(server, worker, slot);
         it->computing[chunk]++;
@@ -228,7 +225,6 @@ void steering_start(tarry_server *server)
         close_spared(server, worker);
     }
     learn_begin_round(server);
-    links_begin_round(server);
     plan_all(server, 0);
 }
 
@@ -246,13 +242,11 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
     steering *it = server->steering;
     if (it == NULL)
         return;
-    steering_worker *of = &it->workers[worker];
     bitset_clear(it->closed + it->set_start[worker], server_load(server, worker));
     close_spared(server, worker);
-    double time = steering_time(server, now);
-    of->begins_ns = of->way_ns > 0 ? time + of->way_ns : 0;
     if (server->phase != SERVER_COMPUTING)
         return;
+    double time = steering_time(server, now);
     if (it->pick == TARRY_PICK_SHARE)
         share_balance(server, time, worker);
     else
@@ -317,7 +311,6 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     }
     if (server->phase != SERVER_COMPUTING)
         return;
-    links_report(server, worker);
     if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4) {
         learn_prior(server, time);
         if (it->pick == TARRY_PICK_SHARE && it->prior_ns > 0)
@@ -401,21 +394,12 @@ void steering_forgone(tarry_server *server, uint64_t now, uint32_t worker)
     steering_settled(server, now, worker);
 }
 
-void steering_left(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    if (server->steering == NULL)
-        return;
-    take_off(server, steering_time(server, now), worker);
-    links_set_tails(server);
-}
-
 void steering_stopped(tarry_server *server, uint64_t now)
 {
     steering *it = server->steering;
     if (it == NULL)
         return;
     it->tick_ns = TARRY_NEVER;
-    links_clear_tails(it, server->plan->workers);
     double time = steering_time(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         steering_worker *of = &it->workers[worker];
@@ -433,7 +417,6 @@ void steering_resumed(tarry_server *server, uint64_t now)
 {
     if (server->steering == NULL)
         return;
-    links_clear_tails(server->steering, server->plan->workers);
     steering_unplan_all(server);
     plan_all(server, steering_time(server, now));
 }
@@ -445,7 +428,6 @@ void steering_finished(tarry_server *server)
         return;
     it->tick_ns = TARRY_NEVER;
     steering_clear_dirty(it);
-    links_end_round(server);
     learn_end_round(server);
 }
 
@@ -459,7 +441,7 @@ void steering_watch(tarry_server *server, uint64_t now)
     double time = steering_time(server, now);
     learn_prior(server, time);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        if (!member_computes(&server->members[worker]) ||
+        if (!member_able(&server->members[worker]) ||
             it->workers[worker].current < server_load(server, worker))
             continue;
         if (it->pick == TARRY_PICK_SHARE)

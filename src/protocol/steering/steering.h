@@ -5,7 +5,6 @@
  *
  *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
  *   steering_learn.c   how fast workers are, and what chunks cost
- *   steering_links.c   what links take, where workers leave early
  *   steering_suit.c    with several parts: copies that go well together
  *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
  *   steering_choose.c  the other rules: the one chunk that comes next
@@ -40,10 +39,7 @@ typedef struct steering_worker {
     uint32_t said;     /* what it said that it is at since it came back, while it owes reports */
     bool dirty;        /* may have to be told something */
     double since_ns;   /* when it began, from the round's start */
-    double way_ns;     /* what a round's announcement takes to come, as learned; 0: nothing */
-    double begins_ns;  /* when it can begin, from the round's start */
-    double tail_ns; /* after its last chunk, until the parts of those who end after it are there */
-    double queue;   /* cost of all that is planned for it */
+    double queue;      /* cost of all that is planned for it */
     pace pace;
 } steering_worker;
 
@@ -54,7 +50,6 @@ typedef struct steering {
     bool given;   /* told by tarry_server_costs, not learned */
     chunk_costs learned;
     uint32_t *by_cost;   /* chunks, the dearest first */
-    uint32_t *by_way;    /* workers, the one that begins last first */
     uint32_t *by_end;    /* scratch: workers, the one that ends last first */
     uint32_t *planned;   /* per chunk: at how many workers */
     uint32_t *computing; /* per chunk: at how many workers it is in progress */
@@ -80,16 +75,9 @@ typedef struct steering {
                                  overdue; else NULL */
     coefficients *suit;       /* NULL: any copies go together */
     uint64_t *suit_set;       /* scratch: a bit per holder of a chunk */
-    double apart_ns;          /* by how much each hears of a round later than the one told before;
-                                 0: not known, or not so */
-    /* Of a round in which workers leave early, whose ways of the announcement are not known yet: */
-    uint32_t shown;        /* workers that have shown theirs */
-    uint32_t due;          /* so many have when a line is sought in them the next time */
-    uint32_t lines;        /* how often that was done */
-    bool in_line;          /* there is one */
-    double prior_ns;       /* the median pace; 0: nothing is known */
-    uint32_t updates_seen; /* since the prior was worked out */
-    uint64_t tick_ns;      /* when to look at resting workers again; TARRY_NEVER: not at all */
+    double prior_ns;          /* the median pace; 0: nothing is known */
+    uint32_t updates_seen;    /* since the prior was worked out */
+    uint64_t tick_ns;         /* when to look at resting workers again; TARRY_NEVER: not at all */
 } steering;
 
 struct tarry_server;
@@ -129,14 +117,6 @@ void steering_forgone(tarry_server *server, uint64_t now, uint32_t worker);
 /* `worker` says what it is at. */
 void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message);
-/*
- * Whether `worker` is at nothing, as far as the server knows, nothing is planned for it, and it had
- * better leave than wait for somebody to need help; steering_links.c. With TARRY_PICK_PLAN,
- * whether it has nothing left to do: a chunk may be open for it again since it was done.
- */
-bool steering_may_leave(const tarry_server *server, uint32_t worker);
-/* `worker`, which rests, computes nothing more before an attempt is withdrawn. */
-void steering_left(tarry_server *server, uint64_t now, uint32_t worker);
 /* All were told to stop; an attempt was withdrawn; the round is over. */
 void steering_stopped(tarry_server *server, uint64_t now);
 void steering_resumed(tarry_server *server, uint64_t now);
@@ -218,23 +198,6 @@ void learn_prior(tarry_server *server, double time);
 /* The first `count` numbers that `order` is to have, those of the largest values first; of equal
  * ones the lower first. */
 void steering_sort(const double *values, uint32_t *order, uint32_t count);
-
-/*
- * steering_links.c. Where workers leave early and their parts come in one after the other, shares
- * should not end at the same time, but each by what a part takes before the next: then no part
- * waits. So every worker has a tail, as many parts as come in from it on, and shares are such that
- * all end with their tails at the same time. Who hears of a round first is to leave first.
- */
-/* A round begins. */
-void links_begin_round(tarry_server *server);
-/* `worker` reported while all compute. In a first round its second report tells what the
- * announcement took; once enough have shown that they hear of it one after the other, it is known
- * when the others begin, and about how long a part will take. */
-void links_report(tarry_server *server, uint32_t worker);
-/* Another worker has left, or attempts are over: sets the tails. */
-void links_set_tails(tarry_server *server);
-void links_clear_tails(steering *it, uint32_t workers);
-void links_end_round(tarry_server *server);
 
 /* steering_suit.c */
 int suit_create(tarry_server *server);

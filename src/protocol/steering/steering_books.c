@@ -35,10 +35,8 @@ steering_outlook steering_look(const tarry_server *server, uint32_t worker, doub
     const steering *it = server->steering;
     const steering_worker *of = &it->workers[worker];
     steering_outlook look = {.pace_ns = steering_pace(server, worker, time)};
-    if (of->current == server_load(server, worker)) {
-        look.rest_ns = fmax(of->begins_ns - time, 0);
+    if (of->current == server_load(server, worker))
         return look;
-    }
     double cost = it->cost[steering_chunk(server, worker, of->current)];
     double whole = look.pace_ns * cost;
     double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
@@ -57,7 +55,7 @@ double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
 {
     const steering_worker *of = &server->steering->workers[worker];
     steering_outlook look = steering_look(server, worker, time);
-    return look.rest_ns + of->queue * look.pace_ns + of->tail_ns;
+    return look.rest_ns + of->queue * look.pace_ns;
 }
 
 const coverage *steering_credited(const tarry_server *server)
@@ -88,9 +86,8 @@ bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot
     const steering *it = server->steering;
     size_t bit = it->set_start[worker] * 64 + slot;
     const server_member *member = &server->members[worker];
-    /* In another attempt those who left would compute again, and the overdue would not. */
-    bool computes =
-        it->supposed == NULL ? member_computes(member) : member_able(member) && !member->overdue;
+    /* In another attempt the overdue would not compute. */
+    bool computes = member_able(member) && (it->supposed == NULL || !member->overdue);
     return computes && !bitset_test(it->closed, bit) && !bitset_test(it->plans, bit) &&
            it->workers[worker].current != slot;
 }

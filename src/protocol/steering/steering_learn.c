@@ -128,11 +128,8 @@ void learn_prior(tarry_server *server, double time)
         double per_cost_ns = pace_of(&of->pace, 0, 0, 0);
         known += per_cost_ns > 0;
         if (!(per_cost_ns > 0) && of->current < server_load(server, worker))
-            per_cost_ns = fmax(time - of->since_ns, 0) /
-                          it->cost[steering_chunk(server, worker, of->current)];
-        if (of->begins_ns > 0 && of->pace.cost == 0 && of->pace.past == 0 &&
-            per_cost_ns < it->prior_ns)
-            continue; /* it has just begun, or not yet */
+            per_cost_ns =
+                (time - of->since_ns) / it->cost[steering_chunk(server, worker, of->current)];
         it->values[count++] = per_cost_ns;
     }
     it->updates_seen = 0;
@@ -147,8 +144,6 @@ void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns
     steering *it = server->steering;
     pace *of = &it->workers[worker].pace;
     double expected = pace_of(of, it->prior_ns, 0, 0);
-    if (it->workers[worker].way_ns > 0) /* which may have been shorter this time */
-        ns = fmax(ns, expected * it->cost[chunk] / 2);
     if (expected > 0)
         chunk_costs_add(&it->learned, chunk, ns / expected);
     pace_add(of, it->cost[chunk], ns, expected);

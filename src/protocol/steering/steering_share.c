@@ -37,8 +37,7 @@ static double end_after(const tarry_server *server, const steering_outlook *look
                         uint32_t chunk)
 {
     const steering *it = server->steering;
-    return look->rest_ns + (it->workers[worker].queue + it->cost[chunk]) * look->pace_ns +
-           it->workers[worker].tail_ns;
+    return look->rest_ns + (it->workers[worker].queue + it->cost[chunk]) * look->pace_ns;
 }
 
 static double end_with(const tarry_server *server, double time, uint32_t worker, uint32_t chunk)
@@ -140,7 +139,7 @@ static double in_progress_end(const tarry_server *server, double time, uint32_t 
                       steering_rest_ns(server, other, time) < rest;
         }
         if (before < wanted)
-            end = fmax(end, rest + server->steering->workers[worker].tail_ns);
+            end = fmax(end, rest);
     }
     return end;
 }
@@ -229,7 +228,7 @@ static bool give_one(tarry_server *server, double time, uint32_t worker)
 
 void share_balance(tarry_server *server, double time, uint32_t worker)
 {
-    if (!member_computes(&server->members[worker]))
+    if (!member_able(&server->members[worker]))
         return;
     uint32_t load = server_load(server, worker);
     for (uint32_t i = 0; i < load && take_one(server, time, worker); i++)

@@ -169,10 +169,7 @@ void steering_tell(tarry_server *server, uint64_t now, steering_news *compose)
         /* One that has come back is at what it was at, once it has said what it has. */
         if (server->members[worker].owes == 0 || it->workers[worker].current == load)
             tell_news(server, time, worker, compose);
-        if (load == 0 || it->workers[worker].current < load)
-            continue;
-        rested = true;
-        server_early_note(server, worker);
+        rested = rested || (load > 0 && it->workers[worker].current == load);
     }
     steering_clear_dirty(it);
     if (rested && it->tick_ns == TARRY_NEVER)

@@ -252,26 +252,16 @@ void vote_open(vote *it, const uint64_t *group)
         vote_member *member = &it->members[worker];
         bool votes = bitset_test(group, worker);
         assert(!votes || member->presence == VOTE_READY);
-        vote_set_answer(it, worker, votes ? VOTE_UNTOLD : VOTE_NONE);
+        vote_set_answer(it, worker, votes ? VOTE_WAITING : VOTE_NONE);
         member->at_fault = false;
         member->suspects = TARRY_NO_WORKER;
+        if (!votes)
+            continue;
+        it->due -= member->break_due; /* the signal ends what it does, too */
+        member->break_due = false;
+        member->held = (tarry_sum_id){0};
     }
     it->changed = true;
-}
-
-void vote_tell(vote *it, uint32_t worker)
-{
-    vote_member *member = &it->members[worker];
-    assert(it->phase == VOTE_OPEN && member->answer == VOTE_UNTOLD);
-    vote_set_answer(it, worker, VOTE_WAITING);
-    it->due -= member->break_due; /* the signal ends what it does, too */
-    member->break_due = false;
-    member->held = (tarry_sum_id){0};
-}
-
-bool vote_stands(const vote *it)
-{
-    return it->phase == VOTE_OPEN && !it->failing && !it->broken;
 }
 
 void vote_close(vote *it)

@@ -31,7 +31,6 @@ typedef enum vote_presence {
 /* What a worker has answered in the attempt. */
 typedef enum vote_answer {
     VOTE_NONE,      /* it is no voter */
-    VOTE_UNTOLD,    /* its signal has yet to go out */
     VOTE_WAITING,   /* it has not answered yet */
     VOTE_FAILED,    /* its engine failed */
     VOTE_REFETCHES, /* an order to fetch the sum is out */
@@ -193,22 +192,15 @@ void vote_round(vote *it);
 bool vote_may_open(const vote *it);
 /* Whether the round has had all its attempts. */
 bool vote_exhausted(const vote *it);
-/* Begins an attempt of those in `group` (a bit per worker; ready ones): sets `pending`. Nobody has
- * been told yet. */
+/* Begins an attempt of those in `group` (a bit per worker; ready ones), whose signals go out: sets
+ * `pending`. */
 void vote_open(vote *it, const uint64_t *group);
 /*
  * What may stand of the sum of an attempt that is about to be opened with this group: what all of
  * the group have told since the last attempt, if both are of the same number `mixes` other than 0:
- * their sums are exact, of as many parts. Sets `stands`.
+ * their sums are exact, of as many parts. Sets `stands` and `mixes`.
  */
 void vote_choose_piece(vote *it, const uint64_t *group, uint32_t mixes);
-/* The signal goes out to a voter that was not told yet. */
-void vote_tell(vote *it, uint32_t worker);
-/* Whether the attempt is open, and nobody in it has failed. */
-bool vote_stands(const vote *it);
-/* The attempt, in which somebody is told and somebody is not, is not wanted any more: as if one in
- * it had failed. */
-void vote_give_up(vote *it);
 /* The attempt is given up: the round ends without a sum. */
 void vote_close(vote *it);
 

@@ -8,28 +8,16 @@
 /* Attempts in a row whose digests differ end the run. */
 enum { MOST_DIFFERING = 3 };
 
-/* Who waits for one that has failed would wait without end; who was not told yet never is. */
+/* Who waits for one that has failed would wait without end. */
 static void break_waiting(vote *it)
 {
     it->failing = false;
     if (it->broken)
         return;
     it->broken = true;
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
-        vote_answer answer = it->members[worker].answer;
-        if (answer == VOTE_UNTOLD)
-            vote_set_answer(it, worker, VOTE_NONE);
-        else if (answer == VOTE_WAITING && worker != it->failed)
+    for (uint32_t worker = 0; worker < it->workers && it->answered[VOTE_WAITING] > 0; worker++)
+        if (it->members[worker].answer == VOTE_WAITING && worker != it->failed)
             vote_break(it, worker, it->failed);
-    }
-}
-
-void vote_give_up(vote *it)
-{
-    it->failed = TARRY_NO_WORKER;
-    vote_hurry(it);
-    break_waiting(it);
-    it->changed = true;
 }
 
 static void give_due(vote *it, const vote_way *way)
@@ -154,8 +142,7 @@ static void begin_pause(vote *it, uint64_t now)
 static vote_outcome end_attempt(vote *it, uint64_t now)
 {
     uint32_t held = it->answered[VOTE_HELD];
-    if (it->answered[VOTE_UNTOLD] > 0 || it->answered[VOTE_WAITING] > 0 ||
-        it->answered[VOTE_REFETCHES] > 0)
+    if (it->answered[VOTE_WAITING] > 0 || it->answered[VOTE_REFETCHES] > 0)
         return VOTE_GOES_ON;
     if (differs(it)) {
         blame_differing(it);

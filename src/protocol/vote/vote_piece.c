@@ -45,6 +45,7 @@ void vote_choose_piece(vote *it, const uint64_t *group, uint32_t mixes)
             found = (vote_piece){member->piece, member->whole, worker};
     }
     vote_forget_pieces(it);
+    it->mixes = mixes;
     if (all && found.from != TARRY_NO_WORKER)
         it->stands = found;
 }

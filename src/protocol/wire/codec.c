@@ -29,8 +29,7 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED | FLAG_WEIGHTS | FLAG_RANKED,
-    [TARRY_MESSAGE_SIGNAL] =
-        FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_EARLY | FLAG_TERM | FLAG_HOLDERS,
+    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_TERM | FLAG_HOLDERS,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
@@ -117,7 +116,6 @@ static unsigned flags_of(const tarry_message *message)
     if (signal) {
         flags |= message->limit != 0 ? FLAG_LIMIT : 0;
         flags |= message->group != NULL ? FLAG_GROUP : 0;
-        flags |= message->group != NULL && message->early ? FLAG_EARLY : 0;
         flags |= message->holders != NULL ? FLAG_HOLDERS : 0;
     } else if (codec_votes(message->type)) {
         bool wants = wants_digests(message->type);
@@ -392,8 +390,6 @@ static bool flags_agree(const codec_shape *shape, tarry_message_type type, unsig
 {
     if (type == TARRY_MESSAGE_SIGNAL && (flags & FLAG_HOLDERS))
         return shape->chunks > 0 && (flags & ~(unsigned)(FLAG_HOLDERS | FLAG_TERM)) == 0;
-    if (type == TARRY_MESSAGE_SIGNAL)
-        return !(flags & FLAG_EARLY) || (flags & FLAG_GROUP);
     return type != TARRY_MESSAGE_NEWS ||
            (flags & (FLAG_CREDITED | FLAG_DROPPED)) != (FLAG_CREDITED | FLAG_DROPPED);
 }
@@ -452,7 +448,6 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
     *message = (tarry_message){
         .type = type,
-        .early = signal && (flags & FLAG_EARLY) != 0,
         .limit = limit,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),

@@ -7,7 +7,7 @@
  * name, the group, and those sets of one bit per position that the flags say are there. Flags: bit
  * 0: failed; of a SIGNAL: a limit (a finite number above 1); of HELD and FAILED: fetched; bit 1:
  * first; bit 2: barred; bits 3 and 5: the fate is credited or dropped; bit 3 of a SIGNAL: name,
- * scale and group, bit 5 beside it: early; bit 3 of HELD: it is timed (codec_vote.h); bit 4: stale;
+ * scale and group; bit 3 of HELD: it is timed (codec_vote.h); bit 4: stale;
  * bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next` in place of the
  * attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME, REPORT and ALIVE
  * have a turn; the others have neither (zero). Messages of the vote (codec_vote.h) go on with sums.

@@ -18,8 +18,7 @@ enum {
     FLAG_TIMED = 1 << 3,   /* of HELD that is not fetched */
     FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
-    FLAG_EARLY = 1 << 5,  /* of a SIGNAL, the same */
-    FLAG_RANKED = 1 << 5, /* of a ROUND, the same */
+    FLAG_RANKED = 1 << 5, /* of a ROUND, which tells no fate */
     FLAG_TERM = 1 << 6,
     FLAG_RECALLED = 1 << 7,
     FLAG_HOLDERS = 1 << 7, /* of a SIGNAL, which recalls nothing */

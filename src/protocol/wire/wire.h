@@ -26,7 +26,7 @@
 #include "compress/view.h"
 
 enum {
-    WIRE_VERSION = 10,
+    WIRE_VERSION = 11,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */

@@ -92,7 +92,7 @@ static tarry_refusal judge_signal(const tarry_worker *worker, const tarry_messag
     if (signal->holders == NULL)
         return TARRY_REFUSAL_OPEN;
     if (signal->lives == NULL || signal->parts != 1 || signal->limit != 0 || signal->slot != 0 ||
-        signal->early || signal->stale != NULL || signal->group != NULL)
+        signal->stale != NULL || signal->group != NULL)
         return TARRY_REFUSAL_FORM;
     tarry_refusal broken = judge_holders(worker, signal);
     if (broken == TARRY_REFUSAL_NONE && !agrees(worker, signal))

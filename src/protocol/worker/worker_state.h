@@ -72,7 +72,6 @@ struct tarry_worker {
     uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
     double scale;     /* of it */
     tarry_shape shape;
-    bool early;         /* others are told of it later */
     tarry_sum_id piece; /* that stands of its sum, as the signal says */
     uint64_t whole;
     uint32_t piece_from;

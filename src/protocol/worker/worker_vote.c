@@ -111,7 +111,6 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
     worker->piece = signal->piece;
     worker->whole = signal->whole;
     worker->piece_from = signal->from;
-    worker->early = signal->early;
     return true;
 }
 
@@ -130,7 +129,6 @@ void worker_vote_reduce(tarry_worker *worker)
     effect->parts = worker->parts;
     effect->scale = worker->scale;
     effect->empty = !worker->contributes;
-    effect->early = worker->early;
 }
 
 void worker_vote_end(tarry_worker *worker)

@@ -8,7 +8,7 @@
 bool host_may_gather(const host *self)
 {
     const tarry_server_settings *settings = &self->settings.server;
-    return settings->sum == TARRY_SUM_SERVER && !settings->reproducible && !settings->early &&
+    return settings->sum == TARRY_SUM_SERVER && !settings->reproducible &&
            settings->compress == TARRY_COMPRESS_NONE;
 }
 

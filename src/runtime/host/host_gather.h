@@ -4,7 +4,7 @@
  * here, that place adds them up: it is told whose, and by which numbers each is multiplied for each
  * part of the gradient, and sends the sum of a stripe in blocks, one per part. The machine hears of
  * a PART of each of them, of all or of none. Not with `reproducible`, as numbers are added in
- * another order then; nor with `early`, as the attempt's workers are not known when it begins.
+ * another order then.
  */
 #ifndef RUNTIME_HOST_GATHER_H
 #define RUNTIME_HOST_GATHER_H

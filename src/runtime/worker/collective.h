@@ -59,7 +59,6 @@ typedef struct collective_sum {
     double scale;
     const float *part; /* own, borrowed until the order has ended; NULL: zeros */
     tarry_shape shape; /* of the group */
-    bool early;        /* as in tarry_engine_sum */
     /* What stands of it, and is not summed again; step 0: nothing. Who has it not fails, and
      * suspects `from`. */
     tarry_sum_id piece;

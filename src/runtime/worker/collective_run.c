@@ -219,7 +219,6 @@ static void run_reduce(collective *self)
         .weights = self->weights,
         .sum = self->sum,
         .whole = sum->whole,
-        .early = sum->early,
         .came = on_came,
         .user = self,
         .compress = forms->up,

@@ -372,7 +372,6 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .piece = effect->message.piece,
                                      .whole = (size_t)effect->message.whole,
                                      .from = effect->message.from,
-                                     .early = effect->early,
                                  });
         break;
     case TARRY_EFFECT_FETCH:

@@ -20,14 +20,12 @@
  *   model/            what the server should do, which knows nothing of the worlds:
  *   model.c           the round and its attempts
  *   model_norms.c     norms of gradients, and what is sampled
- *   model_early.c     workers that send before all are done
  *   model_rank.c      what sets of workers can recover
  *   model_rule.c      the stop rule, and limits that are raised
  *   model_plan.c      what goes by the plan: bytes of messages, the next plan's server
  *   model_return.c    workers that come back
  *   invariants.c      what must hold, checked at every step
  *   invariants_absence.c  the same of workers that are left out
- *   invariants_early.c  the same of workers that send before all are done
  *   invariants_limit.c  the same of limits that are raised
  *   invariants_norms.c  the same of norms and samples
  *   invariants_order.c  the same of dynamic orders
@@ -105,7 +103,6 @@ typedef enum plant {
     PLANT_USUAL_LIMIT,        /* a worker encodes with the usual limit, whatever the signal says */
     PLANT_KEEP_SPANS,         /* a worker's chunks stay what they were in the first plan */
     PLANT_SUM_OTHER_PLAN,     /* what came in under the plan before is summed in a part's place */
-    PLANT_FOLD_AFTER_LEAVING, /* what a worker has dropped is in what it sends early */
     PLANT_OLD_ORDERS,         /* what was said under the plan before reaches who has turned */
     /* in forms of coded parts with feedback: */
     PLANT_COMMIT_LATE,  /* a worker takes each of its parts for one that stands */
@@ -377,13 +374,12 @@ typedef struct cluster {
         differing; /* steps after which parameters were wrong; workers found to differ */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
         given_up, restarts;
-    uint32_t left_early, withdrawn; /* signals before all were; attempts that were withdrawn then */
-    uint32_t raised_rounds;         /* whose estimate has stripes of a raised limit */
-    uint32_t parted_rounds;         /* with more parts than the plan's least */
-    uint32_t changed_parts;         /* attempts with another number of parts than the one before */
-    uint64_t waits;                 /* steps in which the signal was put off for more parts */
-    uint32_t replans, turned;       /* changes of the plan; workers that turned where they were */
-    uint32_t evolved_exact;         /* exact rounds with chunks that are not the original ones */
+    uint32_t raised_rounds;   /* whose estimate has stripes of a raised limit */
+    uint32_t parted_rounds;   /* with more parts than the plan's least */
+    uint32_t changed_parts;   /* attempts with another number of parts than the one before */
+    uint64_t waits;           /* steps in which the signal was put off for more parts */
+    uint32_t replans, turned; /* changes of the plan; workers that turned where they were */
+    uint32_t evolved_exact;   /* exact rounds with chunks that are not the original ones */
     uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
 
     cluster_item items[MAX_ITEMS];      /* these last three are not cleared for a new world */

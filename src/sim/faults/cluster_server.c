@@ -172,7 +172,7 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
     cluster_add_up(it, effects);
     invariants_of_step(it, event, should_take, effects);
     if (cluster_planted(it, PLANT_SUM_STALE) && !should_take && part != NULL &&
-        event->message->attempt != it->model.attempt + it->model.open)
+        event->message->attempt != it->model.attempt)
         combine_stale(it, event);
     if (it->broken != NULL)
         return;

@@ -103,9 +103,6 @@ static void draw_settings(cluster *it)
         settings->fill = (tarry_fill)between(
             it, TARRY_FILL_NONE,
             settings->keep == TARRY_KEEP_CREDITED ? TARRY_FILL_SCALE : TARRY_FILL_STALE);
-    bool alone = settings->keep == TARRY_KEEP_CREDITED && settings->fill == TARRY_FILL_NONE &&
-                 settings->stop != TARRY_STOP_WORKERS;
-    settings->early = draws_chance(&it->draws, DRAW_SETUP, 2, 0.9) && alone;
 }
 
 /* From a stream of their own, so that other worlds stay what they are. */
@@ -137,6 +134,8 @@ static void draw_everywhere(cluster *it)
 {
     tarry_server_settings *settings = &it->settings;
     settings->sum = TARRY_SUM_EVERYWHERE;
+    /* Of no use any more: worlds that broke once stay what they are. */
+    (void)draws_chance(&it->draws, DRAW_SETUP, 2, 0.9);
     settings->voters_grace_ns = draws_between(&it->draws, DRAW_SETUP, 2, 1, 4000);
     it->everywhere = true;
     if (settings->fill == TARRY_FILL_STALE)
@@ -191,14 +190,14 @@ static void draw_conditions(cluster *it)
         it,
         "pick %d, stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s%s, limit %g, "
         "%u stripes, "
-        "silence %llu, ahead %u%s%s%s",
+        "silence %llu, ahead %u%s%s",
         settings->pick, settings->stop, (unsigned long long)settings->deadline_ns,
         settings->error_limit, settings->workers_needed, settings->credit, settings->fill,
         settings->reproducible ? ", reproducible" : "",
         settings->keep == TARRY_KEEP_CREDITED ? ", keep credited" : "",
         settings->conditioning_limit, it->stripes, (unsigned long long)settings->silence_ns,
         settings->ahead, it->reorder_up ? ", reports out of order" : "",
-        it->reorder_down ? ", orders out of order" : "", settings->early ? ", early" : "");
+        it->reorder_down ? ", orders out of order" : "");
 }
 
 /*

@@ -82,9 +82,6 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
         encoded->part.u[tarry_plan_chunk(plan, worker, 0)][0] *= 1.5;
     if (cluster_planted(it, PLANT_ENCODE_UNFINISHED))
         encoded->part.u[tarry_plan_chunk(plan, worker, load - 1)][0] += 1;
-    if (cluster_planted(it, PLANT_FOLD_AFTER_LEAVING) && it->model.members[worker].left)
-        for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
-            encoded->part.u[chunk][0] = (double)(node->present.made >> chunk & 1);
     seen_check(it, worker, effect->round);
     feedback_encode(it, worker, effect->round, effect->stripe, &encoded->part);
     secure_encode(it, worker, effect, &encoded->part.masked);

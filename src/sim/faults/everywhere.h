@@ -75,7 +75,6 @@ typedef struct sum_log {
 /* What the server has heard from a worker of the open attempt. */
 typedef enum ballot {
     BALLOT_NONE,    /* not asked; gone, or set aside */
-    BALLOT_UNTOLD,  /* in the group, its signal has not gone out yet */
     BALLOT_WAITING, /* no answer yet */
     BALLOT_HELD,
     BALLOT_FAILED,
@@ -86,9 +85,7 @@ typedef enum ballot {
 typedef struct ballots {
     bool open;
     tarry_sum_id name;
-    uint32_t number; /* of the attempt in its round */
-    uint32_t group;  /* workers, a bit each */
-    bool broken;     /* somebody was told that it can't be completed */
+    uint32_t group; /* workers, a bit each */
     ballot of[MAX_WORKERS];
     uint64_t digest[MAX_WORKERS]; /* HELD */
     uint32_t busy;                /* workers with another order than that to sum out, a bit each */

@@ -36,7 +36,7 @@ static model_verdict verdict_of(const cluster *it, const tarry_effects *effects)
     uint32_t resent = model_resent(&it->model);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
-        if (effect->type == TARRY_EFFECT_CLEAR && !it->settings.early)
+        if (effect->type == TARRY_EFFECT_CLEAR)
             return VERDICT_SIGNAL; /* though all who are there may have to wait for it */
         if (sends(effect, TARRY_MESSAGE_SIGNAL) &&
             !((resent & bit(effect->worker)) && effect->message.attempt == it->model.attempt))
@@ -75,19 +75,13 @@ static bool prepare_choice(cluster *it, const tarry_effects *effects, model_verd
     server_model *model = &it->model;
     if (it->everywhere)
         model->broken =
-            (model->phase == MODEL_CODING && (actual != VERDICT_WAIT || calls_back(it, effects))) ||
-            (model->phase == MODEL_COMPUTING && (model->broken || invariants_see_void(it)));
+            model->phase == MODEL_CODING && (actual != VERDICT_WAIT || calls_back(it, effects));
     else if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
         invariants_of_lateness(it, effects);
     bool chooses =
         model->phase == MODEL_COMPUTING || (model->phase == MODEL_CODING && model->broken);
     if (chooses)
         model_give_up_stripes(model, it->now);
-    model->broken = model->broken || (!it->everywhere && model_is_stuck(model));
-    if (model->broken) {
-        it->withdrawn += model->open;
-        model_withdraw(model);
-    }
     bool may_fail = model_decide(model, it->now, false) == VERDICT_FAIL ||
                     model_decide(model, it->now, true) == VERDICT_FAIL;
     bool may_raise =
@@ -104,8 +98,7 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     if (chooses && model->ready == TARRY_NEVER && anyone_counts(model) &&
         model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
-    if (chooses && actual == VERDICT_WAIT && it->everywhere &&
-        (invariants_allow_waiting(it) || invariants_see_failing(it))) {
+    if (chooses && actual == VERDICT_WAIT && it->everywhere && invariants_allow_waiting(it)) {
         if (model->broken && !anyone_counts(model))
             model_resume(model); /* there is nobody to tell */
         return;
@@ -252,8 +245,8 @@ void invariants_of_psi(cluster *it, const tarry_effect *effect)
             if (told != ((model->psi[chunk] & bit(holder)) != 0))
                 invariant_broken(it, "psi_is_what_was_credited", "copy of %u at %u: told %d", chunk,
                                  holder, told);
-            if (!told || again || (model->members[holder].stands & bit(chunk)))
-                continue; /* of an arrival that is over: it is in the sum */
+            if (!told || again)
+                continue;
             const model_member *member = &model->members[holder];
             uint32_t made = member->owed != 0 && !filled
                                 ? cluster_made_ever(it, holder)
@@ -284,7 +277,6 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     if (parts == 0)
         parts = model_raised_pick(model);
     uint32_t stood = model->complete;
-    bool opened = model->open;
     for (size_t i = 0; i < effects->count; i++)
         told |= sends(&effects->items[i], TARRY_MESSAGE_SIGNAL) ? bit(effects->items[i].worker) : 0;
     model_begin_attempt(model, it->now, parts, told);
@@ -307,13 +299,12 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     }
     model->complete = complete;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (model->members[worker].present && !model->members[worker].left &&
-            model->members[worker].owed == 0)
+        if (model->members[worker].present && model->members[worker].owed == 0)
             present |= bit(worker);
-    if (cleared != (opened || it->everywhere ? 0 : open))
+    if (cleared != (it->everywhere ? 0 : open))
         invariant_broken(it, "complete_stripes_stand", "cleared %#x, open %#x", cleared, open);
     if (it->everywhere)
-        invariants_of_group(it, told, opened);
+        invariants_of_group(it, told);
     else if (told != present)
         invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
 }
@@ -344,8 +335,8 @@ static void check_combine(cluster *it, const tarry_effect *effect)
 {
     server_model *model = &it->model;
     uint32_t stripe = effect->stripe, worker = bit(effect->worker);
-    bool fresh = (model->phase == MODEL_CODING || model->open) && effect->round == model->round &&
-                 effect->attempt == model->attempt + model->open && effect->parts == model->parts &&
+    bool fresh = model->phase == MODEL_CODING && effect->round == model->round &&
+                 effect->attempt == model->attempt && effect->parts == model->parts &&
                  (model->got[stripe] & worker);
     if (!fresh)
         invariant_broken(it, "no_stale_message_summed", "part of %u, stripe %u, attempt %u",
@@ -389,7 +380,6 @@ static void check_counters(cluster *it, const tarry_round_result *actual)
         {"chunks_sampled", actual->chunks_sampled, model->chunks_sampled},
         {"workers_heard", actual->workers_heard, model->workers_heard},
         {"workers_lost", actual->workers_lost, model->workers_lost},
-        {"workers_early", actual->workers_early, model->workers_early},
         {"workers_late", actual->workers_late, model->workers_late},
         {"upload_bytes", actual->upload_bytes, model->upload_bytes},
         {"control_bytes", actual->control_bytes, model->control_bytes},
@@ -432,7 +422,6 @@ static void check_done(cluster *it, const tarry_round_result *given)
         model->result.workers_lost += !model->members[worker].present;
     check_counters(it, &result);
     model->phase = MODEL_IDLE;
-    model->open = false;
     model->round++;
 }
 
@@ -473,19 +462,14 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     if (ends)
         check_news(it, effects);
     if (event->type != TARRY_EVENT_ABORT && !ends) {
-        bool leaving = invariants_leaving(it, effects);
-        model_verdict actual = leaving ? VERDICT_WAIT : verdict_of(it, effects);
-        if (actual == VERDICT_WAIT && invariants_nobody_stays(it))
-            actual = VERDICT_SIGNAL;
+        model_verdict actual = verdict_of(it, effects);
         check_verdict(it, effects, actual);
         check_news(it, effects);
         if (actual == VERDICT_SIGNAL)
             check_signal(it, effects);
         else if (actual == VERDICT_RESUME)
             model_resume(model);
-        else if (leaving)
-            invariants_of_leaving(it, effects);
-        invariants_of_resent(it, effects, actual == VERDICT_WAIT && !leaving);
+        invariants_of_resent(it, effects, actual == VERDICT_WAIT);
     }
     invariants_of_absence(it, effects);
     if (it->relayed.count > 0)

@@ -17,17 +17,10 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
 /* Who is there; who may be passed over, if anyone is; and whether the step tells it. */
 void invariants_of_presence(cluster *it);
-/* invariants_early.c */
-/* Whether the step signals some before all: the stop rule does not hold. */
-bool invariants_leaving(const cluster *it, const tarry_effects *effects);
 /* invariants_relay.c: who came back is signalled when it is time; `goes_on`: the step ends neither
  * the attempt nor the round. What adrift workers have is given to nobody else. */
 void invariants_of_resent(cluster *it, const tarry_effects *effects, bool goes_on);
 void invariants_of_handing_out(cluster *it, const tarry_effects *effects);
-/* Whether the attempt goes on with everybody in this step, and all have been signalled. */
-bool invariants_nobody_stays(const cluster *it);
-/* Those that are signalled then, and the estimate. */
-void invariants_of_leaving(cluster *it, const tarry_effects *effects);
 /* One signal's psi; invariants.c. */
 void invariants_of_psi(cluster *it, const tarry_effect *effect);
 
@@ -91,14 +84,8 @@ bool invariants_of_vote(cluster *it, const tarry_event *event, bool should_take,
 /* Whether the server may wait although the stop rule holds, or can't be met: for others who are
  * there, and get the last state. */
 bool invariants_allow_waiting(const cluster *it);
-/* Whether the attempt that opened before the stop rule held is void; whether it is open, but one in
- * its group has failed or is gone, or those who left are needed. */
-bool invariants_see_void(const cluster *it);
-bool invariants_see_failing(const cluster *it);
-/* An attempt opens before the stop rule holds. */
-void invariants_of_opening(cluster *it);
-/* An attempt begins with these workers, or, if it had opened before, goes on with them. */
-void invariants_of_group(cluster *it, uint32_t told, bool opened);
+/* An attempt begins with these workers. */
+void invariants_of_group(cluster *it, uint32_t told);
 /* Whether the step ends the run, for lack of links, state or equal digests: there is a reason then.
  */
 bool invariants_of_end(cluster *it, const tarry_effects *effects);

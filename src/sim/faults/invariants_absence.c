@@ -42,7 +42,7 @@ static bool can_make_up(const cluster *it, uint32_t late)
                         : 0; /* what the server has learned is its affair */
     for (uint32_t chunk = 0; chunk < model->chunks; chunk++)
         if (model_in(model, chunk) &&
-            model->rank[model->least][model_thinkable(model, chunk) & ~late] < model->least)
+            model->rank[model->least][model_possible(model, chunk) & ~late] < model->least)
             return false;
     return it->settings.stop == TARRY_STOP_EXACT &&
            (model_foresees(model, it->now, late, cost) ||

@@ -13,7 +13,7 @@ void invariants_of_resent(cluster *it, const tarry_effects *effects, bool goes_o
     for (size_t i = 0; i < effects->count && goes_on; i++) {
         const tarry_effect *effect = &effects->items[i];
         if (effect->type != TARRY_EFFECT_SEND || effect->message.type != TARRY_MESSAGE_SIGNAL ||
-            it->settings.early || it->everywhere)
+            it->everywhere)
             continue;
         told |= bit(effect->worker);
         uint32_t complete = model->complete, due = model->members[effect->worker].due;

@@ -142,8 +142,8 @@ static void check_commit(cluster *it, const tarry_sum_id *sum)
 {
     const ballots *votes = &it->votes;
     uint32_t held = those(votes, BALLOT_HELD);
-    uint32_t open = those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING) |
-                    those(votes, BALLOT_FAILED) | those(votes, BALLOT_UNTOLD);
+    uint32_t open =
+        those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING) | those(votes, BALLOT_FAILED);
     if (!votes->open || !sum_id_named(&votes->name, sum) || differ(votes) || held == 0 || open != 0)
         invariant_broken(it, "commits_what_all_hold",
                          "attempt %u: held by %#x, not answered by %#x", sum->attempt, held, open);
@@ -196,13 +196,10 @@ static void take_signal(cluster *it, const tarry_effect *effect)
             .tried = failed + 1,
             .round = effect->message.round,
             .name = effect->message.sum,
-            .number = effect->message.attempt,
             .group = (uint32_t)effect->message.group[0],
             .busy = votes->busy,
             .company = votes->company,
         };
-        for (uint32_t worker = 0; worker < it->workers; worker++)
-            votes->of[worker] = votes->group & bit(worker) ? BALLOT_UNTOLD : BALLOT_NONE;
         everywhere_open(it, &effect->message);
         invariants_of_voters(it, &effect->message);
     }
@@ -271,14 +268,10 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
     }
     if (effect->type != TARRY_EFFECT_SEND)
         return;
-    if (message->type == TARRY_MESSAGE_ROUND && it->model.open && votes->open)
-        invariant_broken(it, "nobody_joins_an_open_sum", "worker %u", effect->worker);
     if (message->type == TARRY_MESSAGE_ROUND)
         model_enlist(&it->model, effect->worker);
     else if (message->type == TARRY_MESSAGE_SIGNAL)
         take_signal(it, effect);
-    else if (message->type == TARRY_MESSAGE_BREAK && sum_id_named(&votes->name, &message->sum))
-        votes->broken = true;
     else if (message->type == TARRY_MESSAGE_FETCH && votes->open &&
              sum_id_named(&votes->name, &message->sum))
         votes->of[effect->worker] = BALLOT_FETCHING;
@@ -301,40 +294,11 @@ bool invariants_allow_waiting(const cluster *it)
            (it->flipped > 0 && (ready & crashed) != 0); /* what these told is not known here */
 }
 
-bool invariants_see_void(const cluster *it)
+void invariants_of_group(cluster *it, uint32_t told)
 {
-    const server_model *model = &it->model;
-    return model->phase == MODEL_COMPUTING && model->open &&
-           (those(&it->votes, BALLOT_WAITING) == 0 || it->votes.number != model->attempt + 1);
-}
-
-bool invariants_see_failing(const cluster *it)
-{
-    const ballots *votes = &it->votes;
-    uint32_t good = those(votes, BALLOT_WAITING) | those(votes, BALLOT_UNTOLD);
-    return it->model.open &&
-           (votes->broken || (votes->group & ~good) != 0 || model_is_stuck(&it->model));
-}
-
-void invariants_of_opening(cluster *it)
-{
-    if (it->votes.group != able(it))
-        invariant_broken(it, "who_computes_is_in_the_sum", "%#x, but %#x compute", it->votes.group,
-                         able(it));
-}
-
-void invariants_of_group(cluster *it, uint32_t told, bool opened)
-{
-    uint32_t may = able(it), must = may & ~it->votes.busy, left = 0;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        left |= it->model.members[worker].left ? bit(worker) : 0;
-    if (opened) {
-        if (told != (it->votes.group & ~left) ||
-            those(&it->votes, BALLOT_WAITING) != it->votes.group)
-            invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x, of whom %#x left", told,
-                             it->votes.group, left);
-        return;
-    }
+    uint32_t may = able(it), must = may & ~it->votes.busy;
+    if (told != it->votes.group)
+        invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, it->votes.group);
     if ((told & ~may) != 0 || (must & ~told) != 0)
         invariant_broken(it, "everyone_hears_the_signal", "%#x, but %#x are able, %#x ready", told,
                          may, must);

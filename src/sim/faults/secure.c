@@ -36,7 +36,6 @@ static void settle_settings(cluster *it)
     settings->credit = TARRY_CREDIT_CHUNK;
     settings->stop = TARRY_STOP_EXACT;
     settings->fill = TARRY_FILL_NONE;
-    settings->early = false;
     settings->reproducible = false;
     it->secure.reproducible = chance(it, 0.2);
     if (chance(it, 0.8))

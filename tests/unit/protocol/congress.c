@@ -80,7 +80,6 @@ static void end_round(congress *it, const tarry_round_result *result)
 {
     it->running = false;
     it->rounds++;
-    it->early += result->workers_early;
     if (result->error == TARRY_OK) {
         hold(it, sum_id_same(&result->sum, &it->log[it->logged]),
              "a round's sum is the log's last one");
@@ -587,7 +586,6 @@ void congress_begin(congress *it, const congress_settings *settings, uint64_t se
     it->server_settings.stripe_length = 16;
     it->server_settings.sum = TARRY_SUM_EVERYWHERE;
     it->server_settings.keep = settings->keep;
-    it->server_settings.early = settings->early;
     it->workers = calloc(CONGRESS_WORKERS, sizeof(*it->workers));
     assert_non_null(it->workers);
     create_server_machine(it);

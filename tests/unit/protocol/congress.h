@@ -55,7 +55,6 @@ typedef struct congress_settings {
     uint32_t wrong;     /* sums with wrong bits */
     bool forever;       /* a crashed worker does not come back */
     tarry_keep keep;
-    bool early;
     uint32_t parts;
 } congress_settings;
 
@@ -83,8 +82,7 @@ typedef struct congress {
                                        modulo STEPS */
     tarry_sum_id begun_name[CONGRESS_STEPS];
     tarry_sum_id signalled;
-    bool hit;       /* a fault has touched the attempt that is out */
-    uint32_t early; /* signals before all were */
+    bool hit; /* a fault has touched the attempt that is out */
     uint32_t commits, uncovered, voids, fetches, loads, steps;
     uint32_t faults_left, failing_left, wrong_left;
 } congress;

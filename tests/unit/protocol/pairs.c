@@ -70,11 +70,6 @@ static void all_kept(tarry_settings *settings)
     settings->keep_auto = false;
 }
 
-static void early(tarry_settings *settings)
-{
-    settings->server.early = true;
-}
-
 static void stop_exact(tarry_settings *settings)
 {
     settings->server.stop = TARRY_STOP_EXACT;
@@ -176,7 +171,6 @@ static const feature features[] = {
     {"--credit whole", TARRY_SETTING_CREDIT, whole},
     {"--keep credited", TARRY_SETTING_KEEP, credited},
     {"--keep all", TARRY_SETTING_KEEP, all_kept},
-    {"--early yes", TARRY_SETTING_EARLY, early},
     {"--stop exact", TARRY_SETTING_STOP, stop_exact},
     {"--stop deadline:5", TARRY_SETTING_STOP, stop_deadline},
     {"--stop error:0.5", TARRY_SETTING_STOP, stop_error},

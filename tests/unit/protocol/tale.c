@@ -118,15 +118,6 @@ void two_share_four(tale *it)
     expect_nothing(&it->told);
 }
 
-void two_leave_early(tale *it)
-{
-    all_hold_all(it, 2, 4, 1);
-    it->told.settings.keep = TARRY_KEEP_CREDITED;
-    it->told.settings.early = true;
-    tale_begin(it);
-    expect_anything(it);
-}
-
 void tale_end(tale *it)
 {
     story_end(&it->told);

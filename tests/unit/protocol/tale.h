@@ -31,8 +31,6 @@ void tale_end(tale *it);
  * and 1 that of worker 1 (the same positions).
  */
 void two_share_four(tale *it);
-/* The same with workers that leave early; ROUND was told. */
-void two_leave_early(tale *it);
 
 /* The worker's next word: `next` is the position that it is at then; its load: it rests. */
 tarry_message word_of(tale *it, uint32_t worker, tarry_message_type type, uint32_t next);

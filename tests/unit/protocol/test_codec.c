@@ -119,7 +119,6 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.took_ns = 1 + random_u32(stream);
         drawn->message.latency_ns = random_u64(stream);
     }
-    drawn->message.early = random_below(stream, 2) == 1;
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
     drawn->message.first = random_below(stream, 2) == 1 ? drawn->first : NULL;
@@ -193,7 +192,6 @@ static void assert_same_vote(const tarry_message *read, const tarry_message *sen
     assert_true(read->scale == (group ? sent->scale : 0));
     assert_int_equal(read->shape.kind, group ? sent->shape.kind : 0);
     assert_int_equal(read->shape.rows, group ? sent->shape.rows : 0);
-    assert_int_equal(read->early, group && sent->early);
     assert_same_sum(&read->sum, &sent->sum, sum || group, sum);
     assert_same_sum(&read->last, &sent->last, state, state);
     assert_true(read->state == (state ? sent->state : 0));
@@ -428,9 +426,6 @@ static void votes_have_the_documented_bytes(void **state)
     assert_memory_equal(frame + 48, ((const uint8_t[]){2, 0, 0, 0, 3, 2, 0, 0}), 8);
     assert_memory_equal(frame + 56, piece, sizeof(piece));
     assert_memory_equal(frame + 88, ((const uint8_t[]){0xa5, 2, 5, 3, 1}), 5);
-    message.early = true;
-    codec_encode(&shape, &message, frame);
-    assert_int_equal(frame[1], 8 + 32);
 
     message.type = TARRY_MESSAGE_FAILED;
     message.from = 0x31323334;
@@ -454,8 +449,8 @@ static void votes_have_the_documented_bytes(void **state)
     assert_memory_equal(frame + 72, ((const uint8_t[]){0x42, 0x41, 0, 0, 0, 0, 0, 0}), 8);
 }
 
-/* Nobody is told before others where the server makes the sum. */
-static void early_without_a_group_is_refused(void **state)
+/* Bit 5, which means something in other messages. */
+static void a_signal_with_another_flag_is_refused(void **state)
 {
     (void)state;
     codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 5};
@@ -782,7 +777,7 @@ int main(void)
         cmocka_unit_test(frames_have_the_documented_bytes),
         cmocka_unit_test(votes_have_the_documented_bytes),
         cmocka_unit_test(frames_without_meaning_are_refused),
-        cmocka_unit_test(early_without_a_group_is_refused),
+        cmocka_unit_test(a_signal_with_another_flag_is_refused),
         cmocka_unit_test(sums_without_meaning_are_refused),
         cmocka_unit_test(shapes_without_meaning_are_refused),
         cmocka_unit_test(pieces_of_nothing_are_refused),

@@ -15,15 +15,13 @@ static void without_faults_every_attempt_is_committed(void **state)
 {
     (void)state;
     uint64_t seed = test_seed("everywhere", 1);
-    uint32_t early = 0;
     for (uint32_t run = 0; run < 30; run++) {
         congress its;
         congress_begin(
             &its,
             &(congress_settings){.workers = 1 + run % 5,
                                  .parts = 1,
-                                 .keep = run % 2 == 0 ? TARRY_KEEP_ALL : TARRY_KEEP_CREDITED,
-                                 .early = run % 4 == 3},
+                                 .keep = run % 2 == 0 ? TARRY_KEEP_ALL : TARRY_KEEP_CREDITED},
             seed + run);
         congress_run(&its, 6);
         congress_settle(&its);
@@ -31,10 +29,8 @@ static void without_faults_every_attempt_is_committed(void **state)
         assert_int_equal(its.ended, TARRY_OK);
         assert_int_equal(its.commits + its.uncovered, its.rounds);
         assert_int_equal(its.voids, 0);
-        early += its.early;
         congress_end(&its);
     }
-    assert_true(early > 0);
 }
 
 typedef struct kind {
@@ -65,7 +61,6 @@ static void nothing_uncommitted_is_stepped_on(void **state)
             settings.parts = settings.workers >= 3 && run % 3 == 0 ? 2 : 1;
             settings.keep =
                 settings.parts == 1 && run % 2 == 0 ? TARRY_KEEP_CREDITED : TARRY_KEEP_ALL;
-            settings.early = settings.keep == TARRY_KEEP_CREDITED && run % 4 == 0;
             congress_begin(&its, &settings, seed + run * 10 + i);
             congress_run(&its, 5);
             congress_settle(&its);

@@ -309,38 +309,6 @@ static void who_comes_anew_is_heard_from_its_first_word_on(void **state)
     tale_end(&it);
 }
 
-/* The same where workers leave early: it waits for the next round. */
-static void who_comes_while_its_part_stands_is_heard_in_the_next_round(void **state)
-{
-    (void)state;
-    tale it;
-    two_leave_early(&it);
-    at(&it.told, 10);
-    finishes(&it, 0, 0, 2);
-    expect_anything(&it);
-    finishes(&it, 1, 0, 2);
-    expect_anything(&it);
-    at(&it.told, 20);
-    finishes(&it, 0, 2, 4);
-    expect_send(&it.told, 0, TARRY_MESSAGE_NEWS);
-    expect_clear(&it.told, 0);
-    expect_send(&it.told, 0, TARRY_MESSAGE_SIGNAL);
-    delivers(&it.told, 0, 1, 0);
-    comes(&it, 0, 1);
-    finishes(&it, 1, 2, 4);
-    expect_send(&it.told, 1, TARRY_MESSAGE_NEWS);
-    expect_send(&it.told, 0, TARRY_MESSAGE_SIGNAL);
-    expect_send(&it.told, 1, TARRY_MESSAGE_SIGNAL);
-    delivers(&it.told, 1, 1, 0);
-    expect_done(&it.told, TARRY_OK);
-    starts(&it.told);
-    it.told.epoch = 2;
-    finishes(&it, 0, 0, 2); /* not what it was told */
-    assert_int_equal(at_which(&it, 0), 2);
-    expect_anything(&it);
-    tale_end(&it);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,7 +323,6 @@ int main(void)
         cmocka_unit_test(news_that_cross_a_report_do_no_harm),
         cmocka_unit_test(what_was_barred_is_wanted_again_once_its_taker_is_lost),
         cmocka_unit_test(who_comes_anew_is_heard_from_its_first_word_on),
-        cmocka_unit_test(who_comes_while_its_part_stands_is_heard_in_the_next_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,20 +162,7 @@ static void opens(desk *own, uint64_t group)
 {
     assert_true(vote_may_open(own->it));
     vote_open(own->it, &group);
-    for (uint32_t worker = 0; worker < WORKERS; worker++)
-        if (group >> worker & 1)
-            vote_tell(own->it, worker);
     act(own);
-}
-
-/* The same of one that is told before all others. */
-static void opens_early(desk *own, uint64_t group, uint32_t first)
-{
-    assert_true(vote_may_open(own->it));
-    vote_open(own->it, &group);
-    vote_tell(own->it, first);
-    act(own);
-    assert_true(vote_stands(own->it));
 }
 
 static tarry_sum_id logs(desk *own)
@@ -296,7 +283,6 @@ static void leaves(desk *own, uint32_t worker, tarry_sum_id piece, uint64_t whol
 static void opens_mixing(desk *own, uint64_t group, uint32_t mixes)
 {
     vote_choose_piece(own->it, &group, mixes);
-    own->it->mixes = mixes;
     opens(own, group);
 }
 
@@ -460,66 +446,6 @@ static void who_comes_back_with_this_very_sum_votes(void **state)
         sum_id_same(&(tarry_sum_id){.step = 1, .term = 1, .attempt = 1, .digest = RIGHT}, &sum));
     logs(&own);
     own.seen = own.count;
-    end(&own);
-}
-
-static void who_is_told_later_votes_all_the_same(void **state)
-{
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens_early(&own, 7, 1);
-    passes(&own, 5 * GRACE); /* the others compute */
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_false(holds(&own, 0, RIGHT)); /* it was not asked */
-    vote_tell(own.it, 2);
-    vote_tell(own.it, 0);
-    for (uint32_t worker = 0; worker < 3; worker++)
-        assert_true(holds(&own, worker, RIGHT));
-    logs(&own);
-    for (uint32_t worker = 0; worker < 3; worker++)
-        expect(&own, TARRY_MESSAGE_COMMIT, worker);
-    end(&own);
-}
-
-/* Who was not told yet never hears of an attempt in which somebody is gone. */
-static void a_loss_before_all_are_told_voids_the_attempt(void **state)
-{
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens_early(&own, 7, 1);
-    is_lost(&own, 0);
-    assert_false(vote_stands(own.it));
-    assert_int_equal(expect(&own, TARRY_MESSAGE_BREAK, 1)->from, 0);
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_true(fails(&own, 1, TARRY_NO_WORKER));
-    assert_int_equal(own.outcome, VOTE_VOID);
-    opens_early(&own, 6, 1);
-    is_lost(&own, 1); /* the only one that was told */
-    assert_int_equal(own.outcome, VOTE_VOID);
-    expect_nothing(&own);
-    end(&own);
-}
-
-static void an_attempt_that_is_given_up_ends_when_all_know_it(void **state)
-{
-    (void)state;
-    desk own;
-    begin(&own, 4);
-    opens_early(&own, 15, 3);
-    vote_tell(own.it, 2);
-    vote_give_up(own.it);
-    assert_false(vote_stands(own.it));
-    vote_give_due(own.it, give, &own);
-    expect(&own, TARRY_MESSAGE_BREAK, 2);
-    expect(&own, TARRY_MESSAGE_BREAK, 3);
-    act(&own);
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_true(fails(&own, 2, TARRY_NO_WORKER));
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_true(fails(&own, 3, TARRY_NO_WORKER));
-    assert_int_equal(own.outcome, VOTE_VOID);
     end(&own);
 }
 
@@ -938,9 +864,6 @@ int main(void)
         cmocka_unit_test(another_source_is_asked),
         cmocka_unit_test(who_comes_later_is_no_voter),
         cmocka_unit_test(who_comes_back_with_this_very_sum_votes),
-        cmocka_unit_test(who_is_told_later_votes_all_the_same),
-        cmocka_unit_test(a_loss_before_all_are_told_voids_the_attempt),
-        cmocka_unit_test(an_attempt_that_is_given_up_ends_when_all_know_it),
         cmocka_unit_test(one_alone_waits_for_the_grace),
         cmocka_unit_test(an_answer_counts_for_its_order_alone),
         cmocka_unit_test(sums_that_differ_are_void_and_three_in_a_row_the_end),

@@ -395,7 +395,7 @@ static const struct {
     unsigned at, least, most;
 } bounded[] = {
     {WIRE_HELLO, 0, 'T', 'T'},  {WIRE_HELLO, 5, 0, 0},     {WIRE_HELLO, 10, 0, 3},
-    {WIRE_HELLO, 11, 0, 255},   {WIRE_WELCOME, 0, 10, 10}, {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_HELLO, 11, 0, 255},   {WIRE_WELCOME, 0, 11, 11}, {WIRE_WELCOME, 1, 0, 0},
     {WIRE_WELCOME, 2, 0, 1},    {WIRE_WELCOME, 3, 0, 15},  {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},   {WIRE_WELCOME, 71, 0, 0},  {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},   {WIRE_WELCOME, 111, 0, 0}, {WIRE_WELCOME, 119, 0, 0},

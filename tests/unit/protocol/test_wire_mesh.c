@@ -115,9 +115,9 @@ static const known all[] = {
      52},
     {WIRE_GREETING,
      {.greeting =
-          {.oldest = 10, .newest = 10, .instance = {SIXTEEN('i')}, .wanted = {SIXTEEN('w')}}},
+          {.oldest = 11, .newest = 11, .instance = {SIXTEEN('i')}, .wanted = {SIXTEEN('w')}}},
      {48, 0,  0, 0,  15, 0, 0, 0, 'T', 'A', 'R', 'R',          'Y',
-      0,  10, 0, 10, 0,  0, 0, 0, 0,   0,   0,   SIXTEEN('i'), SIXTEEN('w')},
+      0,  11, 0, 11, 0,  0, 0, 0, 0,   0,   0,   SIXTEEN('i'), SIXTEEN('w')},
      56},
     {WIRE_BEGUN,
      {.begun = {.name = {.step = 1, .term = 2, .attempt = 3},

@@ -105,34 +105,6 @@ static void sums_are_right(void **state)
     }
 }
 
-/* In the plan's order whoever is done begins; some die meanwhile, and come back. */
-static void who_leaves_early_is_in_the_sum_once(void **state)
-{
-    (void)state;
-    world all;
-    equal_workers(&all, 8, TARRY_SIM_DIRECT);
-    all.plan_settings.replication = 3;
-    all.settings.server.keep = TARRY_KEEP_CREDITED;
-    all.settings.server.early = true;
-    all.spec = "exp:1+fail:0.05+rejoin:3";
-    all.straggler_seed = test_seed("everywhere", 13);
-    all.settings.vectors = true;
-    world_begin(&all);
-    uint32_t early = 0, again = 0;
-    for (int round = 0; round < 40; round++) {
-        tarry_round_result result = world_round(&all);
-        early += result.workers_early;
-        again += result.workers_early > 0 && result.attempts > 1;
-        const float *estimate = tarry_sim_estimate(all.sim);
-        const double *truth = tarry_sim_truth(all.sim);
-        for (size_t i = 0; result.exact && i < all.settings.dimension; i++)
-            assert_true(fabs(estimate[i] - truth[i]) < 1e-3);
-    }
-    assert_true(early > 20);
-    assert_true(again > 0);
-    world_end(&all);
-}
-
 /* Workers die in rounds and come back with nothing: they get the state, and sums stay exact. */
 static void the_dead_come_back_and_load(void **state)
 {
@@ -266,7 +238,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_takes_its_formula),
         cmocka_unit_test(sums_are_right),
-        cmocka_unit_test(who_leaves_early_is_in_the_sum_once),
         cmocka_unit_test(the_dead_come_back_and_load),
         cmocka_unit_test(a_death_in_the_sum_costs_another_attempt),
         cmocka_unit_test(another_plan_goes_on_with_the_state),

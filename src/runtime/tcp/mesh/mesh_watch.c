@@ -70,19 +70,14 @@ static bool is_staler(const mesh_sum *sum, uint32_t place, uint32_t other)
                                    mesh_is_linked(sum->members[other]));
 }
 
-/* Who owes something; the group's count: all of them may still compute, and have not begun. */
+/* Who owes something. */
 static uint32_t find_suspect(const mesh_sum *sum)
 {
     uint32_t suspect = sum->count;
-    bool all_begun = sum->begun == sum->count && has_share(sum);
-    if (is_direct(sum) && sum->asked.early && !all_begun)
-        return sum->count;
-    for (uint32_t i = 0; i < sum->count; i++) {
-        bool may_compute = sum->asked.early && !sum->intake[i].begun;
-        if (owes(sum, i) && !may_compute && (suspect == sum->count || is_staler(sum, i, suspect)))
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (owes(sum, i) && (suspect == sum->count || is_staler(sum, i, suspect)))
             suspect = i;
-    }
-    assert(suspect < sum->count || sum->asked.early); /* else it would be done */
+    assert(suspect < sum->count); /* else it would be done */
     return suspect;
 }
 
@@ -112,12 +107,9 @@ void mesh_watch_look(mesh *self, uint64_t now_ns)
     if (!sum->runs || !mesh_pace_stands(&sum->pace, now_ns))
         return;
     uint32_t suspect = find_suspect(sum);
-    if (suspect == sum->count) {
-        mesh_pace_moves(&sum->pace, now_ns);
-    } else if (!is_there(sum, suspect, now_ns)) {
+    if (!is_there(sum, suspect, now_ns)) {
         mesh_sum_fail(self, suspect, "nothing has moved for the silence limit");
-    } else if (!sum->asked.early &&
-               now_ns - sum->pace.moved_ns >= LIMITS_OF_ALL * sum->pace.limit_ns) {
+    } else if (now_ns - sum->pace.moved_ns >= LIMITS_OF_ALL * sum->pace.limit_ns) {
         mesh_sum_fail(self, sum->count, "nothing has moved for three silence limits");
     } else {
         mesh_pace_wait(&sum->pace, now_ns + self->silence_ns / MESH_SIGNS);

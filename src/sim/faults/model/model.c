@@ -68,8 +68,7 @@ uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
     uint32_t set = 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
         for (uint32_t worker = 0; worker < it->workers; worker++)
-            if ((model_able(it, worker, among) && (it->members[worker].kept & bit(chunk))) ||
-                ((among & bit(worker)) && (it->members[worker].stands & bit(chunk))))
+            if (model_able(it, worker, among) && (it->members[worker].kept & bit(chunk)))
                 set |= bit(worker);
         return set;
     }
@@ -82,16 +81,10 @@ uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
 
 uint32_t model_possible(const server_model *it, uint32_t chunk)
 {
-    return model_thinkable(it, chunk) & ~model_left_open(it, chunk);
-}
-
-uint32_t model_thinkable(const server_model *it, uint32_t chunk)
-{
     uint32_t set = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if ((it->members[worker].stands & bit(chunk)) ||
-            (model_able(it, worker, MODEL_EVERYONE) && (it->holds[worker] & bit(chunk)) &&
-             !(it->members[worker].failed & bit(chunk))))
+        if (model_able(it, worker, MODEL_EVERYONE) && (it->holds[worker] & bit(chunk)) &&
+            !(it->members[worker].failed & bit(chunk)))
             set |= bit(worker);
     return set;
 }
@@ -184,9 +177,7 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
     it->broken = false;
     it->attempt++;
     it->attempt_start = now;
-    bool opened = it->open;
-    it->open = false;
-    it->senders = opened ? it->senders : 0;
+    it->senders = 0;
     it->result.attempts++;
     it->result.copies_coded = 0;
     it->result.chunks_filled = 0;
@@ -211,10 +202,7 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
     it->asked = set_size(stripes);
     it->first_stripe = TARRY_NEVER;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        if (it->members[worker].left)
-            continue;
-        it->members[worker].participant =
-            (it->senders & bit(worker)) != 0 && it->members[worker].stands == 0;
+        it->members[worker].participant = (it->senders & bit(worker)) != 0;
         bool owes = it->members[worker].participant && !is_everywhere(it);
         it->members[worker].signal_due = it->members[worker].owed != 0;
         it->members[worker].due = owes ? stripes : 0;
@@ -222,8 +210,7 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
             it->members[worker].signal_term = ++it->members[worker].term;
     }
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
-        if (!opened)
-            it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
+        it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
         if (it->back[stripe] == it->senders && !(it->complete & bit(stripe)) && !is_everywhere(it))
             complete(it, stripe);
     }
@@ -252,14 +239,18 @@ static void leave_attempt(server_model *it, uint32_t worker)
     model_member *member = &it->members[worker];
     if (member->participant && member->due != 0)
         it->broken = true;
-    member->participant = member->left = member->signal_due = false;
+    member->participant = member->signal_due = false;
     member->due = 0;
     member->done &= ~member->owed; /* and was never reported again */
     member->owed = 0;
 }
 
-void model_recall(server_model *it, uint32_t gone)
+/* The worker is out, and the holders that dropped their copies of what it was credited with compute
+ * them again. */
+static void recall(server_model *it, uint32_t worker)
 {
+    uint32_t gone = it->members[worker].kept;
+    it->members[worker].kept = 0;
     for (uint32_t other = 0; other < it->workers && it->phase != MODEL_IDLE; other++) {
         model_member *member = &it->members[other];
         if (!model_able(it, other, MODEL_EVERYONE))
@@ -273,14 +264,6 @@ void model_recall(server_model *it, uint32_t gone)
     }
 }
 
-/* The worker is out, and what it was credited with is open again. */
-static void recall(server_model *it, uint32_t worker)
-{
-    uint32_t gone = it->members[worker].kept;
-    it->members[worker].kept = 0;
-    model_recall(it, gone);
-}
-
 void model_tell(server_model *it, uint32_t worker)
 {
     model_member *member = &it->members[worker];
@@ -291,11 +274,6 @@ void model_tell(server_model *it, uint32_t worker)
 
 static void lose(server_model *it, uint32_t worker)
 {
-    model_member *member = &it->members[worker];
-    if (it->open && member->left && member->due == 0 && !is_everywhere(it)) {
-        member->stands = member->kept;
-        member->kept = 0;
-    }
     leave_attempt(it, worker);
     it->members[worker].present = false;
     recall(it, worker);
@@ -326,8 +304,7 @@ bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_
             continue;
         if (got == 0)
             return false;
-        uint64_t since_when = member->left ? member->signalled : it->first_stripe;
-        double each = (double)(member->stripe - since_when) / got;
+        double each = (double)(member->stripe - it->first_stripe) / got;
         double since = (double)(now - member->stripe);
         double left = (due - 1) * each + fmax(since, each - since);
         if (!(late & bit(worker)))
@@ -335,8 +312,7 @@ bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_
         else
             rest = fmax(rest, left);
     }
-    uint64_t first = it->first_stripe == TARRY_NEVER ? now : it->first_stripe;
-    double again = (double)(first - it->attempt_start) + open * slowest;
+    double again = (double)(it->first_stripe - it->attempt_start) + open * slowest;
     return late != 0 && rest >= 2 * (again + (double)compute) * (1 - 1e-9);
 }
 
@@ -360,15 +336,14 @@ static void start(server_model *it, uint64_t now)
 {
     it->phase = MODEL_COMPUTING;
     it->attempt = 0;
-    it->broken = it->open = false;
+    it->broken = false;
     it->complete = 0;
     it->scale = 1;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
         member->reported = member->late = member->participant = false;
         member->excluded = is_everywhere(it); /* until it is sent the round */
-        member->put_off = member->left = false;
-        member->stands = 0;
+        member->put_off = false;
         member->before = member->done & ~member->owed;
         member->owed = 0;
         member->signal_due = false;
@@ -412,7 +387,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
     model_norms_take(it, worker, chunk, message);
     it->result.workers_heard += !member->reported;
     member->reported = true;
-    if (message->term < member->signal_term || member->left) {
+    if (message->term < member->signal_term) {
         member->recall_term[chunk] = member->signal_term; /* the worker has dropped it */
         return true;
     }
@@ -429,8 +404,8 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
 static bool part(server_model *it, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     model_member *member = &it->members[worker];
-    if (!(it->phase == MODEL_CODING || it->open) || message->round != it->round ||
-        message->attempt != it->attempt + it->open || message->parts != it->parts ||
+    if (it->phase != MODEL_CODING || message->round != it->round ||
+        message->attempt != it->attempt || message->parts != it->parts ||
         message->stripe >= it->stripes || !(member->due & bit(message->stripe)))
         return false;
     member->due &= ~bit(message->stripe);
@@ -471,11 +446,10 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
 static bool combined(server_model *it, const tarry_event *event)
 {
     uint32_t stripe = event->stripe;
-    if (!(it->phase == MODEL_CODING || it->open) || event->round != it->round ||
-        event->attempt != it->attempt + it->open)
+    if (it->phase != MODEL_CODING || event->round != it->round || event->attempt != it->attempt)
         return false;
     it->back[stripe] |= bit(event->worker);
-    if (!it->open && it->back[stripe] == it->senders)
+    if (it->back[stripe] == it->senders)
         complete(it, stripe);
     return true;
 }
@@ -486,15 +460,13 @@ static void join(server_model *it, uint64_t now, uint32_t worker)
     lose(it, worker);
     *member = (model_member){
         .present = true,
+        .excluded = is_everywhere(it), /* until it is sent the round */
         .reported = member->reported,
         .late = member->late,
-        .stands = it->phase == MODEL_IDLE ? 0 : member->stands,
         .epoch = member->epoch + 1,
         .heard = now,
         .probed = TARRY_NEVER,
     };
-    member->put_off = member->stands != 0;
-    member->excluded = member->put_off || is_everywhere(it);
 }
 
 void model_fall_behind(server_model *it, uint32_t worker)
@@ -590,7 +562,6 @@ void model_restart(server_model *it, uint64_t round, const uint32_t *epochs)
     it->phase = MODEL_IDLE;
     it->round = round;
     it->attempt = 0;
-    it->open = false;
     it->longest = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->members[worker] = (model_member){.epoch = epochs[worker], .probed = TARRY_NEVER};

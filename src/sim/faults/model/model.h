@@ -50,11 +50,7 @@ typedef struct model_member {
     uint32_t recalled;                /* chunks to be computed again, which it is to be told now */
     tarry_fate fate;                  /* of `fate_slot`, which it is to be told now */
     uint32_t fate_slot;
-    bool participant;   /* the signal of this attempt named copies of it */
-    bool left;          /* it was signalled before all others, in this attempt */
-    uint64_t signalled; /* when, if so */
-    uint32_t
-        stands; /* chunks of an earlier arrival that the attempt's sum has, though it is gone */
+    bool participant; /* the signal of this attempt named copies of it */
 } model_member;
 
 typedef struct server_model {
@@ -93,7 +89,6 @@ typedef struct server_model {
     uint64_t ready;        /* when the stop rule was first met in this round; or TARRY_NEVER */
     uint64_t longest;      /* attempt from scratch of this server; 0: none */
     bool broken;           /* someone who owes a stripe is gone */
-    bool open;             /* the next attempt is, as somebody has left */
     model_member members[MAX_WORKERS];
     uint32_t psi[MAX_CHUNKS]; /* of this attempt: workers, a bit each */
     bool raised;              /* its signals raise the limit */
@@ -184,11 +179,8 @@ static inline bool model_at_most(double error, double other)
 }
 /* The factor that this attempt's sums have. */
 double model_scale(const server_model *it);
-/* The workers that may still have, or have, a copy of `chunk`; and if those who left were called
- * back; and of these, those who left and have none. */
+/* The workers that may still have, or have, a copy of `chunk`. */
 uint32_t model_possible(const server_model *it, uint32_t chunk);
-uint32_t model_thinkable(const server_model *it, uint32_t chunk);
-uint32_t model_left_open(const server_model *it, uint32_t chunk);
 /* With how many parts the server should signal if it signals, of the workers of `among`; 0: the
  * stop rule does not hold, the limit not being raised. */
 uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among);
@@ -222,18 +214,6 @@ void model_forgo(server_model *it, uint32_t worker);
 void model_forgo_overdue(server_model *it, uint64_t now);
 /* Who is to be sent the signal of this attempt, after all others, in this step; a bit each. */
 uint32_t model_resent(const server_model *it);
-
-/* model_early.c. Whether the worker may be signalled before all others. */
-bool model_may_leave(const server_model *it, uint32_t worker);
-/* It is. */
-void model_leave(server_model *it, uint64_t now, uint32_t worker);
-/* Whether those who left are needed after all. */
-bool model_is_stuck(const server_model *it);
-/* Whoever left counts on again, and what stood for the attempt does not; one that is open is
- * withdrawn. */
-void model_withdraw(server_model *it);
-/* The holders that dropped their copies of these chunks compute them again. */
-void model_recall(server_model *it, uint32_t gone);
 
 /* model_norms.c. Nothing is known of norms, and every chunk is in; a round begins. */
 void model_norms_init(server_model *it);

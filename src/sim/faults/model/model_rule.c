@@ -11,8 +11,6 @@ static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
     uint32_t open = it->holds[worker] & ~it->members[worker].done & ~it->members[worker].failed;
     if (it->settings.pick == TARRY_PICK_PLAN)
         return open != 0;
-    if (it->members[worker].left)
-        return false;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         if ((open & bit(chunk)) && it->rank[it->most][model_credited(it, chunk, among)] < it->most)
             return true;

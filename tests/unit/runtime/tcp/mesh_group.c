@@ -117,7 +117,6 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
         .weights = of->weights,
         .sum = sum,
         .whole = whole,
-        .early = group->early,
         .came = watch != NULL ? sum_watch_came : NULL,
         .user = watch,
         .compress = group->forms.up,

@@ -18,7 +18,6 @@ typedef struct mesh_group {
     const char *const *credentials; /* [count]; NULL: plain text */
     tarry_shape shape;              /* of groups that are formed from here on; AUTO: direct */
     sum_case_forms forms;           /* of sums that begin from here on */
-    bool early;                     /* who begins from here on begins before others are told to */
 } mesh_group;
 
 /* Asserts that all can be made; with a limit of silence that is longer than any wait here. */

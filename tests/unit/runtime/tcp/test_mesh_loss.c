@@ -223,40 +223,6 @@ static void who_is_not_connected_is_suspected_first(void **state)
     sum_case_free(of);
 }
 
-/* It may still compute; once it has begun, the limit is that of all. */
-static void is_not_suspected(size_t dimension, uint32_t watcher)
-{
-    enum { IDLE = 2 };
-    mesh_group group;
-    float *sum[FEW] = {NULL};
-    sum_case *of = sum_case_make(dimension, 1, FEW, false, test_seed(__func__, 13));
-    mesh_group_make(&group, FEW, NULL);
-    mesh_group_form(&group);
-    group.early = true;
-    begin_all_but(&group, IDLE, of, sum);
-    wait_for_all_but(&group, IDLE, watcher);
-    look_long_after(&group, watcher);
-    look_long_after(&group, watcher);
-    group.early = false;
-    sum[IDLE] = calloc(dimension, sizeof(float));
-    assert_non_null(sum[IDLE]);
-    mesh_group_start(&group, IDLE, of, sum[IDLE]);
-    for (uint32_t i = 0; i < FEW; i++) {
-        assert_int_equal(mesh_group_wait(&group, i).state, TARRY_ENGINE_DONE);
-        sum_case_check(of, sum[i]);
-        free(sum[i]);
-    }
-    mesh_group_free(&group);
-    sum_case_free(of);
-}
-
-static void who_is_told_later_is_not_suspected(void **state)
-{
-    (void)state;
-    is_not_suspected(LONG, 0);
-    is_not_suspected(1, 0);
-}
-
 /* The timer itself. */
 static void a_sum_that_stands_still_ends(void **state)
 {
@@ -464,7 +430,6 @@ int main(void)
         cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
         cmocka_unit_test(who_never_begins_is_suspected),
         cmocka_unit_test(who_is_not_connected_is_suspected_first),
-        cmocka_unit_test(who_is_told_later_is_not_suspected),
         cmocka_unit_test(a_sum_that_stands_still_ends),
         cmocka_unit_test(who_stops_reading_is_suspected),
         cmocka_unit_test(a_break_keeps_nobody_waiting),

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters that earlier versions had: for each a sentence that says what to use instead; docs/tried.md says why it went."""
+
+GONE = {
+    "early": "no longer exists; use sum='everywhere' to make sums faster where vectors take long",
+}

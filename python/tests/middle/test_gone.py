@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters that earlier versions had say what to use instead."""
+
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.settings import server_settings
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"early": True}, "early: no longer exists; use sum='everywhere'"),
+    ],
+)
+def test_a_setting_that_is_gone_says_what_to_use_instead(wanted: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        server_settings(tarry.Plan(4, 8), 10, wanted)  # type: ignore[arg-type]

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options, and values of options, that earlier versions had. Using one fails with a sentence that
+ * says what to use instead; docs/tried.md says why it went. */
+#ifndef CLI_GONE_H
+#define CLI_GONE_H
+
+/* The sentence for an option that is gone (without dashes), or for "OPTION:VALUE"; NULL if `name`
+ * is neither. */
+const char *gone_option(const char *name);
+
+#endif

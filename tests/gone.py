@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went is gone: the words of features that were removed occur in no file but those that tell of them.
+
+    gone.py ROOT    ROOT: the repository
+
+docs/tried.md says what each feature was, and why it went.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+GONE = {
+    "leaving early": [
+        "--early",
+        "early=yes",
+        "early=no",
+        "workers_early",
+        "left_early",
+        "server_early",
+        "model_early",
+        "invariants_early",
+        "early_parts",
+        "TARRY_SETTING_EARLY",
+        "FLAG_EARLY",
+        "PLANT_FOLD_AFTER_LEAVING",
+        "VOTE_UNTOLD",
+        "BALLOT_UNTOLD",
+        "vote_tell",
+        "vote_give_up",
+        "vote_stands",
+        "server_vote_give_up",
+        "server_vote_may_leave",
+        "server_vote_mix",
+        "server_vote_withdraws",
+        "server_open_attempt",
+        "server_expects",
+        "member_computes",
+        "steering_left",
+        "steering_links",
+        "steering_may_leave",
+        "links_begin_round",
+        "links_report",
+        "uploads_begin",
+        "uploads_flow",
+        "test_uploads",
+        "nobody_joins_an_open_sum",
+        "who_computes_is_in_the_sum",
+        "who_is_done_leaves",
+        "leaves_who_is_not_needed",
+        "NODROP",
+        "leaving early",
+        "leave early",
+        "leaves early",
+    ],
+}
+# They tell of what is gone: its page, the changes, the messages that say what to use instead, and the tests of these.
+TELL = {
+    "CHANGELOG.md",
+    "docs/tried.md",
+    "src/cli/options/gone.c",
+    "python/tarry/gone.py",
+    "python/tests/middle/test_gone.py",
+    "tests/cli/test_gone.py",
+    "tests/gone.py",
+}
+
+
+def files(root):
+    """The repository's files by name; without git, as in an archive, all but hidden folders and build trees."""
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, check=False)
+    if listed.returncode == 0:
+        return [name for name in listed.stdout.decode().split("\0") if name]
+    return [str(path.relative_to(root)) for path in root.rglob("*")
+            if not any(part.startswith((".", "build")) for part in path.relative_to(root).parts)]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    features = {word: feature for feature, words in GONE.items() for word in words}
+    pattern = re.compile(r"(?<![\w])(" + "|".join(map(re.escape, features)) + r")(?![\w])")
+    found = []
+    for name in files(root):
+        path = root / name
+        if name in TELL or name.startswith("fuzz/corpus/") or not path.is_file():
+            continue
+        for word in pattern.findall(name):
+            found.append(f"{name}: a file of {features[word]}, which went")
+        for number, line in enumerate(path.read_bytes().decode("utf-8", "replace").splitlines(), 1):
+            for word in pattern.findall(line):
+                found.append(f"{name}:{number}: {word}: of {features[word]}, which went")
+    print("\n".join(found) if found else "nothing of what is gone is left")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
