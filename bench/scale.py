@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what docs/scale.md says of 1,000 to 1,000,000 simulated workers.
 
-Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--pieces P] [--sum KEY]... [--jitter SECONDS,SD] [--batch SECONDS]
-                      [--deaths K]
+Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--pieces P] [--sum KEY]... [--jitter SECONDS,SD]
 
-Each run has one trial of `tarry simulate`, of N rounds; those after the first count, where there are any. A second run of equal
-workers of which none is dead, on the same links and in the same shape, is what its time is held to. With --deaths that is the
-same run without relays that die. Prints the tables' rows: of a run all figures that any of them has.
+Each run has one trial of `tarry simulate`, of N rounds; those after the first count if there are any. Its time is compared with
+a second run on the same links and in the same shape, with equal workers that are all alive. Prints the tables' rows: of a run
+all figures that any of them has.
 """
 
 import argparse
@@ -22,22 +21,19 @@ LINKS = ["--latency", "25e-6", "--bandwidth", "1.25e9", "--server-bandwidth", "1
 DIMENSION = 10**7
 CARD = 4 * DIMENSION  # bytes of a gradient
 PIECES = {1000: 16, 10_000: 16, 100_000: 16, 1_000_000: 1}
-SUMS = ["sum=auto", "relays=8"]
-REPAIRED = ["relays=8,keep=all", "relays=8"]
+SUMS = ["sum=auto"]
 
 
-def run(tarry, options, workers, key, straggler, *more):
+def run(tarry, options, workers, key, straggler):
     """The result of one trial, and the processor and clock seconds and MiB that the process took."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.monotonic()
         command = [tarry, "simulate", "--workers", str(workers), "--chunks", str(workers), "--replication", "4",
                    "--pieces", str(options.pieces or PIECES[workers]), "--scheme", f"tarry:{key}", "--straggler", straggler,
                    "--costs", "equal", "--trials", "1", "--rounds", str(options.rounds), "--dimension", str(DIMENSION), *LINKS,
-                   "--quiet", "--report", report.name, *more]
+                   "--quiet", "--report", report.name]
         if options.jitter:
             command += ["--link-jitter", options.jitter]
-        if options.batch:
-            command += ["--relay-batch", options.batch]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: {done.stderr}")
@@ -70,24 +66,10 @@ def row(tarry, options, workers, key):
     cards = {name: count / CARD for name, count in last["cards"].items()}
     return [f"{workers:,}", key, f"{base:.3f}", f"{took:.3f}", f"{took / base:.3f}", f"{took / ideal:.3f}",
             spread(result["sum_times"]),
-            f"{cards['root_in']:.2f} / {cards['root_out']:.2f}", f"{cards['inner_in']:.2f} / {cards['inner_out']:.2f}",
-            f"{cards['leaf_in']:.2f} / {cards['leaf_out']:.2f}",
+            f"{cards['root_in']:.2f} / {cards['root_out']:.2f}", f"{cards['leaf_in']:.2f} / {cards['leaf_out']:.2f}",
             f"{last['control_messages'] / workers:.0f}", f"{last['control_bytes'] / 1e6:.1f}",
             f"{last['root_messages']:.0f} / {last['root_control_bytes'] / 1e6:.2f}",
             f"{seconds / options.rounds:.1f} / {clock / options.rounds:.1f}", f"{mebibytes:.0f}"]
-
-
-def repair_row(tarry, options, workers, key):
-    """What relays' deaths cost: one row for workers that keep gradients, or one for running sums, by the key."""
-    bare, *_ = run(tarry, options, workers, key, uneven(workers))
-    result, *_ = run(tarry, options, workers, key, uneven(workers), "--relay-deaths", str(options.deaths))
-    pairs = [(a["seconds"], b["seconds"]) for a, b in zip(steady(result), steady(bare))]
-    worse = [took - base for took, base in pairs]
-    rounds = result["rounds"]
-    return [f"{workers:,}", key, f"{sum(r['relays_died'] for r in rounds):.0f}",
-            f"{sum(r['workers_returned'] for r in rounds):.0f}", spread(result["repair_times"]),
-            f"{statistics.median(base for _, base in pairs):.3f}", f"{statistics.median(worse):+.3f}", f"{max(worse):+.3f}",
-            f"{statistics.mean(r['copies'] for r in steady(result)):.4f}"]
 
 
 def main():
@@ -96,15 +78,12 @@ def main():
     parser.add_argument("--workers", type=int, action="append", choices=sorted(PIECES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pieces", type=int, help="of a chunk, other than usual")
-    parser.add_argument("--sum", action="append", help="keys of the scheme, as in relays=8,keep=all")
+    parser.add_argument("--sum", action="append", help="keys of the scheme, as in sum=everywhere,keep=all")
     parser.add_argument("--jitter", metavar="SECONDS,SD", help="what each message waits")
-    parser.add_argument("--batch", metavar="SECONDS", help="relays send what goes up at multiples of this")
-    parser.add_argument("--deaths", type=int, help="relays that die in each round: the table of repairs")
     options = parser.parse_args()
-    usual, print_row = (REPAIRED, repair_row) if options.deaths else (SUMS, row)
     for workers in options.workers or sorted(PIECES):
-        for key in options.sum or usual:
-            print("| " + " | ".join(print_row(options.tarry, options, workers, key)) + " |", flush=True)
+        for key in options.sum or SUMS:
+            print("| " + " | ".join(row(options.tarry, options, workers, key)) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@
 #include "fuzz_arena.h"
 #include "fuzz_machine.h"
 #include "fuzz_peer.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel_state.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define SILENCE_NS (800 * NS_PER_MS)
@@ -69,8 +69,6 @@ static const tarry_plan *choose_plan(const run *its, uint8_t seed)
     const uint8_t bytes[] = {its->choice[0], its->choice[1], its->choice[2], its->choice[3], seed};
     return take_plan(&(input){.data = bytes, .left = sizeof(bytes)});
 }
-
-enum { RELAY_HELLO = 0x70 }; /* the frame */
 
 static bool begin(run *its, input *in)
 {
@@ -143,21 +141,16 @@ static void settle_round(tarry_tcp_server *server)
 /* Who is there, told in several ways. */
 static void check(const tarry_tcp_server *server)
 {
-    uint32_t connections = 0, viewers = 0, joined = 0, buffers = 0, unread = 0, adrift = 0;
-    /* Sums of relays take buffers, too, in a round. */
-    bool gathers = server->gather_sources > 0 && server->base.host->round.running;
+    uint32_t connections = 0, viewers = 0, joined = 0, buffers = 0, unread = 0;
     for (const peer *its = server->peers.first; its != NULL; its = its->after) {
-        connections += its->relay == NULL;
+        connections++;
         viewers += its->state == PEER_VIEWER;
         require(its->state != PEER_OVER && its->tasks == 0);
         require(its->worker == WIRE_ANY_WORKER || tcp_server_peer(server, its->worker) == its);
         if (its->state == PEER_READY || its->state == PEER_TURNING)
             require(server->base.host->members[its->worker].joined);
-        if (its->relay == NULL) {
-            unread += link_channel_of_const(its->channel)->in.waiting;
-            require(link_channel_of_const(its->channel)->in.kept_capacity <=
-                    4 * CHANNEL_SHARED_BYTES);
-        }
+        unread += its->channel->in.waiting;
+        require(its->channel->in.kept_capacity <= 4 * CHANNEL_SHARED_BYTES);
         require(its->held_room <= 2 * server->settings.most_peer_bytes);
     }
     for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++) {
@@ -167,15 +160,13 @@ static void check(const tarry_tcp_server *server)
         joined += present;
         buffers += member->buffers;
         require(member->buffers <= TCP_STRIPES_PER_WORKER);
-        adrift += member->adrift_ns != 0;
-        if (present && member->adrift_ns == 0)
+        if (present)
             require(who != NULL && (who->state == PEER_READY || who->state == PEER_TURNING));
     }
     require(machine_count_left() <= unread);
     require(connections == server->peers.count && viewers == server->viewers);
-    require(adrift == server->adrift && joined == server->present);
-    require(gathers ? buffers <= server->base.host->pool.used
-                    : buffers == server->base.host->pool.used);
+    require(joined == server->present);
+    require(buffers == server->base.host->pool.used);
 }
 
 static void read_all(run *its, visitor *who);
@@ -261,7 +252,7 @@ void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t
     wire_status status;
     wire_share memory;
     wire_bye bye;
-    if ((who->relay && fuzz_relay_hear(its, head, body)) || fuzz_secure_hear(its, who, head, body))
+    if (fuzz_secure_hear(its, who, head, body))
         return;
     switch (head->kind) {
     case WIRE_WELCOME:
@@ -363,9 +354,7 @@ static size_t draw_hello(const run *its, input *in, visitor *sender, uint8_t *fr
     wire_hello hello = {
         .oldest = (uint16_t)(WIRE_VERSION + (how >= 0xf8) - (who >= 0xf8)),
         .newest = (uint16_t)(WIRE_VERSION + (how >= 0xf0) - (who >= 0xf8)),
-        .role = (how & 7) == 7   ? WIRE_ROLE_VIEWER
-                : (how & 7) == 6 ? WIRE_ROLE_STANDBY
-                                 : WIRE_ROLE_WORKER,
+        .role = (how & 7) == 7 ? WIRE_ROLE_VIEWER : WIRE_ROLE_WORKER,
         .ranking = COEFFICIENTS_VERSION - (who >= 0xf0),
         .worker = (who & 7) > FUZZ_MOST_WORKERS ? WIRE_ANY_WORKER : who & 7,
         .instance = {(uint8_t)(1 + who / 8 % 4)},
@@ -382,14 +371,13 @@ static size_t draw_hello(const run *its, input *in, visitor *sender, uint8_t *fr
     return wire_hello_encode(&hello, frame);
 }
 
-/* Several that follow each other; now and then with lanes, which nobody has here. */
+/* Several that follow each other. */
 static size_t draw_batch(const tarry_message *first, uint8_t how, uint8_t *frame)
 {
-    wire_batch batch = {
-        .round = first->round, .term = first->term, .lanes = how >= 0xf0, .count = how / 16 % 8};
+    wire_batch batch = {.round = first->round, .term = first->term, .count = how / 16 % 8};
     tarry_message report = *first;
     for (uint32_t i = 0; i < batch.count; i++, report.slot++, report.sequence++)
-        wire_batch_put(&batch, frame, i, 0, &report);
+        wire_batch_put(&batch, frame, i, &report);
     return wire_batch_encode(&batch, frame);
 }
 
@@ -422,15 +410,14 @@ compress_form fuzz_peer_form(const run *its, uint64_t round, uint32_t other)
     return kind == due.kind ? due : form_of_kind(kind, SHARE, EXACT);
 }
 
-size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part, bool whole)
+size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe)
 {
     if (parts < tarry_plan_least_parts(its->plan) || parts > its->plan->parts)
         return STRIPE;
     layout cut = layout_make(its->server->base.host->cut.dimension, parts, STRIPE);
-    if (stripe >= cut.stripes || part >= cut.parts)
+    if (stripe >= cut.stripes)
         return STRIPE;
-    size_t numbers =
-        whole ? layout_stripe_length(&cut, stripe) : layout_present(&cut, part, stripe);
+    size_t numbers = layout_stripe_length(&cut, stripe);
     return numbers > 0 ? numbers : STRIPE;
 }
 
@@ -461,7 +448,7 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
     const compress_form form = fuzz_peer_form(its, who->round + (off & 1), off >> 6);
     tarry_message message = fuzz_peer_part(who, place, off);
     message.form = form.kind;
-    size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
+    size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe);
     numbers = who->shares != (off >> 5 & 1) ? 0 : numbers + (off >> 4 & 1);
     size_t bytes = fuzz_peer_bytes(its, form, message.stripe, numbers);
     wire_message_head(CODEC_HEADER_BYTES, bytes, frame);
@@ -529,25 +516,13 @@ static void transmit(const visitor *who, const uint8_t *bytes, size_t size)
         machine_send(who->fd, bytes, size);
 }
 
-/* The first one may say that it is a relay. */
-static size_t draw_any(run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame)
-{
-    bool first = who == &its->visitors[0];
-    if (first && who->relay)
-        return fuzz_relay_draw(its, in, kind, frame);
-    if (!first || kind != RELAY_HELLO)
-        return fuzz_peer_draw(its, in, kind, who, frame);
-    who->relay = true;
-    return fuzz_relay_begin(its, frame);
-}
-
 static void say(run *its, input *in, visitor *who)
 {
     uint8_t kind = take(in), how = take(in);
     uint8_t frame[MOST_FRAME];
     transmit(who, who->unsent, who->unsent_size);
     who->unsent_size = 0;
-    size_t size = draw_any(its, in, kind, who, frame);
+    size_t size = fuzz_peer_draw(its, in, kind, who, frame);
     for (uint8_t i = 0; how >= 0xe0 && size > 0 && i <= how % 4; i++) {
         size_t place = take(in) % size;
         frame[place] ^= take(in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is at the other ends of the connections of fuzz_peer.c; the first of them may be a relay. */
+/* Who is at the other ends of the connections of fuzz_peer.c. */
 #ifndef FUZZ_PEER_H
 #define FUZZ_PEER_H
 
@@ -7,7 +7,7 @@
 #include "fuzz_plans.h"
 #include "protocol/form.h"
 #include "protocol/wire/codec.h"
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
@@ -19,7 +19,6 @@ enum {
     PARAMETERS = 8,
     FACTOR = 2, /* numbers behind them where coded parts are products: of a matrix of two by two */
     MOST_DIMENSION = STRIPE * MOST_STRIPES * FUZZ_MOST_WORKERS,
-    LANES = 4,
     MOST_FRAME = 4 * (WIRE_HEAD_BYTES + WIRE_SMALL_BYTES),
     MOST_WORDS = 32,
     ROOM = 1 << 14,    /* the longest frame that the server sends is shorter */
@@ -30,7 +29,6 @@ enum {
 typedef struct visitor {
     int fd;    /* -1: none */
     bool deaf; /* reads nothing */
-    bool relay;
     uint32_t worker;
     uint64_t round;
     uint32_t epoch, attempt, parts, term;
@@ -55,9 +53,6 @@ typedef struct run {
     tarry_tcp_server *server;
     float parameters[PARAMETERS], sum[MOST_DIMENSION];
     visitor visitors[VISITORS];
-    visitor children[LANES]; /* of the first visitor, where that is a relay */
-    bool open[LANES];        /* whether that lane is */
-    wire_gather gather;      /* that the relay was told of last; count 0: none */
 } run;
 
 /* What the server says. */
@@ -70,9 +65,8 @@ tarry_message fuzz_peer_part(const visitor *who, uint8_t place, uint8_t off);
 compress_form fuzz_peer_form(const run *its, uint64_t round, uint32_t other);
 /* Of so many numbers that begin with the stripe, in a gradient of one part. */
 size_t fuzz_peer_bytes(const run *its, compress_form form, uint32_t stripe, size_t numbers);
-/* The numbers that a stripe has of a coded part, or of one block of it. */
-size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part,
-                         bool whole);
+/* The numbers that a stripe has of a coded part. */
+size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe);
 
 /* fuzz_peer_secure.c */
 bool fuzz_is_secure(const run *its);
@@ -84,13 +78,5 @@ void fuzz_secure_hear_signal(const run *its, visitor *who, const tarry_message *
 size_t fuzz_secure_draw_key(const visitor *who, input *in, uint8_t kind, uint8_t *frame);
 size_t fuzz_secure_draw_part(const run *its, input *in, uint8_t kind, const visitor *who,
                              uint8_t *frame);
-
-/* fuzz_peer_relay.c */
-/* Whether the frame is for relays; else it is for who is there. */
-bool fuzz_relay_hear(run *its, const wire_head *head, const uint8_t *body);
-/* HELLO: the first visitor is a relay from now on. */
-size_t fuzz_relay_begin(run *its, uint8_t *frame);
-/* Frames of it, at most MOST_FRAME bytes. */
-size_t fuzz_relay_draw(run *its, input *in, uint8_t kind, uint8_t *frame);
 
 #endif

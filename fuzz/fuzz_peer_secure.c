@@ -150,7 +150,7 @@ size_t fuzz_secure_draw_part(const run *its, input *in, uint8_t kind, const visi
     const ring grid = tcp_server_grid(&its->server->settings.secure);
     tarry_message message = fuzz_peer_part(who, place, off);
     message.form = (tarry_compress)(off >> 5 & 1);
-    const size_t length = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
+    const size_t length = fuzz_peer_numbers(its, message.parts, message.stripe);
     const size_t bytes = ring_bytes(&grid, length + MASKED_COUNTS + (off >> 4 & 1));
     uint8_t *words = frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES;
     wire_message_head(CODEC_HEADER_BYTES, bytes, frame);

@@ -330,9 +330,8 @@ static bool draw(run *its, input *in, tarry_event *event, tarry_message *message
         event->type = TARRY_EVENT_LOST;
         return true;
     case 4:
-        event->type = (const tarry_event_type[]){
-            TARRY_EVENT_ABORT, TARRY_EVENT_HEARD,    TARRY_EVENT_TIME,
-            TARRY_EVENT_TIME,  TARRY_EVENT_RETURNED, TARRY_EVENT_STALLED}[take(in) % 6];
+        event->type = (const tarry_event_type[]){TARRY_EVENT_ABORT, TARRY_EVENT_HEARD,
+                                                 TARRY_EVENT_TIME}[take(in) % 3];
         return true;
     case 5:
     case 6:

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes choose pieces of views: those that a sender would send next, to a worker and to a relay
- * whose child is sent some at times, with fields and bytes changed on the way, or any fields.
- * Whoever says that a view is there has that of the digest, a relay's child has the relay's, and
- * nobody writes beyond its vector.
+ * The bytes choose pieces of views: those that a sender would send next to a worker, with fields
+ * and bytes changed on the way, or any fields. A worker that says that a view is there has that of
+ * the digest, and does not write beyond its vector.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +28,8 @@ typedef struct run {
     const tarry_allocator *allocator;
     tarry_compress form;
     size_t length;
-    view *source, *relay;
-    view_reader up;
-    receiver worker, child;
+    view *source;
+    receiver worker;
     float *x;
     uint64_t round;
 } run;
@@ -54,23 +52,17 @@ static void begin(run *its, input *in)
     its->form = (choice & 1) != 0 ? TARRY_COMPRESS_INT8 : TARRY_COMPRESS_BF16;
     its->length = (choice & 2) != 0 ? VIEW_PIECE + 20 : 1 + take(in);
     require(view_create(its->form, its->length, its->allocator, &its->source) == TARRY_OK);
-    require(view_create(its->form, its->length, its->allocator, &its->relay) == TARRY_OK);
     its->x = room(its, its->length, sizeof(float));
-    for (uint32_t side = 0; side < 2; side++) {
+    for (uint32_t side = 0; side < 2; side++)
         its->worker.vector[side] = room(its, its->length, sizeof(float));
-        its->child.vector[side] = room(its, its->length, sizeof(float));
-    }
     view_set(its->source, 0, its->x);
 }
 
 static void end(run *its)
 {
-    for (uint32_t side = 0; side < 2; side++) {
+    for (uint32_t side = 0; side < 2; side++)
         give_back(its, its->worker.vector[side]);
-        give_back(its, its->child.vector[side]);
-    }
     give_back(its, its->x);
-    view_free(its->relay);
     view_free(its->source);
 }
 
@@ -79,11 +71,7 @@ static void begin_round(run *its, uint8_t step, bool lost)
     its->x[step % its->length] += (float)step;
     view_move(its->source, ++its->round, its->x, 1);
     view_reader_end(&its->worker.reader, lost);
-    view_reader_end(&its->up, false);
-    view_reader_end(&its->child.reader, false);
     view_reader_begin(&its->worker.reader, its->round);
-    view_reader_begin(&its->up, its->round);
-    view_reader_begin(&its->child.reader, its->round);
 }
 
 static void change(view_piece *piece, uint8_t how, uint8_t by)
@@ -146,32 +134,6 @@ static void receive(run *its, receiver *to, const view_piece *piece, const uint8
     require(view_digest_of(piece->stamp, to->vector[to->current], its->length) == piece->digest);
 }
 
-/* False: the relay ends the connection. */
-static bool relay_receives(run *its, const view_piece *piece, const uint8_t *bytes)
-{
-    uint8_t *place;
-    if (view_place_piece(its->relay, piece, &place) != TARRY_OK)
-        return false;
-    memcpy(place, bytes, view_piece_bytes(piece));
-    if (view_take_piece(its->relay) != TARRY_OK)
-        return false;
-    if (view_stamp(its->relay) == its->round + 1 && !its->up.active)
-        require(view_digest_of(its->round + 1, view_numbers(its->relay), its->length) ==
-                view_digest(its->relay));
-    return true;
-}
-
-static void renew_relay(run *its)
-{
-    view_free(its->relay);
-    require(view_create(its->form, its->length, its->allocator, &its->relay) == TARRY_OK);
-    its->up = (view_reader){0};
-    its->child.reader = (view_reader){0};
-    its->child.intake = (view_intake){0};
-    view_reader_begin(&its->up, its->round);
-    view_reader_begin(&its->child.reader, its->round);
-}
-
 static void step(run *its, input *in)
 {
     uint8_t what = take(in), how = take(in), by = take(in);
@@ -181,22 +143,12 @@ static void step(run *its, input *in)
         begin_round(its, by, (how & 1) != 0);
         return;
     }
-    view_reader *reader = what % 4 == 1   ? &its->worker.reader
-                          : what % 4 == 2 ? &its->up
-                                          : &its->child.reader;
-    const view *from = what % 4 == 3 ? its->relay : its->source;
-    if (!view_reader_next(reader, from, &piece, &bytes))
+    if (!view_reader_next(&its->worker.reader, its->source, &piece, &bytes))
         return;
     size_t size = view_piece_bytes(&piece);
-    if (what % 4 != 3)
-        change(&piece, how, by);
+    change(&piece, how, by);
     uint8_t *own = copy(its, &piece, bytes, size, how, (what & 0x80) != 0 ? by : 0);
-    if (what % 4 == 2) {
-        if (!relay_receives(its, &piece, own))
-            renew_relay(its);
-    } else {
-        receive(its, what % 4 == 1 ? &its->worker : &its->child, &piece, own);
-    }
+    receive(its, &its->worker, &piece, own);
     give_back(its, own);
 }
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "protocol/wire/wire.h"
+#include "protocol/wire/wire_batch.h"
 #include "protocol/wire/wire_mesh.h"
 #include "protocol/wire/wire_secure.h"
 #include "protocol/wire/wire_status.h"
-#include "protocol/wire/wire_trunk.h"
 
 enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES };
 
@@ -126,34 +126,10 @@ static void read_and_write(small_frame *frame)
     case WIRE_PIECE:
         READ_AND_WRITE(piece);
         break;
-    case WIRE_LANE_PART:
-        READ_AND_WRITE(lane_part);
-        break;
-    case WIRE_LANE_END:
-        frame->reworded = true;
-        READ_AND_WRITE(lane_end);
-        break;
-    case WIRE_LANE_BLOB:
-        READ_AND_WRITE(lane_blob);
-        break;
-    case WIRE_TAKEN:
-        READ_AND_WRITE(taken);
-        break;
-    case WIRE_GATHERED:
-        READ_AND_WRITE(gathered);
-        break;
-    case WIRE_ADVERTISE:
-        READ_AND_WRITE(advertise);
-        break;
     case WIRE_SECURE:
         READ_AND_WRITE(secure);
         break;
     case WIRE_BATCH: /* take_long */
-    case WIRE_LANE_OPEN:
-    case WIRE_LANE:
-    case WIRE_HEARD:
-    case WIRE_GATHER:
-    case WIRE_PARENTS:
     case WIRE_KEY:
     case WIRE_MESSAGE: /* fuzz_codec.c */
     case WIRE_STATUS:
@@ -216,58 +192,18 @@ static size_t write_batch(const wire_head *head, const uint8_t *body, uint8_t *a
     if (wire_batch_decode(head, body, &batch) != TARRY_OK)
         return 0;
     for (uint32_t i = 0; i < batch.count; i++) {
-        uint32_t lane = 0;
         tarry_message report;
-        wire_batch_get(&batch, i, &lane, &report);
-        wire_batch_put(&batch, again, i, lane, &report);
+        wire_batch_get(&batch, i, &report);
+        wire_batch_put(&batch, again, i, &report);
     }
     return wire_batch_encode(&batch, again);
 }
 
-static size_t write_lane(const wire_head *head, const uint8_t *body, uint8_t *again)
+static size_t write_key(const wire_head *head, const uint8_t *body, uint8_t *again)
 {
-    uint32_t lane;
-    wire_head inner;
-    const uint8_t *inner_body;
-    if (wire_lane_decode(head, body, &lane, &inner, &inner_body) != TARRY_OK)
-        return 0;
-    wire_lane_head(lane, WIRE_HEAD_BYTES + inner.length, again);
-    again += WIRE_HEAD_BYTES + WIRE_LANE_HEAD_BYTES;
-    wire_head_encode(inner.kind, inner.length, again);
-    memcpy(again + WIRE_HEAD_BYTES, inner_body, inner.length);
-    return 2 * WIRE_HEAD_BYTES + WIRE_LANE_HEAD_BYTES + inner.length;
+    wire_key read;
+    return wire_key_decode(head, body, &read) == TARRY_OK ? wire_key_encode(&read, again) : 0;
 }
-
-static size_t write_gather(const wire_head *head, const uint8_t *body, uint8_t *again)
-{
-    wire_gather gather;
-    if (wire_gather_decode(head, body, &gather) != TARRY_OK)
-        return 0;
-    float *weights = malloc(gather.parts * sizeof(*weights));
-    if (weights == NULL)
-        abort();
-    for (uint32_t i = 0; i < gather.count; i++) {
-        uint32_t lane, epoch;
-        wire_gather_get(&gather, i, &lane, &epoch, weights);
-        wire_gather_put(&gather, again, i, lane, epoch, weights);
-    }
-    free(weights);
-    return wire_gather_encode(&gather, again);
-}
-
-#define WRITE(noun)                                                                                \
-    static size_t write_##noun(const wire_head *head, const uint8_t *body, uint8_t *again)         \
-    {                                                                                              \
-        wire_##noun read;                                                                          \
-        return wire_##noun##_decode(head, body, &read) == TARRY_OK                                 \
-                   ? wire_##noun##_encode(&read, again)                                            \
-                   : 0;                                                                            \
-    }
-
-WRITE(lane_open)
-WRITE(heard)
-WRITE(parents)
-WRITE(key)
 
 /* Frames that may be longer than the small ones. */
 static bool take_long(const uint8_t *frame, const wire_head *head, const uint8_t *body)
@@ -275,25 +211,19 @@ static bool take_long(const uint8_t *frame, const wire_head *head, const uint8_t
     uint8_t *again = malloc(WIRE_HEAD_BYTES + head->length);
     if (again == NULL)
         abort();
-    size_t size = head->kind == WIRE_BATCH       ? write_batch(head, body, again)
-                  : head->kind == WIRE_LANE      ? write_lane(head, body, again)
-                  : head->kind == WIRE_GATHER    ? write_gather(head, body, again)
-                  : head->kind == WIRE_LANE_OPEN ? write_lane_open(head, body, again)
-                  : head->kind == WIRE_HEARD     ? write_heard(head, body, again)
-                  : head->kind == WIRE_KEY       ? write_key(head, body, again)
-                                                 : write_parents(head, body, again);
+    size_t size =
+        head->kind == WIRE_BATCH ? write_batch(head, body, again) : write_key(head, body, again);
     if (size > 0 && size != WIRE_HEAD_BYTES + head->length)
         abort();
     if (size > 0)
-        compare(frame, again, size, head->kind == WIRE_LANE_OPEN);
+        compare(frame, again, size, false);
     free(again);
     return size > 0;
 }
 
 static bool is_long(wire_kind kind)
 {
-    return kind == WIRE_BATCH || kind == WIRE_LANE || kind == WIRE_GATHER ||
-           kind == WIRE_LANE_OPEN || kind == WIRE_HEARD || kind == WIRE_PARENTS || kind == WIRE_KEY;
+    return kind == WIRE_BATCH || kind == WIRE_KEY;
 }
 
 /* Gives back how many bytes the frame takes; 0 if it is refused, or not all of it is there. */

@@ -65,18 +65,6 @@ def everywhere(tarry):
     return ["", ""], [*counts[:-1], *more, counts[-1]]
 
 
-@page.table("relays", clock_rows="rounds per second")
-def relays(tarry):
-    counts, printed = campaign(tarry, 12000, "--relays", 6)
-    died, back, lost, added = re.search(r"relays died (\d+) times; workers came back in time (\d+) times with what they had, and "
-                                        r"(\d+) times they did not; (\d+) stripes were added up", printed).groups()
-    more = [("deaths of relays", f"{int(died):,}"),
-            ("workers that came back within the grace, with what they had", f"{int(back):,}"),
-            ("workers that did not, and were given up", f"{int(lost):,}"),
-            ("stripes that were added up on the way", f"{int(added):,}")]
-    return ["", ""], [*counts[:-1], *more, counts[-1]]
-
-
 @page.table("secure", clock_rows="rounds per second")
 def secure(tarry):
     counts, printed = campaign(tarry, 350000, "--secure")
@@ -129,9 +117,6 @@ TITLES = {
     "attempts_without_a_pause": "attempts that fail follow each other at once, and without a bound",
     "a_part_that_stays_what_it_was": "another attempt sums what a worker encoded for the one before",
     "a_share_that_its_owner_has_as_it_was": "who sums a share keeps it as it was before it was rounded for the others",
-    "a_part_counted_by_two_relays": "a part counts that a relay has added up, and again by another relay",
-    "a_gathered_part_of_an_attempt_before": "what a relay has added up for an attempt before is summed",
-    "a_relay_that_takes_its_workers_along": "the chunks of workers whose relay has died are handed out at once",
     "keys_and_masks_that_outlive_their_attempt": "secure sums: a second life has the keys of the first, and masks are for the "
                                                  "round alone",
     "a_part_masked_again_with_another_content": "the same: a part is masked again with another content",

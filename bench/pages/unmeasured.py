@@ -18,9 +18,6 @@ registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tes
 registry.Page("local-steps").not_measured("trainings of many minutes, whose commands the page has", "| | S = 1 |",
                                            "| chunks | 24 |")
 registry.Page("mpi").not_measured("MPI's own collectives beside ours; bench/mpi.py runs them", "| ranks step by |", "| sums over | d |")
-registry.Page("scale").not_measured("bench/scale.py prints the rows; the largest take hours on a busy machine", "| workers | sum |",
-                                    "| workers with jitter |", "| workers with deaths |", "| 1,000 workers, relays=8 |",
-                                    "| a million workers |", "| workers | pieces | seconds | memory |")
 registry.Page("security").not_measured("bounds", "| bound | value |")
 registry.Page("testing").not_measured("files", "| file of `tests/scenario` |")
 registry.Page("train").not_measured(

@@ -3,12 +3,12 @@
 #include "cli/options/subcommand.h"
 #include "cli/text/program.h"
 #include "program/allreduce.h"
+#include "program/connections.h"
 #include "program/forms.h"
 #include "program/importance.h"
 #include "program/kernels.h"
 #include "program/masks.h"
 #include "program/network.h"
-#include "program/relays.h"
 #include "program/round.h"
 #include "program/simulate.h"
 #include "program/step.h"
@@ -23,7 +23,7 @@ static int run(int argc, char **argv)
         {"masks", command_bench_masks, "masks of secure sums beside AES and read bandwidth"},
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
-        {"relays", command_bench_relays, "a server with thousands of workers, through relays"},
+        {"connections", command_bench_connections, "a server with thousands of workers"},
         {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
         {"step", command_bench_step, "steps of workers that all get the sum"},
         {"importance", command_bench_importance, "what norms and samples of chunks are worth"},

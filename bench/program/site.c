@@ -32,12 +32,8 @@ static int open_server(bench_site *site, const bench_site_settings *settings,
     own.dimension = settings->dimension;
     own.server.stripe_length = settings->stripe_length;
     own.server.silence_ns = SILENCE_NS;
-    if (settings->shared_out) {
-        own.server.pick = TARRY_PICK_SHARE;
-    } else {
-        own.server.stop = TARRY_STOP_WORKERS;
-        own.server.workers_needed = settings->plan.workers;
-    }
+    own.server.stop = TARRY_STOP_WORKERS;
+    own.server.workers_needed = settings->plan.workers;
     own.share = settings->share;
     own.observe = observe;
     own.observe_user = site;

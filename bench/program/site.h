@@ -16,8 +16,6 @@ typedef struct bench_site_settings {
     const bench_cluster *cluster; /* NULL: plain text */
     bool share;                   /* memory with its workers */
     const char *listen;           /* NULL: a loopback address */
-    bool shared_out; /* a round ends once its sum is exact, and the server says who computes what;
-                        not once all have reported all that they hold */
 } bench_site_settings;
 
 typedef struct bench_site {
@@ -28,8 +26,7 @@ typedef struct bench_site {
     _Atomic uint64_t cpu_ns;    /* and what processor time this process had taken by then */
 } bench_site;
 
-/* One round of a site, in seconds of the clock. Its signal waits for all chunks of all workers,
- * unless the work is shared out. */
+/* One round of a site, in seconds of the clock. Its signal waits for all chunks of all workers. */
 typedef struct bench_site_round {
     uint64_t signal_ns;
     double seconds; /* from the signal until the sum is there */

@@ -244,19 +244,13 @@ typedef enum tarry_event_type {
     TARRY_EVENT_HEARD,   /* server: bytes of `worker` came in on its present connection, though no
                             whole message yet: it is there */
     /* With TARRY_SUM_EVERYWHERE: */
-    TARRY_EVENT_REDUCED,  /* worker: the effect REDUCE ended: the sum `sum`, with its digest, is
-                             held; or `failed`, and `from` is suspected, and `whole` is left */
-    TARRY_EVENT_FETCHED,  /* worker: the effect FETCH ended: `sum` is held, or `failed` */
-    TARRY_EVENT_LOADED,   /* worker: the effect LOAD ended: the state is that after `sum`, the one
-                             of the effect or of a later step; or `failed`, and it is what it was */
-    TARRY_EVENT_STEPPED,  /* worker: the effect STEP is carried out */
-    TARRY_EVENT_LOGGED,   /* server: the effect LOG is carried out, durably */
-    TARRY_EVENT_RETURNED, /* server: `worker`, which was there, is there over another connection:
-                             the same process, with what it has finished, though messages may be
-                             lost. Nobody else notices. As JOINED if it is not there, and with
-                             TARRY_KEEP_CREDITED or TARRY_SUM_EVERYWHERE */
-    TARRY_EVENT_STALLED,  /* server: coded parts of this attempt will not come, of workers that are
-                             there: the sum is to be made again, of what is finished */
+    TARRY_EVENT_REDUCED, /* worker: the effect REDUCE ended: the sum `sum`, with its digest, is
+                            held; or `failed`, and `from` is suspected, and `whole` is left */
+    TARRY_EVENT_FETCHED, /* worker: the effect FETCH ended: `sum` is held, or `failed` */
+    TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, the one
+                            of the effect or of a later step; or `failed`, and it is what it was */
+    TARRY_EVENT_STEPPED, /* worker: the effect STEP is carried out */
+    TARRY_EVENT_LOGGED,  /* server: the effect LOG is carried out, durably */
 } tarry_event_type;
 
 typedef struct tarry_event {

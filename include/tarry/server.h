@@ -228,12 +228,6 @@ TARRY_API uint64_t tarry_server_deadline(const tarry_server *server);
 TARRY_API uint64_t tarry_server_round(const tarry_server *server);
 /* Whether `worker` has joined and is not lost. */
 TARRY_API bool tarry_server_present(const tarry_server *server, uint32_t worker);
-/* The factor of the estimate that the attempt which was signalled last makes. */
-TARRY_API double tarry_server_scale(const tarry_server *server);
-/* Whether the PART `part` of `worker` would count if it came now: for sums that are made on the
- * way, of which all parts have to count or none. */
-TARRY_API bool tarry_server_wants(const tarry_server *server, uint32_t worker,
-                                  const tarry_message *part);
 /* How many of its chunks `worker` has reported as finished in this round,
  * or in the last one between rounds. */
 TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker);

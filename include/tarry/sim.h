@@ -91,19 +91,6 @@ typedef struct tarry_sim_settings {
     /* What the server sends to many at once shares its card, as connections do, and is there at the
      * same time; false: one after the other. */
     bool card_shared;
-    /* With TARRY_SIM_STAR and coded uploads: relays stand between the server and the workers, each
-     * with so many nodes below it, in tiers, until at most two are left below the server; they add
-     * up coded parts on the way (docs/simulator.md). 0: none. */
-    uint32_t relays;
-    /* A relay sends what is to go up at multiples of this, all together; 0: what comes at the same
-     * time goes together. */
-    uint64_t relay_batch_ns;
-    /* So many of those above workers die in each round, while two are left, at times drawn from as
-     * long as the round before took (the first one: from chunk_ns), and stay dead. Workers below
-     * notice a latency and relay_notice_ns later, and go to other relays, with what they have
-     * finished (TARRY_EVENT_RETURNED). */
-    uint32_t relay_deaths;
-    uint64_t relay_notice_ns;
     tarry_sim_way way;
     uint64_t
         log_ns; /* where everyone gets the sum: until an entry of the server's log is durable */
@@ -174,21 +161,15 @@ TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
 TARRY_API const float *tarry_sim_estimate(const tarry_sim *sim);
 TARRY_API const double *tarry_sim_truth(const tarry_sim *sim);
 
-/* What passed cards in the last round, in bytes: those of the server, of the relay and of the
- * worker that carried most; and what the sum took. Without relays, and where everyone gets the sum,
- * messages without numbers count only where they pass a modelled card (docs/simulator.md). */
+/* What passed cards in the last round, in bytes: those of the server and of the worker that carried
+ * most; and what the sum took. Messages without numbers count only if they pass a modelled card
+ * (docs/simulator.md). */
 typedef struct tarry_sim_traffic {
     uint64_t root_in, root_out;
-    uint64_t inner_in, inner_out; /* 0 without relays */
     uint64_t leaf_in, leaf_out;
     uint64_t sum_ns; /* from the last signal to the round's end; 0: there was none */
-    /* Messages without numbers that came to the server, and their bytes: reports that a relay sends
-     * together are one. */
+    /* Messages without numbers that came to the server, and their bytes. */
     uint64_t root_messages, root_control_bytes;
-    uint64_t relays_died;
-    /* Workers that came back to another relay, and the longest time from its relay's death until
-     * one of them was told so; 0 if none did. */
-    uint64_t workers_returned, repair_ns;
 } tarry_sim_traffic;
 
 TARRY_API tarry_sim_traffic tarry_sim_last_traffic(const tarry_sim *sim);

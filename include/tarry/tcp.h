@@ -120,9 +120,6 @@ typedef struct tarry_tcp_server_settings {
     /* For how long _round goes on after the first round for which too few workers were left, or who
      * did not reach each other, with another one when workers have come; 0: it ends at once. */
     uint64_t patience_ns;
-    /* For how long workers whose relay is gone are given to come back before they count as lost, at
-     * most the silence that counts as absence; 0: half of that. */
-    uint64_t relay_grace_ns;
     bool share;             /* memory with workers on this machine */
     size_t most_peer_bytes; /* of messages that wait to be sent to one peer */
     uint32_t most_connections;
@@ -190,11 +187,8 @@ typedef int tarry_tcp_begin(void *user, tarry_tcp_worker *worker, const tarry_tc
                             uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
 
 typedef struct tarry_tcp_worker_settings {
-    size_t size; /* of this structure: its init sets it */
-    /* The server's address, as its `listen`; or several with commas between them, its own or those
-     * of relays that lead to it, up to 16: the first is tried first, and the next one as soon as a
-     * connection is lost or refused. */
-    const char *connect;
+    size_t size;         /* of this structure: its init sets it */
+    const char *connect; /* the server's address, as its `listen` */
     tarry_tcp_security security;
     uint32_t worker; /* the id to ask for; TARRY_TCP_NO_WORKER: that of the credential, or any */
     /* The rack or host that it says it is in, for the plans to come: up to TARRY_RACK_BYTES bytes,

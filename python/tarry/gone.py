@@ -3,4 +3,5 @@
 
 GONE = {
     "early": "no longer exists; use sum='everywhere' to make sums faster where vectors take long",
+    "relays": "no longer exists; use way='direct' where the server's network is too slow",
 }

@@ -44,7 +44,6 @@ def simulate(
     message_seconds: float = 0.0,
     way: str = "star",
     upload: str = "coded",
-    relays: int = 0,
     parameters_travel: bool = False,
     bounds: bool = True,
     **wanted: Unpack[ServerSettings],
@@ -59,7 +58,6 @@ def simulate(
     server_bytes_per_second   of the server's card
     way              where a sum is made: 'star' (at the server), or among workers: 'direct', 'grid', 'tree', 'chosen',
                      'ring'
-    relays           nodes below each relay between the server and the workers; 0: none
     parameters_travel  whether `dimension` numbers go to each worker with a round
     bounds           whether to work out 'balanced' and 'matched', the least times of a round without links
 
@@ -86,7 +84,6 @@ def simulate(
     if way != "star":
         settings.server.sum = lib.TARRY_SUM_EVERYWHERE
     settings.upload = value_of(UPLOADS, upload, "upload")
-    put(settings, "relays", relays)
     put(settings, "seed", seed)
     made, why = ffi.new("tarry_sim **"), Diagnostic()
     why.check(lib.tarry_sim_create(plan.pointer, settings, ffi.NULL, made, why.pointer))

@@ -88,7 +88,7 @@ class Worker:
             for task in worker:
                 task.gradient[:] = ...
 
-    connect      the server's address, 'HOST:PORT' or 'unix:PATH'; several with commas: relays that lead to it
+    connect      the server's address, 'HOST:PORT' or 'unix:PATH'
     credentials  a folder of `tarry keys`; None with insecure=True, in plain text, on this machine alone, or with
                  force=True anywhere: everybody who can connect can take part
     worker       the number to ask for; None: that of the credential, or any

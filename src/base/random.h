@@ -34,7 +34,6 @@ typedef enum random_purpose {
     RANDOM_NUMERICS = 31,
     RANDOM_LINK = 33,
     RANDOM_JITTER = 34,
-    RANDOM_RELAY = 35,
     RANDOM_SAMPLE = 36,
     RANDOM_NORM = 37,
     RANDOM_FACTOR = 38,

@@ -5,6 +5,7 @@
 #include <tarry/version.h>
 
 #include "cli/command.h"
+#include "cli/options/gone.h"
 #include "cli/options/suggest.h"
 #include "cli/text/complain.h"
 #include "cli/text/program.h"
@@ -19,7 +20,6 @@ static const command commands[] = {
     {"train", command_train, "train a model over workers that are slow, uneven or dead"},
     {"serve", command_serve, "the same over workers that connect from other machines"},
     {"work", command_work, "be such a worker"},
-    {"relay", command_relay, "stand between a server and many of them"},
     {"run", command_run, "start processes of a Python script that trains with tarry.torch"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
@@ -61,6 +61,9 @@ static int run(int argc, char **argv)
         printf("tarry %s\n", tarry_version());
         return EXIT_DONE;
     }
+    const char *gone = gone_option(word);
+    if (gone != NULL)
+        return complain(EXIT_USAGE, "%s: %s", word, gone);
     const char *kind = word[0] == '-' ? "option" : "command";
     const char *near = suggest(word, names, COMMAND_COUNT);
     if (near != NULL)

@@ -17,8 +17,6 @@ enum {
 /* Q(x - v), piece by piece. */
 typedef struct view_change {
     uint64_t base, stamp, digest; /* stamp 0: none */
-    uint64_t arrived;             /* numbers of it, */
-    uint64_t applied;             /* and of these, that the view has: more if it comes again */
     uint8_t *bytes;
 } view_change;
 
@@ -32,8 +30,6 @@ struct view {
     view_change changes[CHANGES_MOST];
     uint32_t kept, last; /* so many of these are used; the last one that there was */
     uint64_t stamp, digest;
-    view_intake intake; /* a relay's */
-    bool repeated;      /* the piece that began is one of a change that it has */
 };
 
 static size_t pieces_of(uint64_t numbers)
@@ -182,7 +178,6 @@ void view_move(view *self, uint64_t round, const float *x, uint64_t seed)
     self->stamp = stamp;
     self->digest = view_digest_all(stamp, self->digests, pieces_of(self->length));
     change->digest = self->digest;
-    change->arrived = change->applied = self->length;
 }
 
 /* ---- readers ---- */
@@ -204,25 +199,9 @@ static const view_change *find_change(const view *self, uint64_t base)
     return NULL;
 }
 
-/* How many numbers of the view of that stamp are there, from the first one on. */
-static uint64_t ready_numbers(const view *self, uint64_t stamp)
-{
-    const view_intake *intake = &self->intake;
-    if (self->stamp == stamp)
-        return self->length;
-    return intake->active && intake->at.stamp == stamp ? intake->arrived : 0;
-}
-
-static uint64_t digest_of(const view *self, uint64_t stamp)
-{
-    return self->stamp == stamp ? self->digest : self->intake.at.digest;
-}
-
-static bool next_of_change(view_reader *reader, const view *from, const view_change *change,
+static void next_of_change(view_reader *reader, const view *from, const view_change *change,
                            view_piece *piece, const uint8_t **bytes)
 {
-    if (reader->first >= change->arrived)
-        return false;
     *piece = (view_piece){
         .round = reader->round,
         .stamp = change->stamp,
@@ -238,28 +217,22 @@ static bool next_of_change(view_reader *reader, const view *from, const view_cha
         reader->at = change->stamp;
         reader->first = 0;
     }
-    return true;
 }
 
-static bool next_of_whole(view_reader *reader, const view *from, view_piece *piece,
+static void next_of_whole(view_reader *reader, const view *from, view_piece *piece,
                           const uint8_t **bytes)
 {
-    const uint64_t stamp = reader->round + 1;
-    if (reader->first >= ready_numbers(from, stamp))
-        return false;
-    reader->has = 0; /* a relay takes it in the place of what it has */
     *piece = (view_piece){
         .round = reader->round,
-        .stamp = stamp,
-        .digest = digest_of(from, stamp),
+        .stamp = from->stamp,
+        .digest = from->digest,
         .first = reader->first,
         .count = count_at(from->length, reader->first),
     };
     *bytes = (const uint8_t *)(from->numbers + reader->first);
     reader->first += piece->count;
     if (reader->first == from->length)
-        reader->at = stamp;
-    return true;
+        reader->at = from->stamp;
 }
 
 bool view_reader_is_done(const view_reader *reader)
@@ -274,15 +247,15 @@ bool view_reader_next(view_reader *reader, const view *from, view_piece *piece,
         return false;
     const view_change *change =
         reader->whole || reader->at == 0 ? NULL : find_change(from, reader->at);
-    if (change != NULL)
-        return next_of_change(reader, from, change, piece, bytes);
-    /* From where the sender is itself, the next change is still to come. */
-    if (!reader->whole && reader->at != 0 && reader->at == from->stamp)
-        return false;
+    if (change != NULL) {
+        next_of_change(reader, from, change, piece, bytes);
+        return true;
+    }
     if (!reader->whole)
         reader->first = 0;
     reader->whole = true;
-    return next_of_whole(reader, from, piece, bytes);
+    next_of_whole(reader, from, piece, bytes);
+    return true;
 }
 
 void view_reader_end(view_reader *reader, bool lost)
@@ -290,76 +263,4 @@ void view_reader_end(view_reader *reader, bool lost)
     if (reader->active && !lost && view_reader_is_done(reader))
         reader->has = reader->at;
     reader->active = false;
-}
-
-/* ---- relays ---- */
-
-/* A change that is sent again is the same: what the view has of it stays. */
-static view_change *change_of(view *self, const view_piece *piece)
-{
-    view_change *last = &self->changes[self->last];
-    if (last->stamp == piece->stamp && last->base == piece->base)
-        return last;
-    return add_change(self, piece->base, piece->stamp);
-}
-
-/* The sender goes by what the relay had before the changes for a round that was cut off. */
-static const view_change *find_repeated(const view *self, const view_piece *piece)
-{
-    const view_change *change = piece->base != 0 ? find_change(self, piece->base) : NULL;
-    bool same = change != NULL && change->stamp == piece->stamp &&
-                change->digest == piece->digest && change->applied == self->length &&
-                piece->first < self->length && piece->first % VIEW_PIECE == 0 &&
-                piece->count == count_at(self->length, piece->first) &&
-                piece->form == self->form.kind;
-    return same ? change : NULL;
-}
-
-int view_place_piece(view *self, const view_piece *piece, uint8_t **place)
-{
-    const view_change *repeated = find_repeated(self, piece);
-    self->repeated = repeated != NULL;
-    if (repeated != NULL) {
-        *place = bytes_at(self, repeated, piece->first);
-        return TARRY_OK;
-    }
-    int error = view_intake_begin(&self->intake, piece, self->form.kind, self->length);
-    if (error != TARRY_OK)
-        return error;
-    if (piece->base == 0) {
-        if (piece->first == 0)
-            forget_changes(self);
-        self->stamp = self->intake.has = 0;
-        *place = (uint8_t *)(self->numbers + piece->first);
-        return TARRY_OK;
-    }
-    view_change *change = change_of(self, piece);
-    change->digest = piece->digest;
-    change->arrived = piece->first;
-    *place = bytes_at(self, change, piece->first);
-    return TARRY_OK;
-}
-
-int view_take_piece(view *self)
-{
-    const view_piece *piece = &self->intake.at;
-    if (self->repeated)
-        return TARRY_OK;
-    view_change *change = piece->base == 0 ? NULL : &self->changes[self->last];
-    const uint8_t *bytes = change == NULL ? (const uint8_t *)(self->numbers + piece->first)
-                                          : bytes_at(self, change, piece->first);
-    bool complete, known = change != NULL && piece->first < change->applied;
-    int error = view_intake_add(&self->intake, known ? NULL : bytes, self->length, self->numbers,
-                                self->numbers, self->digests, &complete);
-    if (error != TARRY_OK)
-        return error;
-    if (change != NULL) {
-        change->arrived = piece->first + piece->count;
-        change->applied = change->applied > change->arrived ? change->applied : change->arrived;
-    }
-    if (self->intake.has == piece->stamp) {
-        self->stamp = piece->stamp;
-        self->digest = piece->digest;
-    }
-    return TARRY_OK;
 }

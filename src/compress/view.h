@@ -11,7 +11,7 @@
  * little-endian words; these are XXH3-64 of the view's float32 bytes. It tells views apart that
  * differ by accident.
  *
- *   view         what the server or a relay has: the view, and the last changes, for who sent it
+ *   view         what the server has: the view, and the last changes
  *   view_reader  what one receiver has and is being sent, as its sender knows it
  *   view_intake  what a receiver has and is being sent, as it knows it itself
  */
@@ -83,8 +83,7 @@ typedef struct view_reader {
 
 /* It is to get the view of `round`, unless it has that. */
 void view_reader_begin(view_reader *reader, uint64_t round);
-/* The next piece; false: there is none, or not yet (the sender is a relay). *bytes are borrowed
- * until the view changes. */
+/* The next piece; false: there is none. *bytes are borrowed until the view changes. */
 bool view_reader_next(view_reader *reader, const view *from, view_piece *piece,
                       const uint8_t **bytes);
 /* Whether it has been given all. */
@@ -111,20 +110,11 @@ int view_intake_begin(view_intake *self, const view_piece *piece, tarry_compress
 /*
  * The piece, which began, is there. next[first ..] becomes numbers of the view that it leads to:
  * those of `bytes` themselves, or added to those of the view that the receiver has, `current`, or,
- * where `moved` says that a change before was added, to those in `next`; bytes NULL: `next` has
- * them already. digests: a word for each piece of the view. *complete: this was the last one, and
- * `next` is the view of its stamp, `has`, from now on; where `next` is `current` itself, `has`
- * follows each change. Errors: FORMAT (what came about is not what the sender has; nothing is there
- * then).
+ * where `moved` says that a change before was added, to those in `next`. digests: a word for each
+ * piece of the view. *complete: this was the last one, and `next` is the view of its stamp, `has`,
+ * from now on. Errors: FORMAT (what came about is not what the sender has; nothing is there then).
  */
 int view_intake_add(view_intake *self, const uint8_t *bytes, uint64_t numbers, const float *current,
                     float *next, uint64_t *digests, bool *complete);
-
-/* ---- relays, which do both ---- */
-
-/* view_intake_begin; the piece goes to *place, which is its own until view_take_piece. */
-int view_place_piece(view *self, const view_piece *piece, uint8_t **place);
-/* It is there, and may be given to readers from now on. Errors: FORMAT. */
-int view_take_piece(view *self);
 
 #endif

@@ -92,7 +92,7 @@ static void apply(const view_intake *self, const uint8_t *bytes, const float *cu
             memcpy(to, bytes, piece->count * sizeof(*to));
         return;
     }
-    if (!self->moved && current != next)
+    if (!self->moved)
         memcpy(to, current + piece->first, piece->count * sizeof(*to));
     compress_decode_add((compress_form){.kind = piece->form}, bytes, piece->count, 1, to);
 }
@@ -102,8 +102,7 @@ int view_intake_add(view_intake *self, const uint8_t *bytes, uint64_t numbers, c
 {
     const view_piece *piece = &self->at;
     *complete = false;
-    if (bytes != NULL)
-        apply(self, bytes, current, next);
+    apply(self, bytes, current, next);
     digests[piece->first / VIEW_PIECE] =
         view_digest_piece(piece->stamp, next + piece->first, piece->count);
     self->arrived += piece->count;
@@ -116,7 +115,7 @@ int view_intake_add(view_intake *self, const uint8_t *bytes, uint64_t numbers, c
         return TARRY_ERROR_FORMAT;
     }
     *complete = piece->stamp == piece->round + 1;
-    if (*complete || current == next)
+    if (*complete)
         self->has = piece->stamp;
     return TARRY_OK;
 }

@@ -25,7 +25,7 @@
 
 #include "runtime/tcp/trust/roster_file.h"
 
-/* Names and addresses that go into the certificate of a server or relay (issue.h). */
+/* Names and addresses that go into the certificate of a server (issue.h). */
 typedef struct authority_hosts {
     const char *const *names;
     size_t count;
@@ -42,7 +42,7 @@ int authority_init(const char *directory, uint32_t workers, authority_hosts host
 
 /*
  * Makes a member's folder. One that exists is replaced if every certificate of that name is
- * revoked, else STATE. hosts: of a server or relay only.
+ * revoked, else STATE. hosts: of a server only.
  */
 int authority_add(const char *directory, credential_identity identity, authority_hosts hosts,
                   int64_t now, tarry_diagnostic *diagnostic);

@@ -132,11 +132,9 @@ int issue_check_host(const char *host, tarry_diagnostic *diagnostic)
 }
 
 /* "DNS:tarry-server,DNS:node1,IP:192.0.2.7"; the hosts were checked: none has a comma. */
-static void subject_names(credential_role role, const char *const *hosts, size_t count,
-                          char text[SUBJECT_NAMES_SIZE])
+static void subject_names(const char *const *hosts, size_t count, char text[SUBJECT_NAMES_SIZE])
 {
-    int used = snprintf(text, SUBJECT_NAMES_SIZE, "DNS:%s",
-                        role == CREDENTIAL_RELAY ? CREDENTIAL_RELAY_NAME : CREDENTIAL_SERVER_NAME);
+    int used = snprintf(text, SUBJECT_NAMES_SIZE, "DNS:%s", CREDENTIAL_SERVER_NAME);
     for (size_t i = 0; i < count; i++)
         used += snprintf(text + used, SUBJECT_NAMES_SIZE - (size_t)used, ",%s:%s",
                          is_address(hosts[i]) ? "IP" : "DNS", hosts[i]);
@@ -147,7 +145,6 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
                       tarry_diagnostic *diagnostic)
 {
     char name[CREDENTIAL_NAME_SIZE], names[SUBJECT_NAMES_SIZE];
-    bool accepts = identity.role == CREDENTIAL_SERVER || identity.role == CREDENTIAL_RELAY;
     const extension extensions[] = {
         {NID_basic_constraints, "critical,CA:FALSE"},
         {NID_key_usage, "critical,digitalSignature"},
@@ -162,14 +159,14 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
             return error;
     }
     identity_name(identity, name);
-    subject_names(identity.role, hosts, count, names);
+    subject_names(hosts, count, names);
     ERR_clear_error();
     X509 *made = X509_new();
     int good = made != NULL &&
                fill_certificate(made, name, key, signer->certificate, ISSUE_MEMBER_DAYS, now) == 1;
     for (size_t i = 0; good && i < sizeof(extensions) / sizeof(extensions[0]); i++)
         good = add_extension(made, signer->certificate, extensions[i]);
-    if (good && accepts)
+    if (good && identity.role == CREDENTIAL_SERVER)
         good = add_extension(made, signer->certificate, (extension){NID_subject_alt_name, names});
     if (!good || X509_sign(made, signer->key, EVP_sha256()) == 0) {
         X509_free(made);
@@ -179,8 +176,7 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
     return TARRY_OK;
 }
 
-/* The hosts that a certificate has beside CREDENTIAL_SERVER_NAME or _RELAY_NAME, as text; gives
- * back how many. */
+/* The hosts that a certificate has beside CREDENTIAL_SERVER_NAME, as text; gives back how many. */
 static size_t read_hosts(X509 *certificate, char hosts[ISSUE_HOSTS][ISSUE_HOST_SIZE])
 {
     size_t count = 0;
@@ -196,8 +192,7 @@ static size_t read_hosts(X509 *certificate, char hosts[ISSUE_HOSTS][ISSUE_HOST_S
                                ISSUE_HOST_SIZE) != NULL;
         else if (kind == GEN_DNS && size < ISSUE_HOST_SIZE) {
             snprintf(host, ISSUE_HOST_SIZE, "%.*s", size, (const char *)bytes);
-            count += strcmp(host, CREDENTIAL_SERVER_NAME) != 0 &&
-                     strcmp(host, CREDENTIAL_RELAY_NAME) != 0;
+            count += strcmp(host, CREDENTIAL_SERVER_NAME) != 0;
         }
     }
     GENERAL_NAMES_free(names);

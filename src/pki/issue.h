@@ -39,8 +39,7 @@ int issue_authority(int64_t now, issue_signer *out, tarry_diagnostic *diagnostic
 
 /*
  * The certificate of a member with that key. hosts[0..count-1], count <= ISSUE_HOSTS: names and IP
- * addresses of the server's or relay's machine, that go in beside CREDENTIAL_SERVER_NAME or
- * CREDENTIAL_RELAY_NAME; theirs only.
+ * addresses of the server's machine, that go in beside CREDENTIAL_SERVER_NAME; the server's only.
  */
 int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_identity identity,
                       const char *const *hosts, size_t count, int64_t now, X509 **out,

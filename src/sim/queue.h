@@ -25,9 +25,6 @@ typedef enum sim_event_kind {
     SIM_LOADED,     /* the same of the state after it */
     SIM_STEPPED,    /* `node` has stepped on it */
     SIM_LOGGED,     /* it is in the server's log */
-    SIM_RELAY_DIES, /* relay `node` */
-    SIM_NOTICES,    /* `node` sees that its relay, which died at left_ns, is gone */
-    SIM_RETURNS,    /* the server hears of it over another relay */
     SIM_ASKS,       /* baseline_queue.c: `node` asks for its next piece */
     SIM_NOTICED,    /* baseline_queue.c: the server takes `node` for lost */
 } sim_event_kind;

@@ -25,13 +25,9 @@ static int check(const tarry_sim *sim, const tarry_plan *next, tarry_diagnostic 
         fault = "other data";
     else if (next->parts != sim->plan->parts || next->adaptive != sim->plan->adaptive)
         fault = "another number of parts";
-    if (fault != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: the next plan is of %s",
-                        fault);
-    if (sim->settings.relay_deaths > 0)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "simulator: plans do not change where relays die");
-    return TARRY_OK;
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                                    "simulator: the next plan is of %s", fault);
 }
 
 static int make_machine(const tarry_sim *sim, const tarry_plan *next, worker_shared *shared,

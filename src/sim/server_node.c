@@ -82,11 +82,8 @@ static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
     if (sim_sums_everywhere(sim))
         time = network_after(sim->now, network_hop(&sim->network));
     else
-        time = sim->settings.relays > 0 ? relay_node_down(sim, worker, bytes)
-                                        : star_down(&sim->network, worker, sim->now, bytes);
-    if (time != TARRY_NEVER)
-        *told_ns = time = network_later(*told_ns, time);
-    return time;
+        time = star_down(&sim->network, worker, sim->now, bytes);
+    return *told_ns = network_later(*told_ns, time);
 }
 
 /* What travels with a ROUND: parameters, or the changes of the view that the worker lacks, or all
@@ -118,11 +115,8 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
         if (error != TARRY_OK)
             return error;
     }
-    if (message->type == TARRY_MESSAGE_SIGNAL) {
+    if (message->type == TARRY_MESSAGE_SIGNAL)
         sim->signalled_ns = sim->now;
-        if (sim->settings.relays > 0)
-            relay_node_signal(sim, worker, message, takes_part(sim->plan, worker, message->psi));
-    }
     uint64_t arrival = arrival_ns(sim, worker, bytes);
     if (!node->there)
         return TARRY_OK;
@@ -144,6 +138,21 @@ static int combine(tarry_sim *sim, const tarry_effect *effect)
     return sim_schedule(sim, sim->now, &event, NULL);
 }
 
+/* What cards have carried. */
+static void end_traffic(tarry_sim *sim)
+{
+    tarry_sim_traffic *all = &sim->traffic;
+    all->root_in = sim->network.server.in.bytes;
+    all->root_out = sim->network.server.out.bytes;
+    for (uint32_t worker = 0; worker < sim->plan->workers; worker++) {
+        const network_node *card = &sim->network.workers[worker];
+        all->leaf_in = network_later(all->leaf_in, card->in.bytes);
+        all->leaf_out = network_later(all->leaf_out, card->out.bytes);
+    }
+    if (sim->signalled_ns != TARRY_NEVER)
+        all->sum_ns = sim->result.end_ns - sim->signalled_ns;
+}
+
 /* What travelled with the reports is counted as uploaded, and not what stands for it. */
 static void end_round(tarry_sim *sim, const tarry_round_result *result)
 {
@@ -155,7 +164,7 @@ static void end_round(tarry_sim *sim, const tarry_round_result *result)
         sim->result.control_bytes -= sim->answers * CODEC_HEADER_BYTES;
     }
     sim->result.upload_bytes += sim->moved_bytes;
-    sim_end_traffic(sim);
+    end_traffic(sim);
 }
 
 /* Appends to the log. */
@@ -178,7 +187,7 @@ static void share_card(tarry_sim *sim, const tarry_effects *effects)
         count += own > NETWORK_SMALL;
         bytes += own > NETWORK_SMALL ? own : 0;
     }
-    if (count > 0 && sim->settings.relays == 0)
+    if (count > 0)
         star_share(&sim->network, sim->now, count, bytes / count);
 }
 
@@ -232,11 +241,12 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
 
 static int take_message(tarry_sim *sim, const sim_event *event)
 {
-    if (event->message.type != TARRY_MESSAGE_PART)
-        sim_count_control(sim, event);
+    const uint64_t bytes = codec_size(&sim->workers[event->node].shape, &event->message);
+    const bool control = event->message.type != TARRY_MESSAGE_PART;
+    sim->traffic.root_messages += control;
+    sim->traffic.root_control_bytes += control ? bytes : 0;
     if (event->message.type == TARRY_MESSAGE_REPORT)
-        sim->gradient_bytes +=
-            event->bytes - codec_size(&sim->workers[event->node].shape, &event->message);
+        sim->gradient_bytes += event->bytes - bytes;
     else if (sim_uploads_at_once(sim))
         sim->answers += event->message.type == TARRY_MESSAGE_PART;
     return server_node_step(sim, &(tarry_event){

@@ -63,17 +63,9 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "unknown way of a sum";
     else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_WHOLE)
         fault = "unknown way to upload";
-    else if (settings->relays == 1)
-        fault = "relays have a fan-in of 2 at least";
-    else if (settings->relays == 0 && (settings->relay_deaths > 0 || settings->relay_batch_ns > 0))
-        fault = "there are no relays that die or send reports together";
-    else if (settings->relays > 0 &&
-             (settings->way != TARRY_SIM_STAR || settings->upload != TARRY_SIM_UPLOAD_CODED ||
-              settings->server.fill == TARRY_FILL_STALE))
-        fault = "relays add up coded parts of the round for the server";
     else if (settings->server.compress != TARRY_COMPRESS_NONE &&
-             (settings->relays > 0 || settings->upload == TARRY_SIM_UPLOAD_EACH))
-        fault = "what relays add up, and gradients that travel each by itself, are float32";
+             settings->upload == TARRY_SIM_UPLOAD_EACH)
+        fault = "gradients that travel each by itself are float32";
     else if (compress_feeds_back(settings->server.compress) &&
              settings->upload != TARRY_SIM_UPLOAD_CODED)
         fault = "what rounding lost is kept of coded parts alone";

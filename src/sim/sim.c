@@ -46,8 +46,6 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
     }
     if (error == TARRY_OK && sim_sums_everywhere(sim))
         error = group_create(sim);
-    if (error == TARRY_OK && sim->settings.relays > 0)
-        error = relay_node_create(sim);
     if (error == TARRY_OK)
         error = create_workers(sim);
     if (error == TARRY_OK && sim->settings.vectors)
@@ -91,7 +89,7 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     }
     made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
     layout cut = sim_layout(made, plan_least_parts(plan));
-    if (made->settings.server.stripe_length > cut.part_length || settings->relays > 0)
+    if (made->settings.server.stripe_length > cut.part_length)
         made->settings.server.stripe_length = cut.part_length;
     made->stripes = cut.stripes;
     error = create(made, diagnostic);
@@ -116,7 +114,6 @@ void tarry_sim_free(tarry_sim *sim)
     memory_release(&allocator, sim->workers);
     vectors_free(sim->vectors);
     group_free(sim);
-    relay_node_free(sim);
     tarry_server_free(sim->server);
     queue_destroy(&sim->queue);
     network_destroy(&sim->network);
@@ -142,10 +139,6 @@ static int carry_out(tarry_sim *sim, const sim_event *event)
     case SIM_LOADED:
     case SIM_STEPPED:
         break;
-    case SIM_RELAY_DIES:
-    case SIM_NOTICES:
-    case SIM_RETURNS:
-        return relay_deaths_take(sim, event);
     case SIM_ASKS:
     case SIM_NOTICED: /* a baseline's, which has a queue of its own */
         assert(false);
@@ -218,16 +211,24 @@ static int tell_costs(tarry_sim *sim)
     return error;
 }
 
+/* What cards carry counts from here on. */
+static void begin_traffic(tarry_sim *sim)
+{
+    sim->traffic = (tarry_sim_traffic){0};
+    sim->signalled_ns = TARRY_NEVER;
+    sim->network.server.in.bytes = sim->network.server.out.bytes = 0;
+    for (uint32_t worker = 0; worker < sim->plan->workers; worker++)
+        sim->network.workers[worker].in.bytes = sim->network.workers[worker].out.bytes = 0;
+}
+
 int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
 {
     sim->done = false;
-    sim_begin_traffic(sim);
+    begin_traffic(sim);
     sim->gradient_bytes = sim->answers = sim->moved_bytes = 0;
     if (sim->vectors != NULL)
         vectors_begin(sim->vectors, sim->round);
     int error = tell_costs(sim);
-    if (error == TARRY_OK && sim->settings.relay_deaths > 0)
-        error = relay_deaths_plan(sim);
     if (error == TARRY_OK)
         error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
     while (error == TARRY_OK && !sim->done)
@@ -235,7 +236,6 @@ int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
     if (error != TARRY_OK)
         return error;
     sim->round++;
-    sim->took_ns = sim->result.end_ns - sim->result.start_ns;
     *result = sim->result;
     return TARRY_OK;
 }
@@ -248,6 +248,11 @@ const float *tarry_sim_estimate(const tarry_sim *sim)
 const double *tarry_sim_truth(const tarry_sim *sim)
 {
     return sim->vectors != NULL ? vectors_truth(sim->vectors) : NULL;
+}
+
+tarry_sim_traffic tarry_sim_last_traffic(const tarry_sim *sim)
+{
+    return sim->traffic;
 }
 
 const tarry_server *tarry_sim_server(const tarry_sim *sim)

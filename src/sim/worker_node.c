@@ -104,9 +104,6 @@ static int come_back(tarry_sim *sim, uint32_t id)
     network_renew(&sim->network, id, sim->now);
     node->computed = 0;
     node->said_ns = node->told_ns = sim->now;
-    node->adrift = false;
-    if (sim->settings.relays > 0)
-        relay_deaths_settle(sim, id);
     sim_event event = {.kind = SIM_JOINS, .node = id};
     return say(sim, node, network_after(sim->now, sim->network.latency_ns), &event);
 }
@@ -136,11 +133,6 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
     };
     uint64_t first_ns;
     event.left_ns = sim->now;
-    if (sim->settings.relays > 0) {
-        const uint64_t there_ns =
-            node->adrift ? TARRY_NEVER : relays_say(&sim->relays, &sim->network, id, sim->now);
-        return there_ns != TARRY_NEVER ? say(sim, node, there_ns, &event) : TARRY_OK;
-    }
     if (sim_sums_everywhere(sim))
         return say(sim, node, network_after(sim->now, network_hop(&sim->network)), &event);
     event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
@@ -206,12 +198,10 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
         const compress_form form = form_of_round(&sim->settings.server, effect->round);
         part.form = form.kind;
         uint64_t bytes = stripe_bytes(sim, form, &cut, effect->stripe);
-        int error = sim->settings.relays > 0 ? relay_node_up(sim, id, &part, bytes, &left_ns)
-                                             : send_message(sim, id, &part, bytes);
+        int error = send_message(sim, id, &part, bytes);
         if (error != TARRY_OK)
             return error;
-        if (sim->settings.relays == 0)
-            left_ns = sim->network.workers[id].out.free_ns;
+        left_ns = sim->network.workers[id].out.free_ns;
     }
     sim_event event = {
         .kind = SIM_ENCODED,
@@ -244,7 +234,6 @@ static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     uint64_t time =
         chunk_time_ns(sim->plan, &sim->settings, sim->settings.first_round + effect->round, id,
                       effect->slot, effect->chunk);
-    time = relay_deaths_spare(sim, id, effect->round, effect->slot, time);
     sim_event event = {
         .kind = SIM_COMPUTED,
         .node = id,
@@ -335,7 +324,6 @@ static int take_computed(tarry_sim *sim, const sim_event *event)
     const bool normed = settings_want_norms(&sim->settings.server);
     uint32_t id = event->node;
     sim_worker *node = &sim->workers[id];
-    const bool before = relay_deaths_done(sim, id, event->message.round, event->message.slot);
     node->busy = QUEUE_NONE;
     int error = step(sim, id,
                      &(tarry_event){
@@ -345,7 +333,7 @@ static int take_computed(tarry_sim *sim, const sim_event *event)
                          .normed = normed,
                          .norm = normed ? norm_at(sim, id, event->message.slot) : 0,
                      });
-    if (error == TARRY_OK && node->there && !before && ++node->computed == load_of(sim, id) &&
+    if (error == TARRY_OK && node->there && ++node->computed == load_of(sim, id) &&
         node->dies_at == node->computed) {
         node->dies_at = UINT32_MAX;
         return fall_silent(sim, id);

@@ -6,8 +6,6 @@
  *   server_node.c  steps the server machine and carries its effects out
  *   worker_node.c  the same for workers: computing, falling silent, coming back
  *   group_node.c   what these do among themselves where everyone gets the sum
- *   relay_node.c   messages and coded parts on their way through relays
- *   relay_deaths.c relays that die, and their workers, who go to others
  *   replan.c       another plan between two rounds
  *   links/, queue.c, vectors.c: arithmetic and containers that know nothing of the world
  *
@@ -22,10 +20,8 @@
 #include <tarry/worker.h>
 
 #include "coding/layout.h"
-#include "protocol/relay/second_parents.h"
 #include "protocol/wire/codec.h"
 #include "protocol/worker/worker_shared.h"
-#include "sim/links/relays.h"
 #include "sim/links/star.h"
 #include "sim/queue.h"
 #include "sim/vectors.h"
@@ -56,7 +52,6 @@ typedef struct sim_worker {
     tarry_worker *machine; /* NULL for those that never answer */
     codec_shape shape;
     bool there;         /* not silent */
-    bool adrift;        /* its relay is gone, and the server has not heard of it since */
     uint32_t life;      /* counts its returns: what was sent to an earlier life is lost */
     uint64_t seen;      /* compress_down: 1 + the round whose view it was sent; 0: none */
     uint64_t silent_ns; /* when the life before ended */
@@ -72,25 +67,6 @@ typedef struct sim_worker {
     uint32_t computed;   /* chunks in the round of the fate, in this life */
 } sim_worker;
 
-/* A worker's coded part with relays, of one attempt. */
-typedef struct sim_part {
-    bool told;  /* to send it, */
-    bool alone; /* later than the others, */
-    bool sent;  /* and did, to that relay */
-    bool waits; /* for the others below the same relay of the top */
-    uint32_t relay;
-    uint32_t life, epoch, attempt, parts;
-    uint64_t round, left_ns;
-} sim_part;
-
-/* With relays that die and gradients that are kept: what a process has done in a round, which its
- * machine may ask for again. */
-typedef struct sim_done {
-    uint64_t round; /* NEVER: none yet */
-    uint32_t slot;  /* that it is at, or was last, */
-    uint64_t ends_ns;
-} sim_done;
-
 struct tarry_sim {
     tarry_allocator allocator;
     const tarry_plan *plan;
@@ -101,17 +77,6 @@ struct tarry_sim {
     uint64_t events; /* carried out */
     queue queue;
     network network;
-    relays relays;        /* with settings.relays, */
-    sim_part *parts;      /* by worker, */
-    uint64_t parts_round; /* of this attempt, */
-    uint32_t parts_attempt;
-    uint64_t parts_ns;    /* signalled then */
-    sim_done *done_of;    /* by worker, where relays die and gradients are kept; else NULL */
-    uint64_t *done_slots; /* the same by slot, as in the plan */
-    /* With deaths: relays above workers, with UINT32_MAX lanes of dead ones; the same way from all.
-     */
-    second_parent *seconds;
-    uint32_t returns; /* who is being told that it is back; UINT32_MAX: nobody */
     tarry_server *server;
     worker_shared *shared; /* by the workers' machines */
     sim_worker *workers;
@@ -124,7 +89,6 @@ struct tarry_sim {
     tarry_round_result result;
     uint64_t gradient_bytes;   /* that arrived with reports */
     uint64_t moved_bytes;      /* that workers sent to each other */
-    uint64_t took_ns;          /* what the round before took; 0: there was none */
     uint64_t signalled_ns;     /* when the last signal was sent; TARRY_NEVER: none was */
     tarry_sim_traffic traffic; /* of the round before */
     uint64_t answers;          /* parts that no one sent, as they had come with reports */
@@ -175,40 +139,6 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, worker_sha
  * *machine, for which its old one is given back. */
 void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine);
 int worker_node_take(tarry_sim *sim, const sim_event *event);
-
-/* relay_node.c: with settings.relays. Errors: NO_MEMORY. */
-int relay_node_create(tarry_sim *sim);
-void relay_node_free(tarry_sim *sim);
-/* When a message of so many bytes, with parameters or without, is at the worker; NEVER: it is lost.
- */
-uint64_t relay_node_down(tarry_sim *sim, uint32_t worker, uint64_t bytes);
-/* The worker is told to send a part, or nothing of it counts. */
-void relay_node_signal(tarry_sim *sim, uint32_t worker, const tarry_message *signal, bool sends);
-/* It sends a part, of `bytes`; *left_ns: until then. */
-int relay_node_up(tarry_sim *sim, uint32_t worker, const tarry_message *part, uint64_t bytes,
-                  uint64_t *left_ns);
-/* The sum of those below `top` is at the server then. */
-int relay_node_deliver(tarry_sim *sim, const relay *top, uint64_t there_ns);
-/* A message without numbers, with relays or without, is at the server. */
-void sim_count_control(tarry_sim *sim, const sim_event *event);
-
-/* relay_deaths.c: errors as server_node_step. */
-int relay_deaths_create(tarry_sim *sim);
-void relay_deaths_free(tarry_sim *sim);
-/* Those of the round that begins. */
-int relay_deaths_plan(tarry_sim *sim);
-int relay_deaths_take(tarry_sim *sim, const sim_event *event);
-/* If the worker's relay is dead, it gets another one. */
-void relay_deaths_settle(tarry_sim *sim, uint32_t worker);
-/* What a chunk takes that would take `time`, if some of it may be done already. */
-uint64_t relay_deaths_spare(tarry_sim *sim, uint32_t worker, uint64_t round, uint32_t slot,
-                            uint64_t time);
-/* It is done; whether it was so before. */
-bool relay_deaths_done(tarry_sim *sim, uint32_t worker, uint64_t round, uint32_t slot);
-
-/* What cards have carried counts from here on; and what they have. */
-void sim_begin_traffic(tarry_sim *sim);
-void sim_end_traffic(tarry_sim *sim);
 
 /* group_node.c: where everyone gets the sum. Errors: NO_MEMORY. */
 int group_create(tarry_sim *sim);

@@ -114,26 +114,15 @@ class BenchTest(harness.TarryTest):
             self.assertEqual(self.files(), [])
 
     def test_many_workers_are_measured(self):
-        options = ("relays", "--workers", "300", "--reports", "3000", "--rounds", "2")
-        for relays, flags in ((3, ["--kill"]), (0, ["--batch", "1"])):
-            report = json.loads(self.succeed(*options, "--json", "--relays", str(relays), *flags))
-            self.assertEqual(report["config"]["relays"], relays)
+        options = ("connections", "--workers", "300", "--reports", "3000", "--rounds", "2")
+        for batch in ("1", "10"):
+            report = json.loads(self.succeed(*options, "--json", "--batch", batch))
+            self.assertEqual(report["config"]["workers"], 300)
             self.assertEqual(report["results"]["reports"], 3000)
             for figure in ("reports_per_second", "report_cpu_seconds", "signal_seconds"):
                 self.assertGreater(report["results"][figure], 0)
-            if relays == 0:
-                self.assertIsNone(report["death"])
-                self.assertEqual(report["results"]["relay_bytes_per_worker"], 0)
-                continue
-            self.assertTrue(report["death"]["exact"])
-            self.assertEqual(report["death"]["workers"], 100)
-            self.assertEqual(report["death"]["orders_to_others"], 0)
-            self.assertGreater(report["death"]["round_trip_seconds"], 0)
-            self.assertTrue(1 <= report["death"]["round_trips"] <= 2, report["death"])
-            self.assertGreaterEqual(report["death"]["repaired_seconds"], report["death"]["detected_seconds"])
-        self.assertEqual(len(self.succeed(*options, "--relays", "1").splitlines()), 7)
-        self.fail_with(2, "tarry-bench: relays: fewer reports than workers", *options, "--reports", "299")
-        self.fail_with(2, "tarry-bench: relays: --kill: nobody is left to go to", *options, "--relays", "1", "--kill")
+        self.assertEqual(len(self.succeed(*options).splitlines()), 6)
+        self.fail_with(2, "tarry-bench: connections: fewer reports than workers", *options, "--reports", "299")
 
     def test_sums_among_processes_are_measured(self):
         options = ("allreduce", "--members", "3", "--dimension", "1001", "--parts", "2", "--times", "3")
@@ -193,7 +182,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["forms"], ["masks"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"],
+        for command in ([], ["kernels"], ["forms"], ["masks"], ["round"], ["network"], ["connections"], ["allreduce"], ["step"],
                         ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
@@ -205,7 +194,7 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "forms", "masks", "round", "network", "relays", "allreduce", "step", "simulate"):
+        for command in ("kernels", "forms", "masks", "round", "network", "connections", "allreduce", "step", "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):

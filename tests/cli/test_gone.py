@@ -5,6 +5,9 @@ import unittest
 
 from harness import TarryTest, main
 
+RELAYS = "no longer exists; let workers connect to the server, with --sum everywhere if its network is too slow"
+ADDRESSES = "takes one address, the server's; second connections no longer exist"
+
 
 class Gone(TarryTest):
     def test_leaving_early(self):
@@ -15,6 +18,30 @@ class Gone(TarryTest):
         self.fail_with(2, f"tarry: --scheme: tarry:early=yes: {said}", "simulate", "--scheme", "tarry:early=yes")
         self.write("job.ini", "early = yes\n")
         self.fail_with(2, f"tarry: job.ini:1: {said}", "train", "--config", "job.ini")
+
+    def test_commands(self):
+        self.fail_with(2, f"tarry: relay: {RELAYS}", "relay")
+        self.fail_with(2, f"tarry: relay: {RELAYS}", "relay", "--listen", "127.0.0.1:0")
+
+    def test_options(self):
+        for command, option, sentence in (
+                (["serve"], "relay-grace", RELAYS),
+                (["simulate"], "relay-batch", RELAYS),
+                (["simulate"], "relay-deaths", RELAYS),
+                (["simulate"], "relay-notice", RELAYS),
+                (["simulate", "--faults"], "relays", RELAYS)):
+            self.fail_with(2, f"tarry: --{option}: {sentence}", *command, f"--{option}", "1")
+            self.fail_with(2, f"tarry: --{option}: {sentence}", *command, f"--{option}=1")
+
+    def test_keys(self):
+        self.fail_with(2, f"tarry: --scheme: tarry:relays=8: relays: {RELAYS}", "simulate", "--scheme", "tarry:relays=8")
+        self.write("job", "workers = 4\nrelay-deaths = 1\n")
+        self.fail_with(2, f"tarry: job:2: relay-deaths: {RELAYS}", "simulate", "--config", "job")
+
+    def test_values(self):
+        self.fail_with(2, f"tarry: --connect: {ADDRESSES}", "work", "--connect", "one:7077,two:7077")
+        for member in ("relay", "relay-3"):
+            self.fail_with(2, f"tarry: keys: add: {member}: {RELAYS}", "keys", "add", "c", member)
 
 
 if __name__ == "__main__":

@@ -130,12 +130,6 @@ class Making(Keys):
             done = self.verify(purpose, member)
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotEqual(self.verify("sslserver", "viewer").returncode, 0)
-        self.succeed("keys", "add", "c", "relay-3", "--name", "node2.example.org")
-        for purpose in ("sslserver", "sslclient"):
-            self.assertEqual(self.verify(purpose, "relay-3").returncode, 0)
-        text = self.openssl("x509", "-in", "c/relay-3/cert.pem", "-noout", "-subject", "-ext", "subjectAltName").stdout
-        self.assertIn("CN = relay-3", text)
-        self.assertIn("DNS:tarry-relay, DNS:node2.example.org", text)
         text = self.openssl("x509", "-in", "c/server/cert.pem", "-noout", "-subject", "-ext", "subjectAltName").stdout
         self.assertIn("CN = server", text)
         self.assertIn("DNS:tarry-server, DNS:node1.example.org, IP Address:192.0.2.7", text)
@@ -300,7 +294,7 @@ class Usage(Keys):
                        "--workers", "1", "--name", "a,b")
         self.fail_with(2, "tarry: --name: more than 32 are given", "keys", "init", "c", "--workers", "1",
                        *["--name=a"] * 33)
-        self.fail_with(2, "tarry: keys: add: --name is for a server or relay, not for viewer", "keys", "add", "c", "viewer",
+        self.fail_with(2, "tarry: keys: add: --name is for the server, not for viewer", "keys", "add", "c", "viewer",
                        "--name", "a")
         self.assertEqual(self.files(), [])
 

@@ -26,7 +26,6 @@ class Manual(TarryTest):
             (("train",), "tarry-train.1"),
             (("serve",), "tarry-serve.1"),
             (("work",), "tarry-work.1"),
-            (("relay",), "tarry-relay.1"),
             (("privacy",), "tarry-privacy.1"),
             (("plan",), "tarry-plan.1"),
             (("plan", "--advise"), "tarry-plan-advise.1"),

@@ -508,11 +508,6 @@ class Usage(Network):
         self.fail_like(2, r"tarry: --straggler: .*", "work", "--straggler", "slow")
         self.fail_with(2, "tarry: --straggler: term 'fail' is for tarry simulate", "work", "--straggler", "fail:0.1")
         self.fail_like(2, r"tarry: --straggler-seed: .*", "work", "--straggler-seed", "x")
-        grace = (*SMALL, "--insecure", "--wait", "0", "--patience", "0", "--relay-grace")
-        self.fail_with(2, "tarry: --relay-grace: is longer than --silence", "serve", *grace, "2.1")
-        self.fail_with(2, "tarry: --relay-grace: is longer than --silence", "serve", *grace, "1.1", "--silence", "1")
-        self.fail_like(2, r"tarry: --relay-grace: .*", "serve", *grace, "-0.1")
-        self.assertEqual(self.listens("--listen", "unix:one", "--relay-grace", "2"), ["unix:one"])
         self.fail_like(1, r"tarry: --log: no/log: cannot be written: .*", "serve", "--insecure", "--log", "no/log")
 
     def listens(self, *arguments):

@@ -52,7 +52,7 @@ class Schemes(SimulateTest):
                                                "stop": "exact",
                                                "fill": "none", "compress": "none", "compress_down": "none",
                                                "upload": "coded",
-                                               "sum": "server", "relays": 0, "adapt": 0,
+                                               "sum": "server", "adapt": 0,
                                                "racks": None})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
@@ -126,7 +126,7 @@ class Schemes(SimulateTest):
 
     def test_messages_that_wait(self):
         """Sums are exact however late messages are, and their times spread over rounds."""
-        schemes = "tarry,tarry:sum=everywhere,tarry:sum=grid,tarry:sum=tree,tarry:sum=ring,tarry:relays=3"
+        schemes = "tarry,tarry:sum=everywhere,tarry:sum=grid,tarry:sum=tree,tarry:sum=ring"
         links = [*SMALL, "--trials", "2", "--rounds", "4", "--silence", "30", "--latency", "0.001", "--bandwidth", "1e5"]
         late = self.simulate(*links, "--scheme", schemes, "--link-jitter", "0.05,2", "--straggler", "slow:2,5+fail:0.02",
                              "--vectors", "100")
@@ -145,33 +145,6 @@ class Schemes(SimulateTest):
         self.assertEqual(text, "")
         text = self.succeed("simulate", *links, "--scheme", "tarry", "--link-jitter", "0.01,1")
         self.assertIn("from the signal to the last sum", text)
-
-    def test_relays_that_die(self):
-        """All workers of a dead relay are back after a latency, the time to notice, and a trip each way, with what they had."""
-        links = ["--workers", "48", "--chunks", "48", "--replication", "4", "--pieces", "4", "--trials", "3", "--rounds", "4",
-                 "--straggler", "exp:0.1", "--latency", "0.001", "--bandwidth", "1e6", "--vectors", "100",
-                 "--scheme", "tarry:relays=3,keep=all,tarry:relays=3,keep=credited,tarry"]
-        kept, anew, none = self.simulate(*links, "--relay-deaths", "1", "--relay-notice", "0.02")
-        for result in (kept, anew):
-            self.assertEqual((result["failed"], result["exact"]), (0, 1))
-            self.assertLess(result["verified_error"], 1e-5)
-            self.assertGreaterEqual(result["repair_times"]["rounds"], 6)
-            self.assertAlmostEqual(result["repair_times"]["p50"], 0.02 + 0.001 + 2 * 0.004, 9)
-            self.assertAlmostEqual(result["repair_times"]["most"], result["repair_times"]["p50"], 9)
-            self.assertGreaterEqual(sum(figures["relays_died"] for figures in result["rounds"]), 2)
-            self.assertGreater(sum(figures["workers_returned"] for figures in result["rounds"]), 6)
-        # Nobody computes again what those who came back keep.
-        copies, still = (sum(figures["copies"] for figures in result["rounds"])
-                         for result in (kept, self.simulate(*links)[0]))
-        self.assertAlmostEqual(copies / still, 1, delta=0.02)
-        self.assertEqual((none["relays_died"], none["repair_times"]["rounds"], none["repair_seconds"]), (0, 0, None))
-        # Without a latency all are back at once.
-        at_once = self.simulate(*links, "--relay-deaths", "1", "--latency", "0")[0]
-        self.assertGreater(at_once["repair_times"]["rounds"], 5)
-        self.assertEqual(at_once["repair_times"]["most"], 0)
-        self.assertEqual([figures["repair_seconds"] for figures in at_once["rounds"] if figures["workers_returned"]][-1], 0)
-        at_once, late = (self.simulate(*links, "--relay-batch", pause)[1] for pause in ("0", "0.05"))
-        self.assertLess(1.5 * late["root_messages"], at_once["root_messages"])
 
     def test_folding_what_is_credited(self):
         every, folded = self.simulate(*SMALL, "--scheme", "partial,partial:keep=credited",
@@ -232,7 +205,7 @@ class Schemes(SimulateTest):
             self.assertTrue(least < rounded["verified_error"] < most, rounded["verified_error"])
         self.fail_like(2, "tarry: --scheme: .*compress=int4 goes with upload=coded", "simulate", *SMALL, "--scheme",
                        "uncoded:compress=int4,upload=whole")
-        self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with relays=0.*", "simulate", *SMALL, "--scheme",
+        self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with another upload than each", "simulate", *SMALL, "--scheme",
                        "own:compress=int8,upload=each,credit=chunk")
         self.fail_like(2, ".*compress.*", "simulate", *SMALL, "--scheme", "own:compress=int8,parts=2")
 
@@ -521,9 +494,8 @@ class Rounds(SimulateTest):
             self.assertEqual(figures, {key: result[key] for key in figures})
             self.assertEqual(sorted(figures), ["cards", "control_bytes", "control_messages", "copies", "merged", "moved",
                                                "moved_share", "parts", "ratio_to_balanced", "ratio_to_matched",
-                                               "ratio_to_uncoded", "relays_died", "repair_seconds",
-                                               "root_control_bytes", "root_messages", "split", "sum_seconds",
-                                               "workers_returned"])
+                                               "ratio_to_uncoded", "root_control_bytes", "root_messages", "split",
+                                               "sum_seconds"])
             self.assertGreaterEqual(result["control_messages"], 3 * 12)
             self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
 
@@ -802,11 +774,6 @@ class Usage(SimulateTest):
         ("--slow-links 300,2", "--slow-links: 300 of 200 workers"),
         ("--link-jitter 3", "--link-jitter: '3' is not SECONDS,SD"),
         ("--link-jitter 3,-1", "--link-jitter: -1 is not in the range 0 to 1e+06"),
-        ("--relay-deaths 1", "--relay-deaths: no scheme has relays"),
-        ("--relay-batch 1", "--relay-batch: no scheme has relays"),
-        ("--relay-notice 1 --scheme tarry:relays=3", "--relay-notice: goes with --relay-deaths"),
-        ("--relay-deaths 1 --scheme tarry:relays=3,adapt=1",
-         "--scheme: tarry:relays=3,adapt=1: relays that die go with adapt=0: their workers keep what they have of a plan"),
         ("--scheme ring:deadline=3", "--scheme: ring:deadline=3: deadline: no setting of this scheme"),
         ("--scheme own:upload=whole",
          "--scheme: own:upload=whole: upload=whole goes with credit=whole, or with one copy and stop=exact"),

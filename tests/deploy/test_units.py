@@ -13,7 +13,7 @@ import unittest
 from harness import TARRY, main
 from machines import DEPLOY, PATIENCE, MachinesTest
 
-UNITS = ("tarry-serve.service", "tarry-relay.service", "tarry-work@.service")
+UNITS = ("tarry-serve.service", "tarry-work@.service")
 MANIFESTS = {"server.yaml": ["Service", "StatefulSet"], "workers.yaml": ["Job"]}
 
 JOB = """
@@ -166,11 +166,8 @@ class Files(MachinesTest):
 
     def test_tarry_takes_the_options_of_the_units(self):
         self.succeed("keys", "init", "--workers=1", "keys")
-        self.succeed("keys", "add", "keys", "relay")
         work = ["--credentials=keys/worker-0", "--patience=0"]
-        relay = ["--listen=127.0.0.1:0", "--patience=0"]
-        for command, more, missing in (("serve", [], "train.libsvm"), ("work", work, "server.example"),
-                                       ("relay", relay, "server.example")):
+        for command, more, missing in (("serve", [], "train.libsvm"), ("work", work, "server.example")):
             text = (DEPLOY / "systemd" / f"{command}.conf").read_text()
             text = text.replace("/etc/tarry", f"{self.folder}/keys").replace("/var/lib/tarry", self.folder)
             done = self.run_tarry(command, "--config", self.write(f"{command}.conf", text), *more)

@@ -91,15 +91,15 @@ static void pass_gate(cluster_member *member)
     pthread_mutex_unlock(&its->lock);
 }
 
-static bool is_whole(const cluster *its, relay *between)
+static bool is_whole(const cluster *its, proxy *between)
 {
     for (uint32_t worker = 0; worker < its->workers; worker++)
-        if (!relay_holds(between, its->members[worker].seen))
+        if (!proxy_holds(between, its->members[worker].seen))
             return false;
     return true;
 }
 
-void cluster_wait_whole(cluster *its, relay *between)
+void cluster_wait_whole(cluster *its, proxy *between)
 {
     cluster_wait(its, its->workers);
     pthread_mutex_lock(&its->lock);

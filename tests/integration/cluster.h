@@ -8,7 +8,7 @@
 
 #include <tarry/tcp.h>
 
-#include "relay.h"
+#include "proxy.h"
 
 enum { CLUSTER_MOST_WORKERS = 16, CLUSTER_ADDRESS = 64 };
 
@@ -79,7 +79,7 @@ void cluster_begin_server(cluster *its);
 void cluster_start(cluster *its, uint32_t worker);
 void cluster_wait(cluster *its, uint32_t workers);
 /* Waits until all of them are there over connections that are whole: `between` knows. */
-void cluster_wait_whole(cluster *its, relay *between);
+void cluster_wait_whole(cluster *its, proxy *between);
 /* Waits for the worker's run to end. */
 void cluster_join(cluster *its, uint32_t worker);
 

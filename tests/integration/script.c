@@ -23,7 +23,7 @@
 #include "coding/transfer.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/net/address.h"
 
@@ -302,15 +302,14 @@ bool script_message(script *its, const tarry_message *message, const float *numb
            (count == 0 || script_send(its, numbers, count * sizeof(float)));
 }
 
-bool script_batch(script *its, const tarry_message *reports, uint32_t count, bool lanes)
+bool script_batch(script *its, const tarry_message *reports, uint32_t count)
 {
-    wire_batch batch = {
-        .round = reports->round, .term = reports->term, .lanes = lanes, .count = count};
+    wire_batch batch = {.round = reports->round, .term = reports->term, .count = count};
     uint8_t *frame =
         malloc(WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + count * wire_batch_stride(&batch));
     assert_non_null(frame);
     for (uint32_t i = 0; i < count; i++)
-        wire_batch_put(&batch, frame, i, 0, &reports[i]);
+        wire_batch_put(&batch, frame, i, &reports[i]);
     bool sent = script_send(its, frame, wire_batch_encode(&batch, frame));
     free(frame);
     return sent;
@@ -321,7 +320,7 @@ bool script_batch(script *its, const tarry_message *reports, uint32_t count, boo
 static void send_reports(script *its)
 {
     if (its->report_count > 0)
-        script_batch(its, its->reports, its->report_count, false);
+        script_batch(its, its->reports, its->report_count);
     its->report_count = 0;
 }
 

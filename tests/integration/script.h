@@ -77,7 +77,7 @@ void script_join(script *its, uint32_t worker);
 /* A message, with numbers behind it. */
 bool script_message(script *its, const tarry_message *message, const float *numbers, size_t count);
 /* Reports of one round, in one frame. */
-bool script_batch(script *its, const tarry_message *reports, uint32_t count, bool lanes);
+bool script_batch(script *its, const tarry_message *reports, uint32_t count);
 /* Reads until a message of the type comes. */
 void script_await_message(script *its, tarry_message_type type, tarry_message *message);
 

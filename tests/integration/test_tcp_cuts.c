@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "cluster.h"
-#include "relay.h"
+#include "proxy.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/net/backoff.h"
 #include "seed.h"
@@ -26,12 +26,12 @@ enum {
     MOST_US = 50000,
 };
 
-/* Starts the server and `workers` workers with a relay between. */
-static relay *begin_between(cluster *its, uint32_t workers)
+/* Starts the server and `workers` workers with a proxy between. */
+static proxy *begin_between(cluster *its, uint32_t workers)
 {
     cluster_begin_server(its);
-    relay *between = relay_begin(its->address);
-    snprintf(its->connect, sizeof(its->connect), "%s", relay_address(between));
+    proxy *between = proxy_begin(its->address);
+    snprintf(its->connect, sizeof(its->connect), "%s", proxy_address(between));
     its->workers = workers;
     for (uint32_t worker = 0; worker < workers; worker++)
         cluster_start(its, worker);
@@ -39,10 +39,10 @@ static relay *begin_between(cluster *its, uint32_t workers)
     return between;
 }
 
-static void cut_off(cluster *its, relay *between, uint32_t worker)
+static void cut_off(cluster *its, proxy *between, uint32_t worker)
 {
     pthread_mutex_lock(&its->lock);
-    bool cut = relay_cut_as(between, its->members[worker].seen);
+    bool cut = proxy_cut_as(between, its->members[worker].seen);
     pthread_mutex_unlock(&its->lock);
     assert_true(cut);
 }
@@ -51,7 +51,7 @@ static void cut_off(cluster *its, relay *between, uint32_t worker)
 
 typedef struct cutter {
     cluster *its;
-    relay *between;
+    proxy *between;
     random_stream stream;
     _Atomic uint32_t left; /* cuts in this round */
     _Atomic uint32_t cuts; /* so far */
@@ -64,7 +64,7 @@ static uint32_t count_away(const cutter *self)
 {
     uint32_t away = 0;
     for (uint32_t worker = 0; worker < self->its->workers; worker++)
-        away += !relay_holds(self->between, self->its->members[worker].seen);
+        away += !proxy_holds(self->between, self->its->members[worker].seen);
     return away;
 }
 
@@ -77,7 +77,7 @@ static void *cut(void *argument)
         uint32_t worker = random_below(&self->stream, its->workers);
         pthread_mutex_lock(&its->lock);
         if (self->left > 0 && count_away(self) < MOST_AWAY &&
-            relay_cut_as(self->between, its->members[worker].seen)) {
+            proxy_cut_as(self->between, its->members[worker].seen)) {
             self->left--;
             self->cuts++;
         }
@@ -113,11 +113,11 @@ static void cut_at_random(bool tls, tarry_keep keep)
     pthread_join(cuts.thread, NULL);
     cluster_wait_whole(&its, cuts.between);
     cluster_exact_rounds(&its, 2);
-    uint32_t connections = relay_connections(cuts.between);
+    uint32_t connections = proxy_connections(cuts.between);
     printf("%u rounds, %u cuts, %u connections\n", rounds, cuts.cuts, connections);
     assert_true(connections >= its.workers + cuts.cuts);
     cluster_end(&its);
-    relay_end(cuts.between);
+    proxy_end(cuts.between);
 }
 
 static void test_cuts(void **state)
@@ -149,7 +149,7 @@ static void test_finished_work_is_kept(void **state)
     cluster_init(&its);
     its.plan_settings.chunks = 24;
     its.settings.server.reproducible = true;
-    relay *between = begin_between(&its, its.workers);
+    proxy *between = begin_between(&its, its.workers);
     for (uint32_t worker = 0; worker < its.workers; worker++)
         cluster_hold(&its, worker, tarry_plan_load(its.plan, worker) - 1);
     cluster_call call;
@@ -169,15 +169,15 @@ static void test_finished_work_is_kept(void **state)
         assert_int_equal(work.connections, worker == 3 ? 2 : 1);
     }
     cluster_end(&its);
-    relay_end(between);
+    proxy_end(between);
 }
 
-static uint64_t wait_after_cut(cluster *its, relay *between)
+static uint64_t wait_after_cut(cluster *its, proxy *between)
 {
     cluster_member *member = &its->members[0];
     pthread_mutex_lock(&its->lock);
     member->wait_ns = TARRY_NEVER;
-    assert_true(relay_cut_as(between, member->seen));
+    assert_true(proxy_cut_as(between, member->seen));
     while (member->wait_ns == TARRY_NEVER)
         cluster_await_change(its);
     uint64_t wait_ns = member->wait_ns;
@@ -193,7 +193,7 @@ static void test_flapping(void **state)
     enum { CUTS = 5 };
     cluster its;
     cluster_init(&its);
-    relay *between = begin_between(&its, 1);
+    proxy *between = begin_between(&its, 1);
     for (uint32_t count = 0; count < CUTS; count++) {
         wait_after_cut(&its, between);
         cluster_wait_whole(&its, between);
@@ -202,7 +202,7 @@ static void test_flapping(void **state)
     assert_true(wait_after_cut(&its, between) <= BACKOFF_LEAST_NS);
     cluster_wait_whole(&its, between);
     cluster_end(&its);
-    relay_end(between);
+    proxy_end(between);
 }
 
 /* The round that its executor has not heard the end of is none of the connection that came after.
@@ -213,7 +213,7 @@ static void test_leave_after_a_cut(void **state)
     const uint64_t grace_ns = UINT64_C(90000000000);
     cluster its;
     cluster_init(&its);
-    relay *between = begin_between(&its, its.workers);
+    proxy *between = begin_between(&its, its.workers);
     cluster_exact_rounds(&its, 2);
     cut_off(&its, between, 0);
     cluster_wait_whole(&its, between);
@@ -224,7 +224,7 @@ static void test_leave_after_a_cut(void **state)
     assert_int_equal(its.members[0].result, TARRY_OK);
     cluster_exact_rounds(&its, 2);
     cluster_end(&its);
-    relay_end(between);
+    proxy_end(between);
 }
 
 int main(void)

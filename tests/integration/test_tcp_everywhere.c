@@ -15,7 +15,7 @@
 #include <tarry/tcp.h>
 
 #include "key_folder.h"
-#include "relay.h"
+#include "proxy.h"
 #include "replica.h"
 #include "runtime/clock.h"
 #include "seed.h"
@@ -40,10 +40,10 @@ struct bench {
     replica_job job;
     bool tls, shares, repeats;
     bool brings;         /* each worker an engine of its own, which loses what the job says */
-    bool relayed;        /* what workers say to each other passes through relays */
+    bool proxied;        /* what workers say to each other passes through proxies */
     uint64_t silence_ns; /* 0: long */
     uint64_t grace_ns;   /* 0: long */
-    uint32_t attempts;   /* of a round; 0: the usual number, or, through relays, almost any */
+    uint32_t attempts;   /* of a round; 0: the usual number, or, through proxies, almost any */
     uint32_t late;       /* the last so many workers do not come of themselves */
     /* Called when the first round has come to nothing, with its error. */
     void (*waits)(bench *own, int error);
@@ -53,7 +53,7 @@ struct bench {
     tarry_runtime *server;
     char address[128];
     member members[WORKERS];
-    relay *before[WORKERS]; /* each worker, for others */
+    proxy *before[WORKERS]; /* each worker, for others */
     tarry_sum_id log[MOST_LOGGED];
     size_t logged;
     uint32_t voters; /* of the last round's last attempt */
@@ -129,9 +129,9 @@ static void start(bench *own, uint32_t id)
         settings.security.credentials = key_folder_member(&own->keys, 1, name);
     char listen[64];
     listen_address(id, listen);
-    if (own->relayed) {
+    if (own->proxied) {
         settings.listen = listen;
-        settings.advertise = relay_address(own->before[id]);
+        settings.advertise = proxy_address(own->before[id]);
     }
     its->owner = own;
     its->id = id;
@@ -198,7 +198,7 @@ static void begin(bench *own, size_t dimension)
     settings.server.reproducible = own->repeats;
     settings.server.pick = own->repeats ? TARRY_PICK_PLAN : TARRY_PICK_SHARE;
     settings.server.silence_ns = own->silence_ns > 0 ? own->silence_ns : UINT64_C(30000000000);
-    settings.server.attempts_most = own->attempts == 0 && own->relayed ? 10000 : own->attempts;
+    settings.server.attempts_most = own->attempts == 0 && own->proxied ? 10000 : own->attempts;
     settings.server.voters_grace_ns = own->grace_ns > 0 ? own->grace_ns : PATIENCE_NS;
     settings.patience_ns = PATIENCE_NS;
     settings.observe = observe;
@@ -221,7 +221,7 @@ static void begin(bench *own, size_t dimension)
     for (uint32_t id = 0; id < WORKERS; id++) {
         char listens[64];
         listen_address(id, listens);
-        own->before[id] = own->relayed ? relay_begin(listens) : NULL;
+        own->before[id] = own->proxied ? proxy_begin(listens) : NULL;
         if (id < WORKERS - own->late)
             start(own, id);
     }
@@ -234,8 +234,8 @@ static void end(bench *own)
     tarry_runtime_free(own->server, true);
     for (uint32_t id = 0; id < WORKERS; id++)
         join(&own->members[id], TARRY_OK);
-    for (uint32_t id = 0; id < WORKERS && own->relayed; id++)
-        relay_end(own->before[id]);
+    for (uint32_t id = 0; id < WORKERS && own->proxied; id++)
+        proxy_end(own->before[id]);
     tarry_plan_free(own->plan);
     if (own->tls)
         key_folder_remove(&own->keys);
@@ -415,20 +415,20 @@ static void who_comes_later_loads_the_state(void **state)
 
 /* ---- workers that do not reach each other, while all reach the server ---- */
 
-/* The relays before those that others connect to. */
-static relay *relay_in_use(const bench *own, size_t turn)
+/* The proxies before those that others connect to. */
+static proxy *proxy_in_use(const bench *own, size_t turn)
 {
-    while (relay_connections(own->before[turn % WORKERS]) == 0)
+    while (proxy_connections(own->before[turn % WORKERS]) == 0)
         turn++;
     return own->before[turn % WORKERS];
 }
 
-/* That were ever made through relays. */
+/* That were ever made through proxies. */
 static uint32_t count_connections(const bench *own)
 {
     uint32_t count = 0;
     for (uint32_t id = 0; id < WORKERS; id++)
-        count += relay_connections(own->before[id]);
+        count += proxy_connections(own->before[id]);
     return count;
 }
 
@@ -439,12 +439,12 @@ static void connections_that_break_cost_no_sum(void **state)
 {
     (void)state;
     static const uint64_t after[] = {0, 1, 1000, 50000, 150000, 250000, 390000, 800000};
-    bench own = {.relayed = true, .silence_ns = 20 * PATIENCE_NS};
+    bench own = {.proxied = true, .silence_ns = 20 * PATIENCE_NS};
     begin(&own, 100000);
     run_rounds(&own, 1);
     uint32_t before = count_connections(&own);
     for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
-        relay_reset_after(relay_in_use(&own, i), after[i]);
+        proxy_reset_after(proxy_in_use(&own, i), after[i]);
         run_rounds(&own, 1);
     }
     run_rounds(&own, 2);
@@ -456,14 +456,14 @@ static void connections_that_break_cost_no_sum(void **state)
     end(&own);
 }
 
-/* Of two workers the one with the larger instance connects, so that one relay is before a single
+/* Of two workers the one with the larger instance connects, so that one proxy is before a single
  * connection: what passes through that is the talk of these two. */
-static relay *between_two(const bench *own)
+static proxy *between_two(const bench *own)
 {
-    relay *found = NULL;
+    proxy *found = NULL;
     for (uint32_t id = 0; id < WORKERS; id++) {
-        uint32_t count = relay_connections(own->before[id]);
-        if (count > 0 && (found == NULL || count < relay_connections(found)))
+        uint32_t count = proxy_connections(own->before[id]);
+        if (count > 0 && (found == NULL || count < proxy_connections(found)))
             found = own->before[id];
     }
     assert_non_null(found);
@@ -475,12 +475,12 @@ static relay *between_two(const bench *own)
 static void two_that_hear_nothing_of_each_other_cost_no_sum(void **state)
 {
     (void)state;
-    bench own = {.relayed = true, .silence_ns = 1000000000};
+    bench own = {.proxied = true, .silence_ns = 1000000000};
     begin(&own, 100000);
     run_rounds(&own, 1);
     check(&own);
-    relay *between = between_two(&own);
-    relay_mute(between, true);
+    proxy *between = between_two(&own);
+    proxy_mute(between, true);
     for (int round = 0; round < (test_is_long() ? 4 : 1); round++) {
         run_rounds(&own, 1);
         assert_true(own.voters < WORKERS); /* all together can't make it */
@@ -488,7 +488,7 @@ static void two_that_hear_nothing_of_each_other_cost_no_sum(void **state)
             fail_msg("not all are up to date");
         check(&own);
     }
-    relay_mute(between, false);
+    proxy_mute(between, false);
     run_rounds(&own, 2);
     if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("not all are up to date");
@@ -519,7 +519,7 @@ static void let_others_come(bench *own, int error)
 {
     assert_int_equal(error, TARRY_ERROR_LINKS);
     for (uint32_t id = 0; id < WORKERS; id++)
-        relay_refuse(own->before[id], false);
+        proxy_refuse(own->before[id], false);
     for (uint32_t id = WORKERS - own->late; id < WORKERS; id++)
         start(own, id);
 }
@@ -530,10 +530,10 @@ static void a_run_begins_once_workers_reach_each_other(void **state)
 {
     (void)state;
     bench own = {
-        .relayed = true, .attempts = 3, .grace_ns = 10000000, .late = 1, .waits = let_others_come};
+        .proxied = true, .attempts = 3, .grace_ns = 10000000, .late = 1, .waits = let_others_come};
     begin(&own, 5000);
     for (uint32_t id = 0; id < WORKERS; id++)
-        relay_refuse(own.before[id], true);
+        proxy_refuse(own.before[id], true);
     run_rounds(&own, 3);
     assert_true(own.waited > 0);
     if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)

@@ -38,8 +38,8 @@
 #include "plan/plan.h"
 #include "plan/plan_code.h"
 #include "privacy/secure/secure_member.h"
+#include "protocol/wire/wire_batch.h"
 #include "protocol/wire/wire_secure.h"
-#include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/trust/key_proof.h"
 #include "runtime/tcp/trust/roster_file.h"
 #include "script.h"
@@ -393,7 +393,7 @@ static bool hear(run *its, tarry_message *message)
     if (line->head.kind == WIRE_BATCH) {
         assert_int_equal(wire_batch_decode(&line->head, line->body, &batch), TARRY_OK);
         for (uint32_t i = 0; i < batch.count; i++) {
-            wire_batch_get(&batch, i, NULL, message);
+            wire_batch_get(&batch, i, message);
             note_report(its, message);
         }
     }

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "server_bench.h"
 
 /* A worker that sends what nobody can want is refused; the round goes on with the others. */
@@ -35,7 +35,6 @@ typedef enum nuisance {
     BATCHES,
     EMPTY_BATCH,
     TORN_BATCH,
-    LANES,
     NUISANCES
 } nuisance;
 
@@ -66,10 +65,8 @@ static void annoy_in_batches(script *its, nuisance kind, const tarry_message *re
         reports[i] = *report;
     if (kind == BATCHES)
         /* Once the round is over each counts for less: so many that it's too much then, too. */
-        for (uint32_t i = 0; i < 1000 && script_batch(its, reports, REPORTS, false); i++) {
+        for (uint32_t i = 0; i < 1000 && script_batch(its, reports, REPORTS); i++) {
         }
-    else if (kind == LANES)
-        script_batch(its, reports, 2, true);
     else if (kind == TORN_BATCH)
         frame[0] += 3 * WIRE_BATCH_REPORT_BYTES / 2, size += 3 * WIRE_BATCH_REPORT_BYTES / 2;
     if (kind == EMPTY_BATCH || kind == TORN_BATCH)
@@ -119,7 +116,6 @@ static void annoy(script *its, nuisance kind)
     case BATCHES:
     case EMPTY_BATCH:
     case TORN_BATCH:
-    case LANES:
         annoy_in_batches(its, kind, &report);
         break;
     case NUISANCES:

@@ -14,13 +14,13 @@
 
 #include "base/random.h"
 #include "cluster.h"
-#include "relay.h"
+#include "proxy.h"
 #include "seed.h"
 
 enum { WORKERS = 8, CASES = 10, ROUNDS = 6, MOST_CHUNKS = 256 };
 
 typedef struct cutter {
-    relay *relay;
+    proxy *proxy;
     random_stream stream;
     uint32_t most_us; /* between two cuts */
     _Atomic bool cuts, stop;
@@ -33,7 +33,7 @@ static void *cut(void *argument)
     while (!its->stop) {
         usleep(random_below(&its->stream, its->most_us));
         if (its->cuts)
-            relay_cut(its->relay, random_u32(&its->stream));
+            proxy_cut(its->proxy, random_u32(&its->stream));
     }
     return NULL;
 }
@@ -116,10 +116,10 @@ static void run_case(uint64_t seed, uint32_t number)
     cluster its;
     choose(&its, &stream);
     cluster_begin_server(&its);
-    cutter cuts = {.relay = relay_begin(its.address)};
+    cutter cuts = {.proxy = proxy_begin(its.address)};
     cuts.most_us = 1000 + random_below(&stream, 60000);
     cuts.stream = random_stream_make(seed, RANDOM_TEST, number, 2);
-    snprintf(its.connect, sizeof(its.connect), "%s", relay_address(cuts.relay));
+    snprintf(its.connect, sizeof(its.connect), "%s", proxy_address(cuts.proxy));
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         cluster_start(&its, worker);
     assert_int_equal(pthread_create(&cuts.thread, NULL, cut, &cuts), 0);
@@ -133,10 +133,10 @@ static void run_case(uint64_t seed, uint32_t number)
     }
     cuts.stop = true;
     pthread_join(cuts.thread, NULL);
-    cluster_wait_whole(&its, cuts.relay);
+    cluster_wait_whole(&its, cuts.proxy);
     cluster_good_round(&its);
     cluster_end(&its);
-    relay_end(cuts.relay);
+    proxy_end(cuts.proxy);
 }
 
 static void test_stress(void **state)

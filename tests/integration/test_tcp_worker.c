@@ -23,7 +23,7 @@
 #include "plan/plan_code.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/share.h"
 
@@ -112,11 +112,9 @@ static void make_plan(stage *its, const tarry_plan_settings *settings)
     tarry_plan_digest(its->plan, its->welcome.plan);
 }
 
-/* A worker whose server this test is, over a Unix socket. parents: more that it may connect to, in
- * the same folder, before and behind it: "first,%s,last". */
-static void begin_among(stage *its, const tarry_plan_settings *plan, const char *parents)
+/* A worker whose server this test is, over a Unix socket. */
+static void begin_with(stage *its, const tarry_plan_settings *plan)
 {
-    char list[4 * LINE];
     *its = (stage){.fd = -1};
     make_plan(its, plan);
     snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
@@ -130,8 +128,7 @@ static void begin_among(stage *its, const tarry_plan_settings *plan, const char 
     assert_int_equal(listen(its->listener, 4), 0);
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
-    snprintf(list, sizeof(list), parents, its->connect);
-    settings.connect = list;
+    settings.connect = its->connect;
     settings.begin = take_job;
     settings.compute = compute;
     settings.user = its;
@@ -144,7 +141,7 @@ static void begin_among(stage *its, const tarry_plan_settings *plan, const char 
 static void begin(stage *its)
 {
     const tarry_plan_settings plan = plan_settings();
-    begin_among(its, &plan, "%s");
+    begin_with(its, &plan);
 }
 
 static void hang_up(stage *its)
@@ -242,13 +239,11 @@ static void begin_again(stage *its)
     take_hello(its);
 }
 
-/* Nobody listens at the first one and at the last one. */
-static void another_parent_takes_the_place_of_one_that_is_lost(void **state)
+static void it_comes_again_whenever_the_connection_is_lost(void **state)
 {
     (void)state;
     stage its;
-    const tarry_plan_settings plan = plan_settings();
-    begin_among(&its, &plan, "unix:/nowhere/one,%s,unix:/nowhere/two");
+    begin(&its);
     for (int i = 0; i < 3; i++) {
         take_hello(&its);
         welcome(&its, &its.welcome, false);
@@ -292,86 +287,12 @@ static uint32_t take_reports(const stage *its, uint32_t next)
             assert_int_equal(codec_decode(&no_sets, its->body, its->head.length, NULL, &report),
                              TARRY_OK);
         else
-            wire_batch_get(&batch, i, NULL, &report);
+            wire_batch_get(&batch, i, &report);
         assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
         assert_true(report.round == 0 && report.epoch == its->arrivals + 1 &&
                     report.slot == next + i);
     }
     return batch.count;
-}
-
-/* The next connection is the worker's second one. Gives back the first, which goes on. */
-static int take_standby(stage *its)
-{
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    wire_hello hello;
-    int first = its->fd;
-    take_hello(its);
-    assert_int_equal(wire_hello_decode(&its->head, its->body, &hello), TARRY_OK);
-    assert_int_equal(hello.role, WIRE_ROLE_STANDBY);
-    wire_welcome words = its->welcome;
-    words.worker = WIRE_ANY_WORKER;
-    words.plan_bytes = 0;
-    tell(its, frame, wire_welcome_encode(&words, frame));
-    await(its, WIRE_HEARTBEAT);
-    return first;
-}
-
-/* The worker is told in WELCOME of what it has: no answer is due, and the round may follow. */
-static void a_second_connection_is_ready_before_its_welcome(void **state)
-{
-    (void)state;
-    stage its;
-    const tarry_plan_settings plan = plan_settings();
-    begin_among(&its, &plan, "%1$s,%1$s.also");
-    char also[LINE];
-    snprintf(also, sizeof(also), "%.110s.also", its.connect + strlen("unix:"));
-    assert_int_equal(symlink("socket", also), 0);
-    its.welcome.silence_ns = UINT64_C(4000000000);
-    take_hello(&its);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
-    for (int i = 0; i < 2; i++) {
-        int first = take_standby(&its);
-        close(first);
-        await(&its, WIRE_HELLO);
-        await(&its, WIRE_READY);
-        wire_welcome words = its.welcome;
-        words.plan_bytes = 0;
-        welcome(&its, &words, false);
-        begin_round(&its);
-        for (uint32_t came = 0; came < 2;) {
-            next_frame(&its);
-            assert_int_not_equal(its.head.kind, WIRE_READY);
-            came += its.head.kind == WIRE_MESSAGE || its.head.kind == WIRE_BATCH
-                        ? take_reports(&its, came)
-                        : 0;
-        }
-        its.arrivals++;
-    }
-
-    /* A plan that comes with WELCOME takes an answer of its own. */
-    close(take_standby(&its));
-    await(&its, WIRE_READY);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
-
-    /* Another job's WELCOME has been answered with what it is not of. */
-    close(take_standby(&its));
-    await(&its, WIRE_READY);
-    wire_welcome words = its.welcome;
-    words.plan_bytes = 0;
-    words.job[0]++;
-    welcome(&its, &words, false);
-    uint8_t byte;
-    assert_int_equal(recv(its.fd, &byte, 1, 0), 0);
-    hang_up(&its);
-    take_hello(&its);
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    welcome(&its, &its.welcome, false);
-    tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
-    unlink(also);
-    end(&its, TARRY_OK);
 }
 
 /* All come, in their order, though far fewer frames than pieces do; and so does what it says
@@ -384,7 +305,7 @@ static void reports_of_short_pieces_come_in_batches(void **state)
     plan.workers = plan.replication = 1;
     plan.chunks = PIECES;
     stage its;
-    begin_among(&its, &plan, "%s");
+    begin_with(&its, &plan);
     take_hello(&its);
     welcome(&its, &its.welcome, false);
     await(&its, WIRE_READY);
@@ -668,8 +589,7 @@ static void plain_text_goes_to_those_addresses_alone_that_are_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_parent_takes_the_place_of_one_that_is_lost),
-        cmocka_unit_test(a_second_connection_is_ready_before_its_welcome),
+        cmocka_unit_test(it_comes_again_whenever_the_connection_is_lost),
         cmocka_unit_test(reports_of_short_pieces_come_in_batches),
         cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
         cmocka_unit_test(refuses_a_plan_that_is_none),

@@ -210,15 +210,6 @@ class Cluster:
                    *way, *identity, *options], f"worker-{worker}")
         return self.workers[name]
 
-    def relay(self, number, up):
-        """Starts a relay; gives it and where it listens."""
-        relay = self._start(f"relay-{number}", ["relay", "--connect", f"{up[0]}:{up[1]}", "--listen", "127.0.0.1:0",
-                                                *self.credentials(f"relay-{number}")], f"relay-{number}")
-        where = relay.await_log("listening")["peer"]
-        relay.await_log("connected")
-        host, port = where.rsplit(":", 1)
-        return relay, (host, int(port))
-
     def finish(self, seconds):
         """Waits for the run's end; gives back the server's report."""
         status = self.server.wait(seconds)
@@ -280,12 +271,10 @@ class NetworkTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def keys(self, workers, relays=0):
+    def keys(self, workers):
         """The folder of a cluster's credentials."""
         folder = os.path.join(self.folder(), "cluster")
         self.tarry("keys", "init", "--workers", str(workers), folder, folder=os.path.dirname(folder))
-        for number in range(relays):
-            self.tarry("keys", "add", folder, f"relay-{number}", folder=os.path.dirname(folder))
         return folder
 
     def trained(self, job):

@@ -21,7 +21,7 @@ from frames import HEAD_BYTES, Kind, Type
 from peer import context
 from proxy import DOWN, READY_SECONDS, UP
 
-SECURE, KEY = 34, 35
+SECURE, KEY = 23, 24
 CLOSING_SECONDS = 0.05  # in which the loop closes what was given up
 LIVES_AND_HOLDERS, TERM = 0x80, 0x40  # of a SIGNAL's flags
 _SECURE = struct.Struct("<IidQII32s")

@@ -145,27 +145,16 @@ class Dp(NetworkTest):
     def test_the_budget_ends_the_run_for_all(self):
         """Nobody waits for a server that would go on from the checkpoint."""
         job = [*JOB, *ENDLESS, "--dp", DP + ",budget:0.7", "--checkpoint", "run.ck"]
-        cluster = self.cluster(job, keys=self.keys(WORKERS, relays=1))
+        cluster = self.cluster(job, keys=self.keys(WORKERS))
         address = cluster.serve()
-        relay, near = cluster.relay(0, address)
         for worker in range(WORKERS):
-            cluster.work(worker, near if worker == 0 else address, *SLEEP)
+            cluster.work(worker, address, *SLEEP)
         report = cluster.finish(WAIT)
         self.assertTrue(report["privacy"]["spent"])
         self.assertGreater(report["privacy"]["releases"], 0)
-        for process in (*cluster.workers.values(), relay):
+        for process in cluster.workers.values():
             self.assertEqual(process.wait(), 0, process.told())
             self.assertEqual(process.log("waiting"), [])
-
-    def test_through_a_relay(self):
-        job = [*JOB, "--rounds", "30", "--dp", DP + ",seed:4"]
-        cluster = self.cluster(job, keys=self.keys(WORKERS, relays=1))
-        address = cluster.serve("--save", "w.npy")
-        _, near = cluster.relay(0, address)
-        for worker in range(WORKERS):
-            cluster.work(worker, near, *SLEEP)
-        cluster.finish(WAIT)
-        self.assert_as_threads(cluster, job)
 
 
 if __name__ == "__main__":

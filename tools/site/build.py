@@ -43,7 +43,7 @@ PYTHON_MODULES = {
 
 # The menus, by files of docs/; a page that is in none of them goes to the last one.
 MENUS = {
-    "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "privacy", "mpi", "relays",
+    "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "privacy", "mpi",
               "stragglers", "data-formats"),
     "Reference": ("api", "reports", "pairs", "glossary"),
     "How it works": ("architecture", "protocol", "collective", "dynamic", "evolution", "parts", "compression", "importance", "conditioning", "local-steps", "fill",

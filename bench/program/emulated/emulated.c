@@ -2,7 +2,6 @@
 /* Connections of emulated workers. */
 #include "program/emulated/emulated.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +12,14 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "program/emulated/emulated_state.h"
-#include "protocol/wire/wire_trunk.h"
-#include "runtime/clock.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/tcp/net/address.h"
 
 enum {
     EVENTS_MOST = 512,
     PAUSE_MS = 1, /* between looks at the tally, and attempts to connect */
     LEAST_ROOM = 256,
-    SECONDS_AT_ONCE = 256, /* connections: a parent has room for so many newcomers, and more */
 };
-
-uint32_t emulated_parent(const emulated_settings *settings, uint32_t worker)
-{
-    return worker % settings->parent_count;
-}
 
 static bool append(emulated_bytes *to, const uint8_t *bytes, size_t size)
 {
@@ -52,13 +44,13 @@ static void drop(emulated_bytes *which)
 
 /* ---- the connection ---- */
 
-static void watch(const emulated *all, emulated_line *line, int how)
+static void watch(const emulated *all, emulated_worker *its, int how)
 {
     struct epoll_event events = {
-        .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (line->out.size > 0 ? EPOLLOUT : 0),
-        .data.ptr = line,
+        .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (its->line.out.size > 0 ? EPOLLOUT : 0),
+        .data.ptr = its,
     };
-    epoll_ctl(all->poll, how, line->fd, &events);
+    epoll_ctl(all->poll, how, its->line.fd, &events);
 }
 
 static void close_line(emulated_line *line)
@@ -70,61 +62,18 @@ static void close_line(emulated_line *line)
     drop(&line->out);
 }
 
-/* Workers of one parent have theirs at all others. */
-static uint32_t second_parent(const emulated_settings *settings, uint32_t worker)
+/* It comes again, unless the server has ended the run. */
+static void hang_up(emulated *all, emulated_worker *its)
 {
-    uint32_t count = settings->parent_count;
-    return (worker + 1 + worker / count % (count - 1)) % count;
-}
-
-/* It goes on over its second connection, prepared as it is. */
-static int promote(emulated *all, emulated_worker *its)
-{
-    its->at = 1 - its->at;
-    its->standby = false;
-    its->early = true;
-    int error = emulated_introduce(all, emulated_first(its));
-    return error == TARRY_OK ? emulated_answer(all, its) : error;
-}
-
-static int hang_up(emulated *all, emulated_worker *its)
-{
-    emulated_tally *tally = all->tally;
-    emulated_line *line = emulated_first(its);
-    uint32_t parent = line->parent;
-    close_line(line);
-    if (its->left) {
-        close_line(emulated_second(its));
-        all->left++;
-        return TARRY_OK;
-    }
-    if (its->put_off) {
-        its->put_off = false;
-        all->apart++;
-        return TARRY_OK;
-    }
-    uint64_t never = 0;
-    its->lost_ns = clock_now_ns();
-    atomic_compare_exchange_strong(&tally->lost_ns, &never, its->lost_ns);
-    its->moved = its->moved || parent == atomic_load(&tally->lost_parent);
-    if (its->standby)
-        return promote(all, its);
-    line->parent = (parent + 1) % all->settings->parent_count;
-    all->apart++;
-    return TARRY_OK;
-}
-
-/* Another one is made, unless its parent is gone. */
-static void lose_standby(emulated *all, emulated_worker *its)
-{
-    close_line(emulated_second(its));
-    its->standby = false;
-    all->alone += atomic_load(&all->tally->lost_parent) == EMULATED_NO_PARENT;
+    close_line(&its->line);
+    all->left += its->left;
+    all->apart += !its->left;
 }
 
 /* Sends what waits, as far as it is taken. A connection that is broken is found by reading. */
-static void flush(const emulated *all, emulated_line *line)
+static void flush(const emulated *all, emulated_worker *its)
 {
+    emulated_line *line = &its->line;
     ssize_t sent = send(line->fd, line->out.bytes, line->out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
         line->out.size -= (size_t)sent;
@@ -133,11 +82,12 @@ static void flush(const emulated *all, emulated_line *line)
     if (line->out.size > 0)
         return;
     drop(&line->out);
-    watch(all, line, EPOLL_CTL_MOD);
+    watch(all, its, EPOLL_CTL_MOD);
 }
 
-int emulated_send(const emulated *all, emulated_line *line, const uint8_t *bytes, size_t size)
+int emulated_send(const emulated *all, emulated_worker *its, const uint8_t *bytes, size_t size)
 {
+    emulated_line *line = &its->line;
     bool waited = line->out.size > 0;
     ssize_t sent = waited ? 0 : send(line->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     size_t taken = sent > 0 ? (size_t)sent : 0;
@@ -146,17 +96,16 @@ int emulated_send(const emulated *all, emulated_line *line, const uint8_t *bytes
     if (!append(&line->out, bytes + taken, size - taken))
         return TARRY_ERROR_NO_MEMORY;
     if (!waited)
-        watch(all, line, EPOLL_CTL_MOD);
+        watch(all, its, EPOLL_CTL_MOD);
     return TARRY_OK;
 }
 
-/* Nobody may listen yet, or any more: then the line stays without. */
-static int connect_one(const emulated *all, emulated_line *line, tarry_diagnostic *diagnostic)
+/* Nobody may listen yet, or any more: then the worker stays without. */
+static int connect_one(emulated *all, emulated_worker *its, tarry_diagnostic *diagnostic)
 {
     address found[ADDRESS_MOST];
     uint32_t count;
-    int error =
-        address_resolve(all->settings->parents[line->parent], false, found, &count, diagnostic);
+    int error = address_resolve(all->settings->address, false, found, &count, diagnostic);
     if (error != TARRY_OK)
         return error;
     int fd = socket(found[0].socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -164,57 +113,29 @@ static int connect_one(const emulated *all, emulated_line *line, tarry_diagnosti
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "a socket: %s", strerror(errno));
     if (connect(fd, (const struct sockaddr *)&found[0].socket, found[0].size) != 0) {
         close(fd);
-        line->parent = (line->parent + line->its->moved) % all->settings->parent_count;
         return TARRY_OK;
     }
-    line->fd = fd;
-    watch(all, line, EPOLL_CTL_ADD);
-    return emulated_introduce(all, line);
-}
-
-static int connect_first(emulated *all, emulated_worker *its, tarry_diagnostic *diagnostic)
-{
-    its->early = false;
-    int error = connect_one(all, emulated_first(its), diagnostic);
-    all->apart -= emulated_first(its)->fd >= 0;
-    return error;
-}
-
-static int connect_second(emulated *all, emulated_worker *its, tarry_diagnostic *diagnostic)
-{
-    emulated_line *line = emulated_second(its);
-    line->parent = second_parent(all->settings, its->worker);
-    int error = connect_one(all, line, diagnostic);
-    all->alone -= line->fd >= 0;
-    return error;
+    its->line.fd = fd;
+    all->apart--;
+    watch(all, its, EPOLL_CTL_ADD);
+    return emulated_introduce(all, its);
 }
 
 static int connect_all(emulated *all, tarry_diagnostic *diagnostic)
 {
-    uint32_t left = SECONDS_AT_ONCE;
     int error = TARRY_OK;
-    for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++) {
-        emulated_worker *its = &all->workers[i];
-        if (its->left)
-            continue;
-        if (emulated_first(its)->fd < 0) {
-            error = connect_first(all, its, diagnostic);
-        } else if (all->alone > 0 && left > 0 && its->was_ready && !its->moved &&
-                   emulated_second(its)->fd < 0) {
-            left--;
-            error = connect_second(all, its, diagnostic);
-        }
-    }
+    for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++)
+        if (!all->workers[i].left && all->workers[i].line.fd < 0)
+            error = connect_one(all, &all->workers[i], diagnostic);
     return error;
 }
 
 /* ---- what comes ---- */
 
 /* Whole frames of `bytes`; gives back in *used how many of them that were. */
-static int take_frames(emulated *all, emulated_line *line, const uint8_t *bytes, size_t size,
+static int take_frames(emulated *all, emulated_worker *its, const uint8_t *bytes, size_t size,
                        size_t *used, tarry_diagnostic *diagnostic)
 {
-    emulated_worker *its = line->its;
     size_t at = 0;
     int error = TARRY_OK;
     while (error == TARRY_OK && size - at >= WIRE_HEAD_BYTES) {
@@ -223,25 +144,24 @@ static int take_frames(emulated *all, emulated_line *line, const uint8_t *bytes,
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server sent what is no frame");
         if (size - at - WIRE_HEAD_BYTES < head.length)
             break;
-        error = line == emulated_first(its)
-                    ? emulated_take_frame(all, its, &head, bytes + at + WIRE_HEAD_BYTES, diagnostic)
-                    : emulated_take_standby(all, its, &head, diagnostic);
+        error = emulated_take_frame(all, its, &head, bytes + at + WIRE_HEAD_BYTES, diagnostic);
         at += WIRE_HEAD_BYTES + head.length;
     }
     *used = at;
     return error;
 }
 
-static int take_bytes(emulated *all, emulated_line *line, size_t size, tarry_diagnostic *diagnostic)
+static int take_bytes(emulated *all, emulated_worker *its, size_t size,
+                      tarry_diagnostic *diagnostic)
 {
-    emulated_bytes *in = &line->in;
+    emulated_bytes *in = &its->line.in;
     size_t used = 0;
     bool whole = in->size == 0;
     if (!whole && !append(in, all->input, size))
         return diagnose_no_memory(diagnostic, "a worker");
     const uint8_t *bytes = whole ? all->input : in->bytes;
     size = whole ? size : in->size;
-    int error = take_frames(all, line, bytes, size, &used, diagnostic);
+    int error = take_frames(all, its, bytes, size, &used, diagnostic);
     if (error != TARRY_OK)
         return error;
     if (whole)
@@ -255,45 +175,38 @@ static int take_bytes(emulated *all, emulated_line *line, size_t size, tarry_dia
     return TARRY_OK;
 }
 
-static int lose(emulated *all, emulated_line *line)
-{
-    if (line == emulated_first(line->its))
-        return hang_up(all, line->its);
-    lose_standby(all, line->its);
-    return TARRY_OK;
-}
-
 /* What is there, or the end if `ending`: nobody says so again. */
-static int hear(emulated *all, emulated_line *line, bool ending, tarry_diagnostic *diagnostic)
+static int hear(emulated *all, emulated_worker *its, bool ending, tarry_diagnostic *diagnostic)
 {
-    const emulated_worker *its = line->its;
     ssize_t got = 0;
     int error = TARRY_OK;
     do {
-        got = recv(line->fd, all->input, EMULATED_READ_BYTES, MSG_DONTWAIT);
+        got = recv(its->line.fd, all->input, EMULATED_READ_BYTES, MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return TARRY_OK;
         if (got > 0)
-            error = take_bytes(all, line, (size_t)got, diagnostic);
+            error = take_bytes(all, its, (size_t)got, diagnostic);
     } while (error == TARRY_OK && !its->left && (ending ? got > 0 : got == EMULATED_READ_BYTES));
-    return error == TARRY_OK && (got <= 0 || its->left) ? lose(all, line) : error;
+    if (error == TARRY_OK && (got <= 0 || its->left))
+        hang_up(all, its);
+    return error;
 }
 
 static int turn(emulated *all, tarry_diagnostic *diagnostic)
 {
     struct epoll_event events[EVENTS_MOST];
-    bool looks = all->apart > 0 || all->alone > 0 || all->in_round > 0 || all->owing > 0;
+    bool looks = all->apart > 0 || all->in_round > 0 || all->owing > 0;
     int count = epoll_wait(all->poll, events, EVENTS_MOST, looks ? PAUSE_MS : -1);
     int error = TARRY_OK;
     for (int i = 0; error == TARRY_OK && i < count; i++) {
-        emulated_line *line = events[i].data.ptr;
-        if (line->fd >= 0 && (events[i].events & EPOLLOUT) != 0)
-            flush(all, line);
-        if (line->fd >= 0 && (events[i].events & ~(uint32_t)EPOLLOUT) != 0)
-            error = hear(all, line, (events[i].events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) != 0,
+        emulated_worker *its = events[i].data.ptr;
+        if (its->line.fd >= 0 && (events[i].events & EPOLLOUT) != 0)
+            flush(all, its);
+        if (its->line.fd >= 0 && (events[i].events & ~(uint32_t)EPOLLOUT) != 0)
+            error = hear(all, its, (events[i].events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) != 0,
                          diagnostic);
     }
-    if (error == TARRY_OK && (all->apart > 0 || all->alone > 0))
+    if (error == TARRY_OK && all->apart > 0)
         error = connect_all(all, diagnostic);
     if (error == TARRY_OK)
         error = emulated_report(all);
@@ -327,22 +240,14 @@ static int begin(emulated *all, tarry_diagnostic *diagnostic)
     if (all->scratch == NULL || all->input == NULL || all->workers == NULL)
         return diagnose_no_memory(diagnostic, "workers");
     for (uint32_t i = 0; i < all->count; i++)
-        all->workers[i] = (emulated_worker){
-            .worker = all->settings->first + i,
-            .lines = {{.its = &all->workers[i],
-                       .fd = -1,
-                       .parent = emulated_parent(all->settings, all->settings->first + i)},
-                      {.its = &all->workers[i], .fd = -1}},
-        };
+        all->workers[i] = (emulated_worker){.worker = all->settings->first + i, .line = {.fd = -1}};
     return TARRY_OK;
 }
 
 static void end(emulated *all)
 {
-    for (uint32_t i = 0; all->workers != NULL && i < all->count; i++) {
-        close_line(&all->workers[i].lines[0]);
-        close_line(&all->workers[i].lines[1]);
-    }
+    for (uint32_t i = 0; all->workers != NULL && i < all->count; i++)
+        close_line(&all->workers[i].line);
     memory_release(NULL, all->workers);
     memory_release(NULL, all->input);
     memory_release(NULL, all->scratch);
@@ -355,7 +260,6 @@ int emulated_run(const emulated_settings *settings, emulated_tally *tally,
 {
     emulated all = {.settings = settings, .tally = tally, .poll = -1};
     tarry_diagnostic why = {{0}};
-    assert(settings->parent_count >= 1 && settings->parent_count <= EMULATED_PARENTS_MOST);
     int error = begin(&all, &why);
     while (error == TARRY_OK && !atomic_load(&tally->open))
         usleep(PAUSE_MS * 1000);

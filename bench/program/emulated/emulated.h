@@ -2,10 +2,9 @@
 /*
  * Thousands of workers in a process or two. They speak the runtime's protocol over plain Unix
  * sockets, but have no machine and compute nothing: a worker's reports are there as soon as it is
- * asked for them, and its coded part is zeros. So what a round takes is what the server, relays in
- * between and the way to them take. Another process, whose memory the tally shares, says when to
- * report, and reads what became of it. Whoever loses its connection goes on over its second
- * connection, or comes again at the next address if it has none.
+ * asked for them, and its coded part is zeros. So what a round takes is what the server and the way
+ * to it take. Another process, whose memory the tally shares, says when to report, and reads what
+ * became of it. A worker that loses its connection comes again.
  */
 #ifndef BENCH_EMULATED_H
 #define BENCH_EMULATED_H
@@ -17,50 +16,32 @@
 #include <tarry/error.h>
 #include <tarry/plan.h>
 
-enum { EMULATED_PARENTS_MOST = 64, EMULATED_TEXT_BYTES = 160 };
-
-#define EMULATED_NO_PARENT UINT32_MAX
+enum { EMULATED_TEXT_BYTES = 160 };
 
 typedef struct emulated_settings {
     const tarry_plan *plan; /* borrowed */
     uint32_t first, count;  /* workers of it; others are other processes' */
     uint32_t batch;         /* reports in a frame, 1: each is a message; 1..WIRE_BATCH_MOST */
-    bool standby;           /* each has a second connection; with two parents or more */
     size_t dimension;       /* numbers of a coded part, which is one stripe */
-    uint32_t parent_count;  /* 1..EMULATED_PARENTS_MOST */
-    const char *parents[EMULATED_PARENTS_MOST]; /* "unix:PATH" */
+    const char *address;    /* "unix:PATH" */
 } emulated_settings;
 
-/* Shared by the processes; all zeros but `lost_parent` before they begin. Counts grow over all
+/* Shared by the processes; all zeros before they begin. Counts grow over all
  * rounds, but where it is said. Times are of the monotonic clock. */
 typedef struct emulated_tally {
     /* What is wanted. */
-    _Atomic bool open;            /* the addresses can be connected to */
-    _Atomic uint32_t rounds_due;  /* of so many rounds reports are to go out, once all workers of a
-                                     process are in it */
-    _Atomic uint32_t lost_parent; /* its workers' connections are about to end; or
-                                     EMULATED_NO_PARENT */
+    _Atomic bool open;           /* the address can be connected to */
+    _Atomic uint32_t rounds_due; /* of so many rounds reports are to go out, once all workers of a
+                                    process are in it */
     /* What has come of it. */
-    _Atomic uint32_t ready;       /* workers that have said READY */
-    _Atomic uint32_t standing;    /* second connections that were welcome */
-    _Atomic uint32_t in_round;    /* workers that a round has come to */
-    _Atomic uint64_t began_ns;    /* when the first report of a round went out; set to 0 before */
-    _Atomic uint32_t signalled;   /* workers that have a round's signal, */
-    _Atomic uint64_t signal_ns;   /* and when the last of all had it */
-    _Atomic uint64_t lost_ns;     /* when a connection ended first; set to 0 before */
-    _Atomic uint32_t returned;    /* workers of the lost parent that have the round again, */
-    _Atomic uint64_t returned_ns; /* and when one had it last */
-    /* Of these workers, from when each knew that its connection was lost, the longest times until
-     * it was welcome elsewhere: a round trip; and had the round again */
-    _Atomic uint64_t welcome_most_ns, return_most_ns;
-    _Atomic uint64_t disturbed; /* orders to workers of other parents meanwhile: what they have to
-                                   compute is not what it was */
+    _Atomic uint32_t ready;     /* workers that have said READY */
+    _Atomic uint32_t in_round;  /* workers that a round has come to */
+    _Atomic uint64_t began_ns;  /* when the first report of a round went out; set to 0 before */
+    _Atomic uint32_t signalled; /* workers that have a round's signal, */
+    _Atomic uint64_t signal_ns; /* and when the last of all had it */
     _Atomic bool failed;        /* for the reason `why` */
     char why[EMULATED_TEXT_BYTES];
 } emulated_tally;
-
-/* The number of the parent that the worker begins with: workers take turns. */
-uint32_t emulated_parent(const emulated_settings *settings, uint32_t worker);
 
 /* Takes part in rounds until the server ends the run. A failure is in the tally, too. Errors:
  * NO_MEMORY, SYSTEM, STATE (refused), FORMAT. */

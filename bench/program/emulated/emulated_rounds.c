@@ -6,7 +6,7 @@
 #include "base/diagnostic.h"
 #include "coding/coefficients.h"
 #include "program/emulated/emulated_state.h"
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/clock.h"
 
 static int not_understood(tarry_diagnostic *diagnostic)
@@ -14,65 +14,38 @@ static int not_understood(tarry_diagnostic *diagnostic)
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server sent what a worker can't take");
 }
 
-int emulated_introduce(const emulated *all, emulated_line *line)
+int emulated_introduce(const emulated *all, emulated_worker *its)
 {
-    const emulated_worker *its = line->its;
-    bool first = line == &its->lines[its->at];
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_hello hello = {
         .oldest = WIRE_VERSION,
         .newest = WIRE_VERSION,
-        .role = first ? WIRE_ROLE_WORKER : WIRE_ROLE_STANDBY,
+        .role = WIRE_ROLE_WORKER,
         .ranking = COEFFICIENTS_VERSION,
-        .worker = first ? its->worker : WIRE_ANY_WORKER,
+        .worker = its->worker,
     };
     bytes_put(hello.instance, UINT64_C(1) + its->worker, 8);
     memcpy(hello.plan, all->digest, WIRE_DIGEST_BYTES);
-    return emulated_send(all, line, frame, wire_hello_encode(&hello, frame));
+    return emulated_send(all, its, frame, wire_hello_encode(&hello, frame));
 }
 
-int emulated_answer(const emulated *all, emulated_worker *its)
+static int answer(const emulated *all, emulated_worker *its)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_ready ready = {0};
     memcpy(ready.plan, all->digest, sizeof(ready.plan));
-    return emulated_send(all, emulated_first(its), frame, wire_ready_encode(&ready, frame));
-}
-
-static void note_most(_Atomic uint64_t *most, uint64_t value)
-{
-    uint64_t before = atomic_load(most);
-    while (value > before && !atomic_compare_exchange_weak(most, &before, value))
-        ;
+    return emulated_send(all, its, frame, wire_ready_encode(&ready, frame));
 }
 
 static int take_welcome(emulated *all, emulated_worker *its, const wire_welcome *told,
                         tarry_diagnostic *diagnostic)
 {
-    emulated_tally *tally = all->tally;
     if (told->worker != its->worker || told->plan_bytes > 0 || told->job_bytes > 0)
         return not_understood(diagnostic);
-    if (!its->was_ready) {
-        atomic_fetch_add(&tally->ready, 1);
-        all->alone += all->settings->standby;
-    }
+    if (!its->was_ready)
+        atomic_fetch_add(&all->tally->ready, 1);
     its->was_ready = true;
-    its->welcome_ns = clock_now_ns();
-    if (its->moved)
-        note_most(&tally->welcome_most_ns, its->welcome_ns - its->lost_ns);
-    return its->early ? TARRY_OK : emulated_answer(all, its);
-}
-
-int emulated_take_standby(emulated *all, emulated_worker *its, const wire_head *head,
-                          tarry_diagnostic *diagnostic)
-{
-    if (head->kind == WIRE_HEARTBEAT || head->kind == WIRE_REFUSED)
-        return TARRY_OK; /* it is closed by those who refuse it */
-    if (head->kind != WIRE_WELCOME)
-        return not_understood(diagnostic);
-    its->standby = true;
-    atomic_fetch_add(&all->tally->standing, 1);
-    return TARRY_OK;
+    return answer(all, its);
 }
 
 /* ---- rounds ---- */
@@ -117,7 +90,7 @@ static size_t write_reports(const emulated *all, const emulated_worker *its)
             frame += WIRE_HEAD_BYTES + CODEC_HEADER_BYTES;
             continue;
         }
-        wire_batch_put(&batch, frame, batch.count++, 0, &report);
+        wire_batch_put(&batch, frame, batch.count++, &report);
         if (batch.count == all->settings->batch || slot + 1 == load) {
             frame += wire_batch_encode(&batch, frame);
             batch.count = 0;
@@ -128,7 +101,7 @@ static size_t write_reports(const emulated *all, const emulated_worker *its)
 
 static int say_reports(emulated *all, emulated_worker *its)
 {
-    return emulated_send(all, emulated_first(its), all->scratch, write_reports(all, its));
+    return emulated_send(all, its, all->scratch, write_reports(all, its));
 }
 
 /* Whether the signal of the last round that was reported has come to all workers of all processes.
@@ -154,33 +127,24 @@ int emulated_report(emulated *all)
     note_first(&all->tally->began_ns);
     int error = TARRY_OK;
     for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++)
-        if (emulated_first(&all->workers[i])->fd >= 0)
+        if (all->workers[i].line.fd >= 0)
             error = say_reports(all, &all->workers[i]);
     return error;
 }
 
-/* A new round, or the one that it was in, over another connection. */
+/* A new round, or the one that it was in, over a new connection. */
 static int take_round(emulated *all, emulated_worker *its, const order *told)
 {
-    emulated_tally *tally = all->tally;
     bool again = its->has_round && its->round == told->round;
     bool reported = again && all->in_round == 0;
     its->epoch = told->epoch;
-    if (again && !its->moved)
-        atomic_fetch_add(&tally->disturbed, 1);
-    if (again && its->moved) {
-        uint64_t now = clock_now_ns();
-        atomic_store(&tally->returned_ns, now);
-        note_most(&tally->return_most_ns, now - its->lost_ns);
-        atomic_fetch_add(&tally->returned, 1);
-    }
     if (again)
         return reported ? say_reports(all, its) : TARRY_OK;
     its->signalled = false;
     its->has_round = true;
     its->round = told->round;
     all->in_round++;
-    atomic_fetch_add(&tally->in_round, 1);
+    atomic_fetch_add(&all->tally->in_round, 1);
     return TARRY_OK;
 }
 
@@ -209,7 +173,7 @@ int emulated_send_parts(emulated *all)
     memset(all->scratch, 0, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);
     for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++) {
         emulated_worker *its = &all->workers[i];
-        if (!its->owes || emulated_first(its)->fd < 0)
+        if (!its->owes || its->line.fd < 0)
             continue;
         const tarry_message part = {
             .type = TARRY_MESSAGE_PART,
@@ -223,8 +187,7 @@ int emulated_send_parts(emulated *all)
         wire_message_head(CODEC_HEADER_BYTES, all->settings->dimension * sizeof(float),
                           all->scratch);
         codec_encode(&no_sets, &part, all->scratch + WIRE_HEAD_BYTES);
-        error = emulated_send(all, emulated_first(its), all->scratch,
-                              WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);
+        error = emulated_send(all, its, all->scratch, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);
     }
     return error;
 }
@@ -237,11 +200,6 @@ static int take_message(emulated *all, emulated_worker *its, const uint8_t *body
         return take_round(all, its, &told);
     case TARRY_MESSAGE_SIGNAL:
         take_signal(all, its, &told);
-        return TARRY_OK;
-    case TARRY_MESSAGE_NEWS:
-    case TARRY_MESSAGE_RESUME:
-        if (!its->moved && atomic_load(&all->tally->lost_parent) != EMULATED_NO_PARENT)
-            atomic_fetch_add(&all->tally->disturbed, 1);
         return TARRY_OK;
     default: /* nobody is probed before the silence limit, and FINISH changes nothing */
         return TARRY_OK;
@@ -264,10 +222,10 @@ int emulated_take_frame(emulated *all, emulated_worker *its, const wire_head *he
     case WIRE_REFUSED:
         if (wire_refused_decode(head, body, &refused) != TARRY_OK)
             return not_understood(diagnostic);
-        its->put_off = wire_reason_passes(refused.reason);
-        return its->put_off ? TARRY_OK
-                            : diagnose(diagnostic, TARRY_ERROR_STATE, "worker %u was refused: %s",
-                                       its->worker, refused.text);
+        return wire_reason_passes(refused.reason)
+                   ? TARRY_OK
+                   : diagnose(diagnostic, TARRY_ERROR_STATE, "worker %u was refused: %s",
+                              its->worker, refused.text);
     case WIRE_BYE:
         its->left = wire_bye_decode(head, body, &bye) == TARRY_OK && bye == WIRE_BYE_DONE;
         return TARRY_OK;

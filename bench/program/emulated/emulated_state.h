@@ -17,8 +17,6 @@ typedef struct emulated_bytes {
 typedef struct emulated_worker emulated_worker;
 
 typedef struct emulated_line {
-    emulated_worker *its;
-    uint32_t parent;    /* that it goes to */
     int fd;             /* -1: none */
     emulated_bytes in;  /* the beginning of a frame */
     emulated_bytes out; /* what the connection does not take yet */
@@ -26,21 +24,15 @@ typedef struct emulated_line {
 
 struct emulated_worker {
     uint32_t worker;
-    emulated_line lines[2];
-    uint32_t at;  /* which of them is the worker's; the other one is its second connection */
-    bool standby; /* that is welcome */
+    emulated_line line;
     bool was_ready;
-    bool early;     /* READY went behind HELLO */
-    bool put_off;   /* it is to come again later, to the same parent */
     bool left;      /* the server has ended the run */
     bool has_round; /* `round`, */
     bool signalled; /* and the signal has come, for: */
     bool owes;      /* a part */
-    bool moved;     /* its parent was lost */
     uint32_t epoch;
     uint64_t round;
     uint32_t attempt, parts;
-    uint64_t lost_ns, welcome_ns; /* once it has moved: since when, and when it was welcome again */
 };
 
 typedef struct emulated {
@@ -50,7 +42,6 @@ typedef struct emulated {
     int poll;
     uint32_t count, left;
     uint32_t apart;    /* without a connection, and not left */
-    uint32_t alone;    /* without a second one, which they are to have */
     uint32_t rounds;   /* of which reports went out */
     uint32_t in_round; /* workers that the next one has come to */
     uint32_t owing;    /* parts */
@@ -61,32 +52,17 @@ typedef struct emulated {
 
 enum { EMULATED_READ_BYTES = 64 << 10 };
 
-static inline emulated_line *emulated_first(emulated_worker *its)
-{
-    return &its->lines[its->at];
-}
-
-static inline emulated_line *emulated_second(emulated_worker *its)
-{
-    return &its->lines[1 - its->at];
-}
-
 /* Sends, and keeps what is not taken. Errors: NO_MEMORY. */
-int emulated_send(const emulated *all, emulated_line *line, const uint8_t *bytes, size_t size);
+int emulated_send(const emulated *all, emulated_worker *its, const uint8_t *bytes, size_t size);
 
 /* emulated_rounds.c */
 /* A frame of the server. Errors: FORMAT, STATE, NO_MEMORY. */
 int emulated_take_frame(emulated *all, emulated_worker *its, const wire_head *head,
                         const uint8_t *body, tarry_diagnostic *diagnostic);
-/* The same over its second connection. */
-int emulated_take_standby(emulated *all, emulated_worker *its, const wire_head *head,
-                          tarry_diagnostic *diagnostic);
 /* Says what is due. Errors: NO_MEMORY. */
 int emulated_report(emulated *all);
 int emulated_send_parts(emulated *all);
-/* HELLO over one of its connections. */
-int emulated_introduce(const emulated *all, emulated_line *line);
-/* READY. */
-int emulated_answer(const emulated *all, emulated_worker *its);
+/* HELLO. */
+int emulated_introduce(const emulated *all, emulated_worker *its);
 
 #endif

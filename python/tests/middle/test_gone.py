@@ -18,3 +18,9 @@ from tarry.settings import server_settings
 def test_a_setting_that_is_gone_says_what_to_use_instead(wanted: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         server_settings(tarry.Plan(4, 8), 10, wanted)  # type: ignore[arg-type]
+
+
+def test_a_parameter_of_the_simulator_that_is_gone_says_what_to_use_instead() -> None:
+    wanted: dict[str, Any] = {"relays": 8}
+    with pytest.raises(TypeError, match="relays: no longer exists; use way='direct'"):
+        tarry.simulate(tarry.Plan(4, 8), **wanted)

@@ -109,7 +109,6 @@ def test_links_take_their_time() -> None:
         ({"upload": "half"}, "upload is 'half'"),
         ({"latency": -1.0}, "latency is -1"),
         ({"dimension": -1}, "dimension is -1"),
-        ({"relays": -1}, "relays is -1"),
         ({"chunk_seconds": "1"}, "chunk_seconds is '1'"),
         ({"bytes_per_second": 0.0}, ""),
     ],

@@ -106,7 +106,7 @@ def test_a_worker_is_no_hub(keys: pathlib.Path) -> None:
 
 
 def test_a_server_by_its_host_name_alone_is_no_hub(keys: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """The role is asked for as well: a relay or worker to whom somebody gave the server's host name is none."""
+    """The role is asked for as well: a worker to whom somebody gave the server's host name is none."""
     cluster = tmp_path / "cluster"
     shutil.copytree(keys, cluster)
     own = cluster / "worker-0"

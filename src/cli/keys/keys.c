@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/options/gone.h"
 #include "cli/options/options.h"
 #include "cli/options/suggest.h"
 #include "cli/output/interrupt.h"
@@ -56,8 +57,8 @@ static const option_entry workers_entry = {
 static const option_entry name_entry = {
     .name = "name",
     .argument = "HOST",
-    .help = "Host name or IP address to state in the certificate of a server or relay, for other "
-            "tools: workers know both without it; may be given several times",
+    .help = "Host name or IP address to state in the certificate of a server, for other tools: "
+            "workers know it without that; may be given several times",
     .kind = OPTION_TEXT,
     .offset = offsetof(keys_options, name),
     .read = read_host,
@@ -118,7 +119,7 @@ int keys_init(int argc, char **argv)
     const option_command command = {
         "keys init",
         "Makes a new cluster in the directory DIR: an authority, a server, N workers, a credential "
-        "for workers of any id and one for viewers. Relays are added (tarry keys add DIR relay).",
+        "for workers of any id and one for viewers.",
         &group,
         1,
     };
@@ -153,16 +154,19 @@ release:
 /* A member's name of the command line, or the exit status. */
 static int read_member(const char *action, const char *name, credential_identity *identity)
 {
-    static const char *const words[] = {"server", "relay", "worker", "viewer"};
+    static const char *const words[] = {"server", "worker", "viewer"};
     if (identity_parse(name, identity) == TARRY_OK)
         return EXIT_DONE;
+    char role[32];
+    snprintf(role, sizeof(role), "%.*s", (int)strcspn(name, "-"), name);
+    if (gone_option(role) != NULL)
+        return complain(EXIT_USAGE, "keys: %s: %s: %s", action, name, gone_option(role));
     const char *near = suggest(name, words, sizeof(words) / sizeof(words[0]));
     if (near != NULL)
         return complain(EXIT_USAGE, "keys: %s: '%s' is no member's name (did you mean %s?)", action,
                         name, near);
     return complain(EXIT_USAGE,
-                    "keys: %s: '%s' is no member's name: server, relay-ID, relay, worker-ID, "
-                    "worker or viewer",
+                    "keys: %s: '%s' is no member's name: server, worker-ID, worker or viewer",
                     action, name);
 }
 
@@ -175,8 +179,8 @@ int keys_add(int argc, char **argv)
     const option_operand operands[] = {{"DIR", &directory}, {"NAME", &name}};
     const option_command command = {
         "keys add",
-        "Makes the member NAME of the cluster in DIR: worker-ID, worker (any id), relay-ID, relay, "
-        "viewer or server. One that is there gets a new key if all its certificates are revoked, "
+        "Makes the member NAME of the cluster in DIR: worker-ID, worker (any id), viewer or "
+        "server. One that is there gets a new key if all its certificates are revoked, "
         "or if its "
         "folder was moved away.",
         &group,
@@ -191,10 +195,8 @@ int keys_add(int argc, char **argv)
     status = read_member("add", name, &identity);
     if (status != EXIT_DONE)
         goto release;
-    bool accepts = identity.role == CREDENTIAL_SERVER || identity.role == CREDENTIAL_RELAY;
-    if (options.host_count > 0 && !accepts)
-        status =
-            complain(EXIT_USAGE, "keys: add: --name is for a server or relay, not for %s", name);
+    if (options.host_count > 0 && identity.role != CREDENTIAL_SERVER)
+        status = complain(EXIT_USAGE, "keys: add: --name is for the server, not for %s", name);
     else if (authority_add(directory, identity, hosts_of(&options), now(), &why) != TARRY_OK)
         status = complain_of("add", &why);
     else

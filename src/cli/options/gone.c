@@ -4,11 +4,22 @@
 #include <stddef.h>
 #include <string.h>
 
+#define RELAYS                                                                                     \
+    "no longer exists; let workers connect to the server, with --sum everywhere if its network "   \
+    "is too slow"
+
 /* In alphabetical order. */
 static const struct {
     const char *name, *sentence;
 } gone[] = {
+    {"connect:LIST", "takes one address, the server's; second connections no longer exist"},
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
+    {"relay", RELAYS},
+    {"relay-batch", RELAYS},
+    {"relay-deaths", RELAYS},
+    {"relay-grace", RELAYS},
+    {"relay-notice", RELAYS},
+    {"relays", RELAYS},
 };
 
 const char *gone_option(const char *name)

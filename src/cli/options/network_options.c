@@ -3,12 +3,10 @@
 
 #include "cli/text/complain.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/parents.h"
 #include "runtime/tcp/trust/credential.h"
 
 #define FIELD(name) .offset = offsetof(network_options, name)
 
-/* The last one is of memory. */
 static const option_entry network_entries[] = {
     {.name = "credentials",
      .argument = "DIR",
@@ -39,13 +37,6 @@ static const option_entry network_entries[] = {
 option_group network_options_group(network_options *options)
 {
     return OPTION_GROUP("Security and log", network_entries, options);
-}
-
-option_group network_options_group_without_memory(network_options *options)
-{
-    option_group group = network_options_group(options);
-    group.count--;
-    return group;
 }
 
 /* Over a Unix socket the system says who is there. */
@@ -105,20 +96,6 @@ int network_options_check(const network_options *options, const char *command,
     }
     for (uint32_t i = 0; i < count && !options->force && status == OPTIONS_PROCEED; i++)
         status = check_plain(command, addresses[i], listening);
-    return status;
-}
-
-int network_options_check_connect(const network_options *options, const char *command,
-                                  const char *list)
-{
-    parents all;
-    const char *texts[PARENTS_MOST];
-    if (parents_init(&all, list, NULL) != TARRY_OK)
-        return complain(EXIT_FAILED, "%s: %s", command, tarry_error_text(TARRY_ERROR_NO_MEMORY));
-    for (uint32_t i = 0; i < all.count; i++)
-        texts[i] = parents_text(&all, i);
-    int status = network_options_check(options, command, texts, all.count, false);
-    parents_destroy(&all, NULL);
     return status;
 }
 

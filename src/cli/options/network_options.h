@@ -14,8 +14,6 @@ typedef struct network_options {
 } network_options;
 
 option_group network_options_group(network_options *options);
-/* For those who share no memory with anybody. */
-option_group network_options_group_without_memory(network_options *options);
 
 /*
  * Checks them for `command` and its addresses: that there are credentials, which are read, or that
@@ -24,10 +22,6 @@ option_group network_options_group_without_memory(network_options *options);
  */
 int network_options_check(const network_options *options, const char *command,
                           const char *const *addresses, uint32_t count, bool listening);
-/* The same for a list of addresses to connect to (runtime/tcp/net/parents.h). */
-int network_options_check_connect(const network_options *options, const char *command,
-                                  const char *list);
-
 /* The part of that which needs nothing read or looked up: flags that contradict each other, and
  * credentials that are missing; `files`: all addresses are files, which need none. */
 int network_security_check(const tarry_tcp_security *security, const char *command, bool files);

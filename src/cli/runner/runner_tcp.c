@@ -427,7 +427,6 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.security = wanted->security;
     settings.decode_threads = wanted->decode_threads;
     settings.patience_ns = wanted->patience_ns;
-    settings.relay_grace_ns = wanted->relay_grace_ns;
     settings.share = wanted->share;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
@@ -470,8 +469,7 @@ static void announce(const runner_network *own)
 
 /*
  * Who can't connect for want of descriptors is not even heard of. A run that starts its
- * processes itself would wait for them until it gives up. Others may come through relays, which
- * take one connection for many.
+ * processes itself would wait for them until it gives up.
  */
 static int allow_files(const runner_network *own, tarry_diagnostic *diagnostic)
 {

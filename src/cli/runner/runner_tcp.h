@@ -30,7 +30,6 @@ typedef struct runner_tcp_settings {
     uint64_t wait_ns;     /* for all workers, before the first round */
     uint64_t patience_ns; /* from the first of several rounds on that too few workers were left for
                              until the run ends; 0: it ends at once */
-    uint64_t relay_grace_ns; /* as tarry_tcp_server_settings */
     uint32_t decode_threads; /* 0: chosen */
     event_log *log;          /* NULL for none */
     const runner_crew *crew; /* NULL: workers come by themselves */

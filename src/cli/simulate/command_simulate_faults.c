@@ -25,9 +25,6 @@ static const option_choice plants[] = {
     {"sum-stale", PLANT_SUM_STALE},
     {"wait-for-the-lost", PLANT_WAIT_FOR_THE_LOST},
     {"commit-first", PLANT_COMMIT_FIRST},
-    {"gather-twice", PLANT_GATHER_TWICE},
-    {"gather-stale", PLANT_GATHER_STALE},
-    {"adrift-lost", PLANT_ADRIFT_LOST},
     {"keep-kappa", PLANT_KEEP_KAPPA},
     {"mask-again", PLANT_MASK_AGAIN},
     {"stale-group", PLANT_STALE_GROUP},
@@ -58,12 +55,6 @@ static const option_entry entries[] = {
      .kind = OPTION_CHOICE,
      .choices = places,
      FIELD(campaign.sum)},
-    {.name = "relays",
-     .argument = "N",
-     .help = "Worlds with up to N relays, which die (default 0, at most 6)",
-     .kind = OPTION_U32,
-     .most = MAX_RELAYS,
-     FIELD(campaign.relays)},
     {.name = "secure",
      .help = "Worlds with secure sums alone (else a share of them)",
      .kind = OPTION_FLAG,
@@ -139,11 +130,6 @@ static void print_figures(const fault_campaign *it)
     printf("%" PRIu64 " restarts of the server, %" PRIu64 " changes of the plan, to which workers "
            "turned %" PRIu64 " times; the longest round took %.2f of its bound\n",
            it->restarts, it->replans, it->turned, (double)it->longest / 1000);
-    if (it->relays > 0)
-        printf("relays died %" PRIu64 " times; workers came back in time %" PRIu64
-               " times with what they had, and %" PRIu64 " times they did not; %" PRIu64
-               " stripes were added up on the way\n",
-               it->deaths, it->kept, it->drifted, it->gathered);
     if (it->secure_sums > 0)
         printf("%" PRIu64 " sums were secure, %" PRIu64
                " of them of repeated attempts; workers had "
@@ -169,14 +155,10 @@ static int explain(const fault_campaign *campaign)
         .seed = campaign->seed,
         .run = campaign->broken_run,
         .sum = campaign->sum,
-        .relays = campaign->relays,
         .secure = campaign->secure,
         .planted = campaign->planted,
     };
     shrinking shrunk = {0};
-    char relays[32] = "";
-    if (campaign->relays > 0)
-        snprintf(relays, sizeof(relays), " --relays %" PRIu32, campaign->relays);
     error = cluster_run(world, &job);
     size_t all = world->draws.struck.count;
     if (error == TARRY_OK)
@@ -194,10 +176,10 @@ static int explain(const fault_campaign *campaign)
         complain(EXIT_FAILED, "simulate: %s", tarry_error_text(error));
     else
         complain(EXIT_FAILED,
-                 "simulate: %s: %s (repeat: --faults%s%s%s --seed %" PRIu64 " --first %" PRIu32
+                 "simulate: %s: %s (repeat: --faults%s%s --seed %" PRIu64 " --first %" PRIu32
                  " --runs 1)",
                  world->broken, world->why,
-                 campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "", relays,
+                 campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "",
                  campaign->secure ? " --secure" : "", campaign->seed, campaign->broken_run);
     cluster_free(world);
     return EXIT_FAILED;
@@ -233,7 +215,6 @@ static int print_traces(const fault_campaign *campaign)
             .seed = campaign->seed,
             .run = campaign->first + i,
             .sum = campaign->sum,
-            .relays = campaign->relays,
             .secure = campaign->secure,
             .planted = campaign->planted,
             .trace = print_line,
@@ -265,9 +246,8 @@ int command_simulate_faults(int argc, char **argv)
     if (status == OPTIONS_PROCEED && campaign->first > UINT32_MAX - campaign->runs)
         status =
             complain(EXIT_USAGE, "--first: there are no %" PRIu32 " runs after it", campaign->runs);
-    if (status == OPTIONS_PROCEED && campaign->secure &&
-        (campaign->sum == TARRY_SUM_EVERYWHERE || campaign->relays > 0))
-        status = complain(EXIT_USAGE, "--secure: sums are made at the server, without relays");
+    if (status == OPTIONS_PROCEED && campaign->secure && campaign->sum == TARRY_SUM_EVERYWHERE)
+        status = complain(EXIT_USAGE, "--secure: sums are made at the server");
     if (status == OPTIONS_PROCEED)
         status = options.trace ? print_traces(campaign) : run_campaign(campaign);
     config_free(file);

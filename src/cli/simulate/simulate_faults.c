@@ -41,10 +41,6 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->fetches += more->fetches;
     all->loads += more->loads;
     all->differing += more->differing;
-    all->deaths += more->deaths;
-    all->kept += more->kept;
-    all->drifted += more->drifted;
-    all->gathered += more->gathered;
     all->secure_sums += more->secure_sums;
     all->secure_repeated += more->secure_repeated;
     all->second_lives += more->second_lives;
@@ -63,7 +59,6 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
             .seed = it->all->seed,
             .run = it->all->first + (uint32_t)run,
             .sum = it->all->sum,
-            .relays = it->all->relays,
             .secure = it->all->secure,
             .planted = it->all->planted,
         };
@@ -89,10 +84,6 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .fetches = world->fetches,
                        .loads = world->loads,
                        .differing = world->differing,
-                       .deaths = world->relayed.deaths,
-                       .kept = world->relayed.returned,
-                       .drifted = world->relayed.drifted,
-                       .gathered = world->relayed.summed,
                        .secure_sums = world->secure.sums,
                        .secure_repeated = world->secure.repeated,
                        .second_lives = world->secure.second_lives,

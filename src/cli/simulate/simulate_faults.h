@@ -17,15 +17,13 @@ typedef struct fault_campaign {
     uint32_t jobs;        /* threads, 1..FAULT_MOST_JOBS */
     bool quiet;           /* no progress line */
     tarry_sum_place sum;
-    uint32_t relays; /* of a world, at most; 0: none */
-    bool secure;     /* worlds whose sums are secure alone */
-    plant planted;   /* PLANT_NONE but in a build of the tests */
+    bool secure;   /* worlds whose sums are secure alone */
+    plant planted; /* PLANT_NONE but in a build of the tests */
     /* what came of it */
     uint64_t done; /* runs */
     uint64_t rounds, exact, failed, attempts, late, silent, restarts, steps, faults;
     uint64_t replans, turned; /* changes of the plan, and workers that turned where they were */
-    uint64_t planned[MODEL_CODING + 1];       /* faults at a time, by the server's phase */
-    uint64_t deaths, kept, drifted, gathered; /* where messages pass relays */
+    uint64_t planned[MODEL_CODING + 1]; /* faults at a time, by the server's phase */
     uint64_t secure_sums, secure_repeated, second_lives, torn_sums; /* where sums are secure */
     uint64_t commits, returns, fetches, loads, differing; /* where everyone gets the sum */
     uint64_t longest;                                     /* round, in thousandths of its bound */

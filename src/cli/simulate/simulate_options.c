@@ -170,26 +170,6 @@ static const option_entry message_entries[] = {
      .kind = OPTION_U64,
      .most = MOST_DIMENSION,
      FIELD(parameter_bytes)},
-    {.name = "relay-batch",
-     .argument = "SECONDS",
-     .help = "Relays send up what has come at multiples of this, all reports in one message "
-             "(default 0: what comes at the same time)",
-     .kind = OPTION_REAL,
-     .high = SIMULATE_MOST_SECONDS,
-     FIELD(relay_batch)},
-    {.name = "relay-deaths",
-     .argument = "K",
-     .help = "Relays above workers that die in each round, while two are left, whose workers go "
-             "to others (default 0)",
-     .kind = OPTION_U32,
-     .most = SIMULATE_MOST_COUNT,
-     FIELD(relay_deaths)},
-    {.name = "relay-notice",
-     .argument = "SECONDS",
-     .help = "Until those workers notice, beyond a latency (default 0: connections end)",
-     .kind = OPTION_REAL,
-     .high = SIMULATE_MOST_SECONDS,
-     FIELD(relay_notice)},
     {.name = "silence",
      .argument = "SECONDS",
      .help = "Least time without an answer after which the server counts a worker as lost "
@@ -348,9 +328,6 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->link.bytes_per_second = options->bandwidth;
     sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;
-    sim->relay_batch_ns = (uint64_t)llround(options->relay_batch * 1e9);
-    sim->relay_deaths = options->relay_deaths;
-    sim->relay_notice_ns = (uint64_t)llround(options->relay_notice * 1e9);
     sim->card_shared = options->card_shared != 0;
     sim->vectors = options->vectors != 0;
     return frame;
@@ -371,22 +348,6 @@ uint32_t simulate_usual_jobs(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS : (uint32_t)cores;
-}
-
-/* What is said of relays is of use. */
-static int check_relays(const simulate_options *options, const simulate_variants *variants,
-                        tarry_diagnostic *why)
-{
-    const bool dies = options->relay_deaths > 0, gathers = options->relay_batch > 0;
-    bool relayed = false;
-    for (size_t i = 0; i < variants->count; i++)
-        relayed = relayed || variants->items[i].sim.relays > 0;
-    if (!relayed && (dies || gathers))
-        return diagnose(why, TARRY_ERROR_ARGUMENT, "%s: no scheme has relays",
-                        dies ? "--relay-deaths" : "--relay-batch");
-    if (!dies && options->relay_notice > 0)
-        return diagnose(why, TARRY_ERROR_ARGUMENT, "--relay-notice: goes with --relay-deaths");
-    return TARRY_OK;
 }
 
 int simulate_options_check(simulate_options *options, simulate_variants *variants)
@@ -416,8 +377,6 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
     const scheme_frame frame = simulate_options_frame(options);
     tarry_diagnostic why;
     int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);
-    if (error == TARRY_OK)
-        error = check_relays(options, variants, &why);
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
     bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;

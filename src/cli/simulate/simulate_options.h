@@ -37,9 +37,6 @@ typedef struct simulate_options {
     int card_shared;          /* as a choice */
     uint64_t dimension;       /* d */
     uint64_t parameter_bytes; /* UINT64_MAX until checked: as many as a gradient's */
-    double relay_batch;       /* seconds */
-    uint32_t relay_deaths;    /* in each round */
-    double relay_notice;      /* seconds */
     double silence;           /* seconds */
     double log;               /* the same, until an entry of the server's log is durable */
     uint64_t vectors;         /* 0: none; otherwise d */

@@ -49,21 +49,18 @@ static json_t *round_times_json(const round_times *times)
 /* Bytes that the busiest of each kind carries, in and out. */
 static json_t *cards_json(const double *bytes)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "root_in", number_json(bytes[0]), "root_out",
-                     number_json(bytes[1]), "inner_in", number_json(bytes[2]), "inner_out",
-                     number_json(bytes[3]), "leaf_in", number_json(bytes[4]), "leaf_out",
-                     number_json(bytes[5]));
+    return json_pack("{s:o, s:o, s:o, s:o}", "root_in", number_json(bytes[0]), "root_out",
+                     number_json(bytes[1]), "leaf_in", number_json(bytes[2]), "leaf_out",
+                     number_json(bytes[3]));
 }
 
 /* What passed links in a round. */
 static json_t *traffic_json(const round_figures *round)
 {
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sum_seconds", number_json(round->sum_seconds),
-        "cards", cards_json(round->cards), "root_messages", number_json(round->root_messages),
-        "root_control_bytes", number_json(round->root_control_bytes), "relays_died",
-        number_json(round->relays_died), "workers_returned", number_json(round->workers_returned),
-        "repair_seconds", number_json(round->repair));
+    return json_pack("{s:o, s:o, s:o, s:o}", "sum_seconds", number_json(round->sum_seconds),
+                     "cards", cards_json(round->cards), "root_messages",
+                     number_json(round->root_messages), "root_control_bytes",
+                     number_json(round->root_control_bytes));
 }
 
 static json_t *round_json(const round_figures *round)
@@ -109,7 +106,7 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "design",
+        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "design",
         json_text(variant->run.design), "order", variant->run.order, "credit",
         run_credit_name(variant->run.settings.server.credit), "keep",
         run_keep_name(variant->run.settings.server.keep), "ahead",
@@ -118,8 +115,7 @@ static json_t *settings_json(const simulate_variant *variant)
         variant->run.compress, "compress_down",
         run_down_name(variant->run.settings.server.compress_down), "upload",
         simulate_upload_name(variant->sim.upload), "sum", simulate_sum_name(variant->sim.way),
-        "relays", (json_int_t)variant->sim.relays, "adapt",
-        (json_int_t)variant->run.adapt_rule.every, "racks",
+        "adapt", (json_int_t)variant->run.adapt_rule.every, "racks",
         variant->run.racks != NULL ? json_text(variant->run.racks) : json_null());
 }
 
@@ -146,7 +142,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:I, s:o, s:o, s:o, s:o}",
+        "s:I, s:o, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
@@ -160,8 +156,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         rounds_json(figures->rounds, options->rounds), "error",
         errors_json(trials, index, figures->errors), "raised", (json_int_t)figures->raised,
         "conditioning", positive_json(figures->conditioning), "error_bound",
-        positive_json(figures->error_bound), "sum_times", round_times_json(&figures->sums),
-        "repair_times", round_times_json(&figures->repairs));
+        positive_json(figures->error_bound), "sum_times", round_times_json(&figures->sums));
     json_t *traffic = traffic_json(&figures->rounds[options->rounds - 1]);
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0 ||
         json_object_update(result, traffic) != 0) {

@@ -212,13 +212,6 @@ static const option_entry scheme_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = ways,
      FIELD(sum)},
-    {.name = "relays",
-     .argument = "F",
-     .help = "With sums at the server: relays with F workers or relays below each, in tiers, pass "
-             "messages on and add up coded parts (default 0: none)",
-     .kind = OPTION_U32,
-     .most = SIMULATE_MOST_COUNT,
-     FIELD(relays)},
     {.name = "ignore",
      .argument = "S",
      .help = "Workers that ignore-stragglers and coco-ef do not wait for (default 5 % of them)",

@@ -51,7 +51,6 @@ typedef struct scheme_settings {
     int upload;        /* a tarry_sim_upload */
     bool upload_fixed; /* by the scheme, for as long as its other settings allow it */
     int sum;           /* a tarry_sim_way */
-    uint32_t relays;   /* nodes below each; 0: none */
     int costs;         /* a scheme_costs */
     uint32_t ignore;   /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;

@@ -113,14 +113,12 @@ static void count_raised(const simulate_trials *trials, const simulate_outcome *
 
 static void add_traffic(const tarry_sim_traffic *traffic, round_figures *figures)
 {
-    const uint64_t bytes[] = {traffic->root_in,   traffic->root_out, traffic->inner_in,
-                              traffic->inner_out, traffic->leaf_in,  traffic->leaf_out};
+    const uint64_t bytes[] = {traffic->root_in, traffic->root_out, traffic->leaf_in,
+                              traffic->leaf_out};
     figures->sum_seconds += (double)traffic->sum_ns * 1e-9;
     figures->root_messages += (double)traffic->root_messages;
     figures->root_control_bytes += (double)traffic->root_control_bytes;
-    figures->relays_died += (double)traffic->relays_died;
-    figures->workers_returned += (double)traffic->workers_returned;
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < SIMULATE_CARDS; i++)
         figures->cards[i] += (double)bytes[i];
 }
 
@@ -133,7 +131,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         .matched_ratio = spread_over(trials, index, round, matched_ratio_of, values).all.median,
         .uncoded_ratio = spread_over(trials, index, round, uncoded_ratio_of, values).all.median,
     };
-    double ended = 0, repaired = 0;
+    double ended = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         const simulate_outcome *outcome = &simulate_trials_outcomes(trials, trial, index)[round];
         const tarry_round_result *result = &outcome->result;
@@ -150,8 +148,6 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         figures.control_messages += (double)result->control_messages;
         figures.parts += result->parts;
         add_traffic(&outcome->traffic, &figures);
-        figures.repair += (double)outcome->traffic.repair_ns * 1e-9;
-        repaired += outcome->traffic.workers_returned > 0;
     }
     figures.copies /= ended;
     figures.control_bytes /= ended;
@@ -160,10 +156,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
     figures.sum_seconds /= ended;
     figures.root_messages /= ended;
     figures.root_control_bytes /= ended;
-    figures.relays_died /= ended;
-    figures.workers_returned /= ended;
-    figures.repair /= repaired;
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < SIMULATE_CARDS; i++)
         figures.cards[i] /= ended;
     figures.moved /= ended;
     const tarry_plan_settings *plan = &trials->variants->items[index].run.settings.plan;
@@ -212,31 +205,19 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
     figures->verified_squared_error = squares / ended;
 }
 
-/* In seconds; NaN: there was none in the round. */
-typedef double traffic_value(const tarry_sim_traffic *traffic);
-
-static double sum_of(const tarry_sim_traffic *traffic)
+/* Of rounds that had a signal; not a trial's first round if it has more. */
+static round_times sum_times(const simulate_trials *trials, size_t index, double *values)
 {
-    return traffic->sum_ns > 0 ? (double)traffic->sum_ns * 1e-9 : NAN;
-}
-
-static double repair_of(const tarry_sim_traffic *traffic)
-{
-    return traffic->workers_returned > 0 ? (double)traffic->repair_ns * 1e-9 : NAN;
-}
-
-static round_times times_of(const simulate_trials *trials, size_t index, uint32_t first,
-                            traffic_value *time_of, double *values)
-{
+    const uint32_t first = trials->options->rounds > 1 ? 1 : 0;
     size_t count = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         const simulate_outcome *outcomes = simulate_trials_outcomes(trials, trial, index);
         if (!trials->done[trial] || outcomes->result.error != TARRY_OK)
             continue;
         for (uint32_t round = first; round < trials->options->rounds; round++) {
-            const double time = time_of(&outcomes[round].traffic);
-            if (!isnan(time))
-                values[count++] = time;
+            const uint64_t sum_ns = outcomes[round].traffic.sum_ns;
+            if (sum_ns > 0)
+                values[count++] = (double)sum_ns * 1e-9;
         }
     }
     return (round_times){.rounds = count,
@@ -264,8 +245,7 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
     figures->control_bytes = figures->rounds[last].control_bytes;
     figures->control_messages = figures->rounds[last].control_messages;
     add_up(trials, index, figures);
-    figures->sums = times_of(trials, index, rounds > 1 ? 1 : 0, sum_of, values);
-    figures->repairs = times_of(trials, index, 0, repair_of, values);
+    figures->sums = sum_times(trials, index, values);
     figures->seconds = spread_over(trials, index, last, seconds_of, values);
     figures->balanced = spread_over(trials, index, last, balanced_of, values);
     figures->matched = spread_over(trials, index, last, matched_of, values);

@@ -12,6 +12,8 @@ typedef struct spread {
     double p5, p25, p75;
 } spread;
 
+enum { SIMULATE_CARDS = 4 };
+
 /* One round of all trials that could end. */
 typedef struct round_figures {
     /* Medians; NaN where there are none. */
@@ -20,15 +22,13 @@ typedef struct round_figures {
     double control_bytes, control_messages;   /* mean */
     double parts;                             /* the round's l, mean */
     double sum_seconds;                       /* from the last signal to the end, mean */
-    double cards[6];                          /* of tarry_sim_traffic, in its order, mean */
+    double cards[SIMULATE_CARDS];             /* of tarry_sim_traffic, in its order, mean */
     double root_messages, root_control_bytes; /* the same */
-    double relays_died, workers_returned;     /* the same */
-    double repair;                            /* in seconds, mean where somebody returned */
     /* Changes to the plan before it, mean; the data moved is a share of all that is stored. */
     double moved, moved_share, split, merged;
 } round_figures;
 
-/* Over the rounds of all trials that could end, or those of them in which there was such a time. */
+/* Over those rounds of all trials that could end in which there was such a time. */
 typedef struct round_times {
     size_t rounds;
     double p50, p99, most; /* seconds; NaN of none */
@@ -58,7 +58,6 @@ typedef struct simulate_summary {
     /* From the last signal to the last sum, without a trial's first round, in which the server
      * learns who is there, where there are more. */
     round_times sums;
-    round_times repairs;   /* from a relay's death until all of its workers are back */
     round_figures *rounds; /* by round */
     spread *errors;        /* by deadline; over all trials */
 } simulate_summary;

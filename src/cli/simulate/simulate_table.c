@@ -160,22 +160,20 @@ static void print_notes(const simulate_variant *variant, const simulate_summary 
                copies, parts, figures->failed, figures->trials, figures->failure);
 }
 
-/* How a time of rounds spreads; nothing where no scheme has it. */
-static void print_times(const char *what, const simulate_variants *variants,
-                        const simulate_summary *summaries,
-                        const round_times *(*times_of)(const simulate_summary *), int width,
-                        bool pieces)
+/* Nothing if no scheme has such a time. */
+static void print_sum_times(const simulate_variants *variants, const simulate_summary *summaries,
+                            int width, bool pieces)
 {
     size_t any = 0;
     for (size_t i = 0; i < variants->count; i++)
-        any += times_of(&summaries[i])->rounds;
+        any += summaries[i].sums.rounds;
     if (any == 0)
         return;
-    printf("\n%s, over rounds\n", what);
+    printf("\nfrom the signal to the last sum, over rounds\n");
     print_sizes_head(width, "", pieces);
     printf(" %8s %8s %8s %8s\n", "rounds", "median", "p99", "most");
     for (size_t i = 0; i < variants->count; i++) {
-        const round_times *times = times_of(&summaries[i]);
+        const round_times *times = &summaries[i].sums;
         if (times->rounds == 0)
             continue;
         print_sizes(width, &variants->items[i], pieces);
@@ -185,16 +183,6 @@ static void print_times(const char *what, const simulate_variants *variants,
         print_seconds(times->most);
         printf("\n");
     }
-}
-
-static const round_times *sums_of(const simulate_summary *figures)
-{
-    return &figures->sums;
-}
-
-static const round_times *repairs_of(const simulate_summary *figures)
-{
-    return &figures->repairs;
 }
 
 void simulate_table_print(const simulate_trials *trials, const simulate_summary *summaries)
@@ -215,10 +203,7 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
         print_row(width, &variants->items[i], &summaries[i], pieces, vectors);
     print_changes(trials, summaries, width, pieces);
     if (options->waits.mean > 0)
-        print_times("from the signal to the last sum", variants, summaries, sums_of, width, pieces);
-    if (options->relay_deaths > 0)
-        print_times("from a relay's death until its workers are back", variants, summaries,
-                    repairs_of, width, pieces);
+        print_sum_times(variants, summaries, width, pieces);
     if (options->deadlines.count > 0)
         print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++)

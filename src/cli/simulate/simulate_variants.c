@@ -100,24 +100,15 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
     if (*upload != TARRY_SIM_UPLOAD_CODED && !star && !model)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=%s goes with sum=server",
                         simulate_upload_name(*upload));
-    if (settings->relays > 0 && (*upload != TARRY_SIM_UPLOAD_CODED || !star || model))
+    if (run->server.compress != TARRY_COMPRESS_NONE && *upload == TARRY_SIM_UPLOAD_EACH)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "relays go with sum=server and upload=coded");
-    if (run->server.compress != TARRY_COMPRESS_NONE &&
-        (settings->relays > 0 || *upload == TARRY_SIM_UPLOAD_EACH))
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "compress=%s goes with relays=0 and another upload than each",
-                        variant->run.compress);
+                        "compress=%s goes with another upload than each", variant->run.compress);
     if (compress_feeds_back(run->server.compress) && *upload != TARRY_SIM_UPLOAD_CODED)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "compress=%s goes with upload=coded",
                         variant->run.compress);
     if (run->server.sample_chunks > 0 && *upload != TARRY_SIM_UPLOAD_CODED)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "sample-chunks=%s goes with upload=coded",
                         variant->run.sample);
-    if (variant->sim.relay_deaths > 0 && variant->run.adapt_rule.every > 0)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "relays that die go with adapt=0: their workers keep what they have of a "
-                        "plan");
     if (*upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "upload=whole goes with credit=whole, or with one copy and stop=exact");
@@ -224,9 +215,6 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     tarry_plan_settings *plan = &run->plan;
     variant->sim.upload = (tarry_sim_upload)settings->upload;
     variant->sim.way = (tarry_sim_way)settings->sum;
-    variant->sim.relays = settings->relays;
-    if (settings->relays == 0)
-        variant->sim.relay_batch_ns = variant->sim.relay_deaths = 0;
     variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
     run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;

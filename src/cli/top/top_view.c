@@ -24,8 +24,6 @@ enum {
     WIDTH_PACE = 10,
     WIDTH_CAME = 6,
     WIDTH_RECEIVED = 10,
-    WIDTH_VIA = 6,
-    MOST_RELAYS = 8, /* that have lines */
 };
 
 typedef struct picture {
@@ -250,38 +248,6 @@ static void add_states(picture *it, top_line *line, uint32_t first)
     }
 }
 
-static bool has_relays(const top_run *run)
-{
-    return run->status.relays > 0 || run->status.more_relays > 0;
-}
-
-static void draw_relay(picture *it, const wire_relay_status *relay)
-{
-    char time[NUMBER_TEXT_SIZE];
-    top_line *line = begin(it);
-    top_line_print(line, "relay %u  %s  %" PRIu32 " worker%s, %" PRIu32 " standing by",
-                   (unsigned)relay->number, relay->address[0] != '\0' ? relay->address : "-",
-                   relay->workers, relay->workers == 1 ? "" : "s", relay->standbys);
-    nanoseconds_text(relay->round_trip_ns, time);
-    if (relay->round_trip_ns > 0)
-        top_line_print(line, ", round trip %s", time);
-    end(it);
-}
-
-static void draw_relays(picture *it)
-{
-    const wire_status *status = &it->run->status;
-    uint32_t shown = status->relays < MOST_RELAYS ? status->relays : MOST_RELAYS;
-    for (uint32_t i = 0; i < shown; i++)
-        draw_relay(it, &status->relay[i]);
-    uint64_t more = (uint64_t)status->relays - shown + status->more_relays;
-    if (more == 0)
-        return;
-    top_line *line = begin(it);
-    top_line_print(line, "and %" PRIu64 " more relay%s", more, more == 1 ? "" : "s");
-    end(it);
-}
-
 static void draw_summary(picture *it)
 {
     uint64_t workers = wire_status_all_workers(&it->run->status);
@@ -318,8 +284,6 @@ static void draw_titles(picture *it)
     add_right(line, WIDTH_PACE, "PACE");
     add_right(line, WIDTH_CAME, "CAME");
     add_right(line, WIDTH_RECEIVED, "RECEIVED");
-    if (has_relays(it->run))
-        add_right(line, WIDTH_VIA, "VIA");
     end(it);
 }
 
@@ -358,9 +322,6 @@ static void draw_worker(picture *it, uint32_t id)
     add_right(line, WIDTH_CAME, text);
     bytes_text((double)worker->received, text);
     add_right(line, WIDTH_RECEIVED, text);
-    snprintf(text, sizeof(text), "%u", (unsigned)worker->relay);
-    if (has_relays(it->run))
-        add_right(line, WIDTH_VIA, worker->relay > 0 ? text : "-");
     if (worker->near && line->columns + strlen(near) <= line->most)
         top_line_add(line, near);
     if (worker->rack[0] != '\0' && line->columns + 2 + strlen(worker->rack) <= line->most)
@@ -412,7 +373,6 @@ static void draw_run(picture *it, bool over)
 {
     draw_round(it, over);
     draw_figures(it);
-    draw_relays(it);
     draw_summary(it);
     add_blank(it);
     draw_titles(it);

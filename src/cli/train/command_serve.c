@@ -26,8 +26,6 @@ static int check(const train_options *training, serve_options *serving)
     if (training->dp != NULL && serving->network.insecure)
         return complain(EXIT_USAGE, "--dp: cannot be combined with --insecure: workers are told "
                                     "over the network which samples are drawn");
-    if (serving->relay_grace > training->run.silence)
-        return complain(EXIT_USAGE, "--relay-grace: is longer than --silence");
     return serve_options_check(serving);
 }
 
@@ -63,7 +61,6 @@ static int serve(const option_command *command, train_options *training,
         .tells_draws = true,
         .wait_ns = network_ns(serving->wait),
         .patience_ns = network_ns(serving->patience),
-        .relay_grace_ns = network_ns(serving->relay_grace),
         .decode_threads = serving->decode_threads,
         .log = log,
     };

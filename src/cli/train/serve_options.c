@@ -48,13 +48,6 @@ static const option_entry serve_entries[] = {
      .kind = OPTION_REAL,
      .high = MOST_SECONDS,
      FIELD(patience)},
-    {.name = "relay-grace",
-     .argument = "SECONDS",
-     .help = "How long workers whose relay is gone have to come back before they count as lost, "
-             "--silence at most (default 0: half of it)",
-     .kind = OPTION_REAL,
-     .high = MOST_SECONDS,
-     FIELD(relay_grace)},
     {.name = "decode-threads",
      .argument = "N",
      .help = "Threads that add up coded parts (default: chosen by the number of cores)",

@@ -12,7 +12,6 @@ typedef struct serve_options {
     listen_list where;  /* or the default */
     bool ship_data;
     double wait, patience; /* seconds */
-    double relay_grace;    /* seconds; 0: half of the silence that counts as absence */
     uint32_t decode_threads;
 } serve_options;
 

@@ -6,10 +6,10 @@
 #include "base/diagnostic.h"
 #include "base/parse.h"
 #include "cli/options/data_options.h"
+#include "cli/options/gone.h"
 #include "cli/text/complain.h"
 #include "plan/rack/rack.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/parents.h"
 #include "straggler/straggler.h"
 
 #define MOST_SECONDS 1e9
@@ -17,7 +17,9 @@
 static int read_connect(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     (void)values;
-    return parents_check(text, diagnostic);
+    if (strchr(text, ',') != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s", gone_option("connect:LIST"));
+    return address_check(text, false, diagnostic);
 }
 
 /* Workers meet over TCP. */
@@ -63,9 +65,7 @@ static int read_rack(const char *text, void *values, tarry_diagnostic *diagnosti
 static const option_entry server_entries[] = {
     {.name = "connect",
      .argument = "ADDRESS",
-     .help =
-         "The server, or a relay: HOST:PORT or unix:PATH; several with commas between them: the "
-         "next one is tried where one is lost (default 127.0.0.1:7077)",
+     .help = "The server: HOST:PORT or unix:PATH (default 127.0.0.1:7077)",
      .kind = OPTION_TEXT,
      .read = read_connect,
      FIELD(connect)},
@@ -195,7 +195,7 @@ int work_options_check(const work_options *options)
     if (status == OPTIONS_PROCEED)
         status = check_straggler(options);
     if (status == OPTIONS_PROCEED)
-        status = network_options_check_connect(&options->network, "work", options->connect);
+        status = network_options_check(&options->network, "work", &options->connect, 1, false);
     if (status == OPTIONS_PROCEED && options->listen != NULL && options->network.insecure)
         status = network_options_check(&options->network, "work", &options->listen, 1, true);
     return status;

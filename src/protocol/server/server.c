@@ -149,7 +149,7 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
         size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
         server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + 3 * slots;
     }
-    size_t stripe_words = 2 * bitset_words(server->stripes) + bitset_words(workers);
+    size_t stripe_words = bitset_words(server->stripes) + bitset_words(workers);
     server->bits = memory_allocate(allocator, server->bits_offset[workers] + stripe_words,
                                    sizeof(*server->bits));
     return server->bits == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
@@ -170,7 +170,6 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->answers = memory_allocate(allocator, workers, sizeof(*server->answers));
     server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->failed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
-    server->owed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
     server->supposed_possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
     server->hopeless = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
@@ -184,11 +183,10 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->prospects = memory_allocate(allocator, plan->parts, sizeof(*server->prospects));
     server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
     if (server->members == NULL || server->answers == NULL || server->done == NULL ||
-        server->failed == NULL || server->owed == NULL || server->possible == NULL ||
-        server->supposed_possible == NULL || server->hopeless == NULL || server->ill == NULL ||
-        server->received == NULL || server->awaited == NULL || server->unsummed == NULL ||
-        server->complete == NULL || server->foreseen_ns == NULL || server->prospects == NULL ||
-        server->items == NULL)
+        server->failed == NULL || server->possible == NULL || server->supposed_possible == NULL ||
+        server->hopeless == NULL || server->ill == NULL || server->received == NULL ||
+        server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
+        server->foreseen_ns == NULL || server->prospects == NULL || server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     server->news = memory_allocate(allocator, workers, sizeof(uint32_t));
     if (server_keeps_credited(server))
@@ -246,8 +244,7 @@ int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *set
         made->members[worker].probe_ns = TARRY_NEVER;
         made->members[worker].epoch_end = UINT32_MAX;
     }
-    made->late_ns = made->return_ns = TARRY_NEVER;
-    made->settled = TARRY_NO_WORKER;
+    made->late_ns = TARRY_NEVER;
     *server = made;
     return TARRY_OK;
 }
@@ -286,7 +283,6 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->lives);
     memory_release(&allocator, server->news);
     memory_release(&allocator, server->recall_term);
-    memory_release(&allocator, server->owed);
     memory_release(&allocator, server->failed);
     memory_release(&allocator, server->done);
     memory_release(&allocator, server->answers);
@@ -407,11 +403,6 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
         break;
     case TARRY_EVENT_LOGGED:
         return server_vote_logged(server, event);
-    case TARRY_EVENT_RETURNED:
-        return known ? server_returned(server, now, worker)
-                     : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
-    case TARRY_EVENT_STALLED:
-        return server_stalled(server);
     }
     return TARRY_ERROR_ARGUMENT;
 }
@@ -429,7 +420,6 @@ static int follow(tarry_server *server, uint64_t now)
     server_vote_give_due(server);
     steering_tell(server, now, server_news);
     server_send_news(server, now);
-    server_signal_settled(server, now);
     server_count_sent(server);
     return TARRY_OK;
 }
@@ -439,7 +429,7 @@ static bool nothing_follows(const tarry_server *server, uint64_t now)
 {
     return server->phase == SERVER_COMPUTING && server->steering == NULL && server->vote == NULL &&
            server->effects.count == 0 && server->news_count == 0 && now < server->sweep_ns &&
-           now < server->return_ns && server_only_waits(server);
+           server_only_waits(server);
 }
 
 int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
@@ -485,11 +475,6 @@ bool tarry_server_present(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);
     return server->members[worker].present;
-}
-
-double tarry_server_scale(const tarry_server *server)
-{
-    return server->attempt_scale;
 }
 
 uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker)

@@ -59,7 +59,7 @@ static void send_signal(tarry_server *server, uint64_t now, uint32_t worker)
     bool own = server_fill_view(server, worker, psi, stale);
     member->participant = own || server->vote != NULL;
     member->parts_due = member->participant ? server->asked : 0;
-    member->stopped = member->owes == 0;
+    member->stopped = true;
     member->signal_ns = now;
     if (server_keeps_credited(server))
         member->signal_term = ++member->term;
@@ -70,24 +70,14 @@ static void send_signal(tarry_server *server, uint64_t now, uint32_t worker)
             server->unsummed[stripe]++;
         }
     }
-    member->signal_due = member->owes > 0;
-    if (!member->signal_due)
-        server_send_signal(server, worker,
-                           server->bits + server->bits_offset[server->plan->workers]);
-}
-
-void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *stripes)
-{
-    const uint64_t *psi = server->bits + server->bits_offset[worker];
-    const uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
     bool fresh = true;
     for (uint32_t slot = 0; slot < server_load(server, worker) && server->stale != NULL; slot++)
         fresh = fresh && !bitset_test(stale, slot);
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
     effect->message.parts = server->cut.parts;
     effect->message.psi = psi;
-    effect->message.stripes = stripes;
-    effect->message.term = server->members[worker].term;
+    effect->message.stripes = server->bits + server->bits_offset[server->plan->workers];
+    effect->message.term = member->term;
     effect->message.stale = fresh ? NULL : stale;
     effect->message.limit = server_signal_limit(server);
     effect->message.holders = server->holders;
@@ -181,7 +171,7 @@ static void resume(tarry_server *server, uint64_t now)
     steering_resumed(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
-        member->participant = member->signal_due = false;
+        member->participant = false;
         member->parts_due = 0;
         if (!member_able(member))
             continue;
@@ -216,7 +206,6 @@ void server_finish(tarry_server *server, uint64_t now, int error)
                               &server_send(server, worker, TARRY_MESSAGE_FINISH)->message);
         member->stopped = true;
     }
-    server_forget_returns(server);
     if (server->vote != NULL && error != TARRY_OK)
         vote_close(server->vote);
     result->error = error;
@@ -358,31 +347,6 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
         server_await_parts(server, now);
     }
     schedule_combine(server, worker, stripe);
-    return TARRY_OK;
-}
-
-bool tarry_server_wants(const tarry_server *server, uint32_t worker, const tarry_message *part)
-{
-    if (worker >= server->plan->workers || !server->members[worker].present ||
-        part->epoch != server->members[worker].epoch || server->vote != NULL ||
-        server->phase != SERVER_CODING || part->round != server->round ||
-        part->attempt != server->attempt || part->parts != server->cut.parts ||
-        part->stripe >= server->cut.stripes)
-        return false;
-    size_t bit = (size_t)worker * server->stripes + part->stripe;
-    return server->members[worker].participant && !bitset_test(server->received, bit) &&
-           !bitset_test(server->complete, part->stripe);
-}
-
-int server_stalled(tarry_server *server)
-{
-    bool owed = false;
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        owed =
-            owed || (server->members[worker].participant && server->members[worker].parts_due > 0);
-    if (server->vote != NULL || server->phase != SERVER_CODING || !owed)
-        return server_reject(server, 0, TARRY_REJECT_STALE);
-    server->broken = true;
     return TARRY_OK;
 }
 

@@ -86,8 +86,6 @@ int server_watch(tarry_server *server, uint64_t now)
     if (server->phase != SERVER_IDLE && now >= server->sweep_ns)
         error = sweep(server, now);
     if (error == TARRY_OK)
-        error = server_watch_returns(server, now);
-    if (error == TARRY_OK)
         steering_watch(server, now);
     if (error == TARRY_OK && server->phase == SERVER_CODING && !server->broken &&
         now >= server->late_ns)
@@ -101,6 +99,5 @@ uint64_t server_next_watch(const tarry_server *server)
     uint64_t next = server->sweep_ns, tick = steering_next_watch(server);
     if (server->phase == SERVER_CODING && !server->broken && server->late_ns < next)
         next = server->late_ns;
-    next = tick < next ? tick : next;
-    return server->return_ns < next ? server->return_ns : next;
+    return tick < next ? tick : next;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/server/server_state.h"
 
-/* The chunks that the worker computes before all others: those missing that it has not finished,
- * and those that it has to report again. */
+/* The chunks that the worker computes before all others: those missing that it has not finished. */
 static const uint64_t *compose_first(tarry_server *server, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
@@ -12,12 +11,10 @@ static const uint64_t *compose_first(tarry_server *server, uint32_t worker)
     uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
     uint32_t least = plan_least_parts(plan);
     for (uint32_t slot = 0; slot < load; slot++)
-        bitset_put(
-            slots, slot,
-            server_owes(server, worker, slot) ||
-                (coverage_rank(server->credited, least, plan->slot_chunk[first + slot]) < least &&
-                 !bitset_test(server->done, first + slot) &&
-                 !bitset_test(server->failed, first + slot)));
+        bitset_put(slots, slot,
+                   coverage_rank(server->credited, least, plan->slot_chunk[first + slot]) < least &&
+                       !bitset_test(server->done, first + slot) &&
+                       !bitset_test(server->failed, first + slot));
     return slots;
 }
 

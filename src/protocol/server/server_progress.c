@@ -81,7 +81,6 @@ static int retire(tarry_server *server, uint32_t worker)
         server->capable--;
     if (server->vote == NULL && member->participant && member->parts_due > 0)
         server->broken = true;
-    server_forget_owed(server, worker);
     member->participant = false;
     return TARRY_OK;
 }
@@ -263,8 +262,7 @@ static bool is_refused(const tarry_server *server, uint32_t worker, const tarry_
         return true;
     *why = TARRY_REJECT_DUPLICATE;
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;
-    bool done = bitset_test(server->done, edge) && !server_owes(server, worker, message->slot);
-    return done || bitset_test(server->failed, edge) ||
+    return bitset_test(server->done, edge) || bitset_test(server->failed, edge) ||
            (server->recall_term != NULL && message->term < server->recall_term[edge]);
 }
 
@@ -275,16 +273,6 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (is_refused(server, worker, message, load, &why))
         return server_reject(server, worker, why);
     server_member *member = &server->members[worker];
-    if (server_owes(server, worker, message->slot)) {
-        if (!message->failed) {
-            steering_word(server, now, worker, message);
-            server_repay(server, now, worker, message->slot);
-            return TARRY_OK;
-        }
-        int error = server_forgo(server, now, worker); /* it has lost what it had */
-        if (error != TARRY_OK)
-            return error;
-    }
     if (server_ended(member) == 0)
         member->first_ns = now;
     member->ended_ns = now;

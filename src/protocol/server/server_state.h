@@ -4,7 +4,6 @@
  *   server_effects.c   what the server sends and tells, and what of it counts
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_start.c     the beginning of a round
- *   server_return.c    workers that come back over another connection
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_norms.c     norms of gradients, and the chunks that are sampled
@@ -59,7 +58,6 @@ typedef struct server_member {
     bool late;     /* was left out of this round as late, perhaps in an earlier epoch */
     bool put_off;  /* excluded for that alone: it is called back before the round is given up */
     bool participant;     /* has copies in the attempt's psi */
-    bool signal_due;      /* this attempt's signal goes to it once it owes nothing */
     bool overheard;       /* a probe was settled without an answer, which may still come */
     uint32_t epoch;       /* counts its arrivals */
     uint32_t epoch_end;   /* the last epoch that the newest stored checkpoint reserved;
@@ -68,7 +66,6 @@ typedef struct server_member {
     uint32_t spared;      /* so many */
     uint32_t failed;      /* chunks reported as impossible in this round */
     uint32_t parts_due;   /* stripes of this attempt that have not come in */
-    uint32_t owes;        /* finished chunks that it has to report again, as it came back */
     uint32_t term;        /* signals and recalls sent in this round */
     uint32_t signal_term; /* reports from before this one are void */
     bool news_due;
@@ -85,7 +82,6 @@ typedef struct server_member {
     uint64_t signal_ns; /* when this attempt's signal went to it */
     uint64_t stripe_ns; /* when a stripe of its part last came in, in this attempt */
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
-    uint64_t return_ns; /* until when it may owe reports */
 } server_member;
 
 /* What the stop rule goes by: the round as it stands, or as it would stand without some workers. */
@@ -128,9 +124,6 @@ struct tarry_server {
     recent *answers;    /* per worker: times from a probe to the answer */
     uint64_t *done;     /* a bit per slot: reported as finished */
     uint64_t *failed;   /* a bit per slot: reported as impossible */
-    uint64_t *owed;     /* a bit per slot: finished, and to be reported again */
-    uint64_t return_ns; /* when to look at those who owe; TARRY_NEVER: not at all */
-    uint32_t settled;   /* has just ceased to owe; TARRY_NO_WORKER: nobody has */
     coverage *credited; /* copies that count: psi, as it would be if the signal went out now */
     uint64_t *previous; /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
                            before, by a worker that is there since */
@@ -305,28 +298,6 @@ static inline bool server_has_work(const tarry_server *server, uint32_t worker)
     return member->finished + member->failed < server_load(server, worker);
 }
 
-/* server_return.c */
-/* TARRY_EVENT_RETURNED; as server_joined where nothing of it can stand. */
-int server_returned(tarry_server *server, uint64_t now, uint32_t worker);
-static inline bool server_owes(const tarry_server *server, uint32_t worker, uint32_t slot)
-{
-    return server->members[worker].owes > 0 &&
-           bitset_test(server->owed, server->plan->worker_offset[worker] + slot);
-}
-/* What it owes, as a set of positions, in the worker's region for `first`. */
-const uint64_t *server_compose_owed(tarry_server *server, uint32_t worker);
-/* It has reported the chunk at `slot`, which it owed. */
-void server_repay(tarry_server *server, uint64_t now, uint32_t worker, uint32_t slot);
-/* What it owes does not count any more. Errors: NUMERICAL. */
-int server_forgo(tarry_server *server, uint64_t now, uint32_t worker);
-/* The same of all whose time is over. */
-int server_watch_returns(tarry_server *server, uint64_t now);
-/* The step is over: signals who has ceased to owe in it, if that waited. */
-void server_signal_settled(tarry_server *server, uint64_t now);
-/* The round does without the worker, or is over: what it, or anybody, owes was not finished. */
-void server_forget_owed(tarry_server *server, uint32_t worker);
-void server_forget_returns(tarry_server *server);
-
 /* server_keep.c, for TARRY_KEEP_CREDITED */
 static inline bool server_keeps_credited(const tarry_server *server)
 {
@@ -355,12 +326,8 @@ void server_send_resume(tarry_server *server, uint64_t now, uint32_t worker);
 /* server_attempt.c */
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);
 int server_combined(tarry_server *server, const tarry_event *event);
-/* TARRY_EVENT_STALLED. */
-int server_stalled(tarry_server *server);
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 int server_advance(tarry_server *server, uint64_t now);
-/* The signal alone, with the view of psi that is in the worker's region. */
-void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *stripes);
 /* Complete stripes don't stand any more: another number of parts is chosen. */
 void server_give_up_stripes(tarry_server *server);
 /* Ends the round, with TARRY_OK or why there is no estimate. */

@@ -234,7 +234,6 @@ void steering_arrived(tarry_server *server, uint32_t worker)
         return;
     steering_worker *of = &server->steering->workers[worker];
     of->sequence = 0;
-    of->said = of->current;
 }
 
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
@@ -252,28 +251,6 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
     else
         choose_next(server, time, worker);
     steering_mark_dirty(server, worker); /* one that has to rest is looked at again */
-}
-
-void steering_returned(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    steering *it = server->steering;
-    if (it == NULL || server->phase != SERVER_COMPUTING)
-        return;
-    double time = steering_time(server, now);
-    steering_worker *of = &it->workers[worker];
-    uint32_t load = server_load(server, worker), slot = of->current;
-    steering_mark_dirty(server, worker); /* one that has to rest is looked at again */
-    if (slot < load && server->members[worker].owes == 0) {
-        it->computing[steering_chunk(server, worker, slot)]--;
-        of->current = load;
-        of->since_ns = time;
-        if (steering_missing(server, steering_chunk(server, worker, slot)) > 0)
-            steering_plan(server, worker, slot);
-    }
-    for (slot = 0; slot < load; slot++) /* what it had failed to compute */
-        cover(server, time, steering_chunk(server, worker, slot));
-    if (it->pick != TARRY_PICK_SHARE)
-        choose_next(server, time, worker);
 }
 
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
@@ -356,42 +333,16 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
         message->sequence != 0 && (int16_t)(uint16_t)(message->sequence - of->sequence) > 0;
     if (message->round != server->round)
         return;
-    if (newer) {
+    if (newer)
         of->sequence = message->sequence;
-        of->said = message->next;
-    }
     if (server->phase != SERVER_COMPUTING || !member_able(&server->members[worker]))
         return;
-    if (server->members[worker].owes > 0 && of->current < server_load(server, worker))
-        return; /* it goes on where it was once it has said what it has */
     double time = steering_time(server, now);
     if (newer)
         steering_set_current(server, time, worker, heard_next(server, worker, message->next));
     if (it->pick == TARRY_PICK_SHARE)
         share_balance(server, time, worker);
     steering_mark_dirty(server, worker);
-}
-
-void steering_settled(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    steering *it = server->steering;
-    if (it == NULL || server->phase != SERVER_COMPUTING)
-        return;
-    double time = steering_time(server, now);
-    steering_set_current(server, time, worker,
-                         heard_next(server, worker, it->workers[worker].said));
-    if (it->pick == TARRY_PICK_SHARE)
-        share_balance(server, time, worker);
-    steering_mark_dirty(server, worker);
-}
-
-void steering_forgone(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    if (server->steering == NULL || server->phase != SERVER_COMPUTING)
-        return;
-    for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
-        cover(server, steering_time(server, now), steering_chunk(server, worker, slot));
-    steering_settled(server, now, worker);
 }
 
 void steering_stopped(tarry_server *server, uint64_t now)
@@ -403,7 +354,7 @@ void steering_stopped(tarry_server *server, uint64_t now)
     double time = steering_time(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         steering_worker *of = &it->workers[worker];
-        if (!server->members[worker].stopped && server->members[worker].owes == 0)
+        if (!server->members[worker].stopped)
             continue;
         if (of->current < server_load(server, worker)) {
             learn_unfinished(server, worker, time);

@@ -36,7 +36,6 @@ typedef struct steering_worker {
     uint32_t current;  /* position in progress; its load: none */
     uint16_t sequence; /* of its newest word */
     uint16_t told;     /* of what it was told last */
-    uint32_t said;     /* what it said that it is at since it came back, while it owes reports */
     bool dirty;        /* may have to be told something */
     double since_ns;   /* when it began, from the round's start */
     double queue;      /* cost of all that is planned for it */
@@ -97,9 +96,6 @@ void steering_start(tarry_server *server);
 /* `worker` has arrived anew, and counts its words from 1 again; whether it joins the round or not.
  */
 void steering_arrived(tarry_server *server, uint32_t worker);
-/* `worker` has come back with its share; what it was at comes first, or, if it owes no reports,
- * when it gets there. */
-void steering_returned(tarry_server *server, uint64_t now, uint32_t worker);
 /* `worker` is there from now on; in the middle of a round it is enlisted already. */
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker);
 /* The round continues without `worker`; its copies are not credited any more. */
@@ -111,9 +107,6 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
  * credited with another one retires in the same step; or it was not finished, or failed, after all.
  */
 void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot);
-/* `worker`, which came back, owes no reports any more; or, what it still owed is open again. */
-void steering_settled(tarry_server *server, uint64_t now, uint32_t worker);
-void steering_forgone(tarry_server *server, uint64_t now, uint32_t worker);
 /* `worker` says what it is at. */
 void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message);

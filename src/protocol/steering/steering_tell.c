@@ -38,24 +38,6 @@ static const uint64_t *set_or_null(const uint64_t *set, uint32_t load)
     return is_empty(set, load) ? NULL : set;
 }
 
-/* What is planned. One that has come back reports what it had finished, then goes on with what it
- * was at. */
-static void compose_first(const tarry_server *server, uint32_t worker, uint64_t *first)
-{
-    const steering *it = server->steering;
-    uint32_t load = server_load(server, worker), current = it->workers[worker].current;
-    memcpy(first, it->plans + it->set_start[worker], bitset_words(load) * sizeof(*first));
-    if (server->members[worker].owes == 0)
-        return;
-    if (current < load) {
-        bitset_clear(first, load);
-        bitset_set(first, current);
-    }
-    for (uint32_t slot = 0; slot < load; slot++)
-        if (server_owes(server, worker, slot))
-            bitset_set(first, slot);
-}
-
 /* Takes `message` for told, with the sets as they are planned now. */
 static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
 {
@@ -63,7 +45,7 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
     uint32_t load = server_load(server, worker);
     uint64_t *first = it->first + it->set_start[worker],
              *barred = it->barred + it->set_start[worker];
-    compose_first(server, worker, first);
+    memcpy(first, it->plans + it->set_start[worker], bitset_words(load) * sizeof(*first));
     uint16_t *told = &it->workers[worker].told;
     *told = *told == UINT16_MAX ? 1 : *told + 1;
     message->sequence = *told;
@@ -166,9 +148,7 @@ void steering_tell(tarry_server *server, uint64_t now, steering_news *compose)
         if (!member_able(&server->members[worker]) || server->members[worker].stopped)
             continue;
         uint32_t load = server_load(server, worker);
-        /* One that has come back is at what it was at, once it has said what it has. */
-        if (server->members[worker].owes == 0 || it->workers[worker].current == load)
-            tell_news(server, time, worker, compose);
+        tell_news(server, time, worker, compose);
         rested = rested || (load > 0 && it->workers[worker].current == load);
     }
     steering_clear_dirty(it);

@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 #include "protocol/wire/codec.h"
+#include "protocol/wire/wire_batch.h"
 #include "protocol/wire/wire_layout.h"
 #include "protocol/wire/wire_secure.h"
-#include "protocol/wire/wire_trunk.h"
 
 enum { NUMBER_BYTES = 4 };
 
@@ -33,9 +33,7 @@ static const struct {
     [WIRE_SHARE] = {LAYOUT_SHARE + 1, LAYOUT_SHARE + 1 + WIRE_TEXT_BYTES},
     [WIRE_SHARED] = {LAYOUT_SHARED, LAYOUT_SHARED},
     [WIRE_STATUS] = {LAYOUT_STATUS + 1, LAYOUT_STATUS + 1 + WIRE_TEXT_BYTES +
-                                            WIRE_STATUS_MOST_WORKERS *LAYOUT_STATUS_WORKER +
-                                            LAYOUT_STATUS_RELAYS +
-                                            WIRE_STATUS_MOST_RELAYS *WIRE_STATUS_RELAY_BYTES},
+                                            WIRE_STATUS_MOST_WORKERS *LAYOUT_STATUS_WORKER},
     [WIRE_MEMBER] = {LAYOUT_MEMBER, LAYOUT_MEMBER + WIRE_ENGINE_BYTES},
     [WIRE_GREETING] = {LAYOUT_GREETING_VERSIONS, WIRE_SMALL_BYTES},
     [WIRE_BEGUN] = {LAYOUT_BEGUN, LAYOUT_BEGUN},
@@ -45,19 +43,6 @@ static const struct {
     [WIRE_PIECE] = {LAYOUT_PIECE + 1, LAYOUT_PIECE + WIRE_PIECE_BYTES},
     [WIRE_BATCH] = {WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_REPORT_BYTES,
                     WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST *WIRE_BATCH_LONGEST_BYTES},
-    [WIRE_LANE_OPEN] = {LAYOUT_LANE_OPEN + 1, WIRE_LANE_OPEN_BYTES},
-    [WIRE_LANE] = {WIRE_LANE_HEAD_BYTES + WIRE_HEAD_BYTES,
-                   WIRE_LANE_HEAD_BYTES + WIRE_HEAD_BYTES + WIRE_MESSAGE_BYTES},
-    [WIRE_LANE_PART] = {LAYOUT_LANE_PART + 1, LAYOUT_LANE_PART + WIRE_NUMBERS_MOST *NUMBER_BYTES},
-    [WIRE_LANE_END] = {LAYOUT_LANE_END + 1, LAYOUT_LANE_END + 1 + WIRE_TEXT_BYTES},
-    [WIRE_LANE_BLOB] = {LAYOUT_LANE_BLOB, LAYOUT_LANE_BLOB},
-    [WIRE_TAKEN] = {LAYOUT_TAKEN, LAYOUT_TAKEN},
-    [WIRE_HEARD] = {LAYOUT_HEARD + 1, LAYOUT_HEARD + WIRE_HEARD_BYTES},
-    [WIRE_GATHER] = {WIRE_GATHER_HEAD_BYTES + 8 + NUMBER_BYTES, WIRE_MESSAGE_BYTES},
-    [WIRE_GATHERED] = {LAYOUT_GATHERED + NUMBER_BYTES,
-                       LAYOUT_GATHERED + WIRE_NUMBERS_MOST *NUMBER_BYTES},
-    [WIRE_PARENTS] = {1, WIRE_PARENTS_BYTES},
-    [WIRE_ADVERTISE] = {2, 1 + WIRE_TEXT_BYTES},
     [WIRE_VIEW] = {LAYOUT_VIEW + 2, LAYOUT_VIEW + WIRE_VIEW_NUMBERS *NUMBER_BYTES},
     [WIRE_SECURE] = {LAYOUT_SECURE, LAYOUT_SECURE},
     [WIRE_KEY] = {LAYOUT_KEY + 2, WIRE_KEY_FRAME_BYTES},
@@ -100,10 +85,6 @@ uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
         return LAYOUT_BLOCK;
     if (head->kind == WIRE_PIECE)
         return LAYOUT_PIECE;
-    if (head->kind == WIRE_LANE_PART)
-        return LAYOUT_LANE_PART;
-    if (head->kind == WIRE_GATHERED)
-        return LAYOUT_GATHERED;
     if (head->kind == WIRE_MESSAGE && first == TARRY_MESSAGE_PART)
         return LAYOUT_PART;
     return head->length;

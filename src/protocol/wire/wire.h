@@ -37,7 +37,7 @@ enum {
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
     WIRE_VIEW_NUMBERS = 1 << 14,  /* most numbers of a view in one frame */
     WIRE_SMALL_BYTES = 512, /* every body but those of WELCOME, MESSAGE, PARAMETERS, VIEW, BLOB,
-                               STATUS and wire_trunk.h is at most this long */
+                               BATCH and STATUS is at most this long */
     WIRE_MATRIX_BYTES = 8,
     WIRE_WELCOME_BYTES = WIRE_SMALL_BYTES + WIRE_MATRIX_BYTES * TARRY_COMPRESS_MATRICES_MOST,
 };
@@ -70,21 +70,9 @@ typedef enum wire_kind {
     WIRE_ASK,      /* worker, to another: asks for what that one holds */
     WIRE_ANSWER,   /* worker, to another: whether it comes, and that all came */
     WIRE_PIECE,    /* worker, to another: some bytes of it */
-    /* Bodies in wire_trunk.h: */
-    WIRE_BATCH,     /* worker or relay: several reports */
-    WIRE_LANE_OPEN, /* relay: a child has come */
-    WIRE_LANE,      /* relay and its parent: a small frame from a child, or to it */
-    WIRE_LANE_PART, /* relay: a child's coded part */
-    WIRE_LANE_END,  /* both: a child is gone, or is to go */
-    WIRE_LANE_BLOB, /* parent: which blob a child is to get */
-    WIRE_TAKEN,     /* parent: more coded parts may come */
-    WIRE_HEARD,     /* relay: children that are there */
-    WIRE_GATHER,    /* parent: whose coded parts the relay adds up */
-    WIRE_GATHERED,  /* relay: numbers of such a sum */
-    WIRE_PARENTS,   /* server, to a worker or relay: where else it may connect to */
-    WIRE_ADVERTISE, /* relay: where children can connect to it */
-    WIRE_VIEW,      /* server: numbers of the view of the parameters, in a form; in the place of
-                       PARAMETERS */
+    WIRE_BATCH,    /* worker: several reports (wire_batch.h) */
+    WIRE_VIEW,     /* server: numbers of the view of the parameters, in a form; in the place of
+                      PARAMETERS */
     /* Bodies in wire_secure.h: */
     WIRE_SECURE, /* server, to a worker before WELCOME: the rules of secure sums */
     WIRE_KEY,    /* worker, and from the server to all workers: a key to mask with */
@@ -102,8 +90,6 @@ typedef char wire_rack[TARRY_RACK_BYTES + 1];
 typedef enum wire_role {
     WIRE_ROLE_WORKER,
     WIRE_ROLE_VIEWER,
-    WIRE_ROLE_RELAY,   /* passes on what its children say and are told */
-    WIRE_ROLE_STANDBY, /* a worker's second connection, which may say HELLO once more */
     WIRE_ROLES,
 } wire_role;
 

@@ -7,11 +7,11 @@
 #define PROTOCOL_WIRE_SECURE_H
 
 #include "protocol/wire/wire.h"
-#include "protocol/wire/wire_trunk.h"
 
 enum {
-    WIRE_KEY_BYTES = 32,        /* of a public key (X25519) */
-    WIRE_SIGNATURE_BYTES = 512, /* longest */
+    WIRE_KEY_BYTES = 32,           /* of a public key (X25519) */
+    WIRE_CERTIFICATE_BYTES = 4096, /* longest */
+    WIRE_SIGNATURE_BYTES = 512,    /* longest */
     WIRE_KEY_FRAME_BYTES = 68 + WIRE_CERTIFICATE_BYTES + WIRE_SIGNATURE_BYTES, /* longest body */
 };
 

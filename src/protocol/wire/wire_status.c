@@ -13,15 +13,7 @@ _Static_assert((int)WIRE_STATUS_NOTE_BYTES == (int)WIRE_TEXT_BYTES, "a note is a
 size_t wire_status_size(const wire_status *status)
 {
     return WIRE_HEAD_BYTES + LAYOUT_STATUS + (size_t)status->workers * LAYOUT_STATUS_WORKER +
-           wire_text_size(status->note) + wire_status_relays_size(status);
-}
-
-size_t wire_status_relays_size(const wire_status *status)
-{
-    size_t size = status->relays > 0 || status->more_relays > 0 ? LAYOUT_STATUS_RELAYS : 0;
-    for (uint32_t i = 0; i < status->relays; i++)
-        size += LAYOUT_STATUS_RELAY + wire_text_size(status->relay[i].address);
-    return size;
+           wire_text_size(status->note);
 }
 
 uint32_t wire_status_workers_in(size_t bytes)
@@ -43,7 +35,7 @@ static uint8_t *put_worker(uint8_t *at, const wire_worker_status *worker)
 {
     at = bytes_put(at, worker->state, 1);
     at = bytes_put(at, worker->near, 1);
-    at = bytes_put(at, worker->relay, 2);
+    at = bytes_put(at, 0, 2);
     at = bytes_put(at, worker->load, 4);
     at = bytes_put(at, worker->finished, 4);
     at = bytes_put(at, worker->arrivals, 4);
@@ -55,28 +47,9 @@ static uint8_t *put_worker(uint8_t *at, const wire_worker_status *worker)
     return wire_put_bytes(at, worker->rack, sizeof(worker->rack)); /* zeros behind its end */
 }
 
-static uint8_t *put_relays(uint8_t *at, const wire_status *status)
-{
-    if (wire_status_relays_size(status) == 0)
-        return at;
-    at = bytes_put(at, status->relays, 4);
-    at = bytes_put(at, status->more_relays, 4);
-    for (uint32_t i = 0; i < status->relays; i++) {
-        const wire_relay_status *relay = &status->relay[i];
-        at = bytes_put(at, relay->number, 2);
-        at = bytes_put(at, 0, 2);
-        at = bytes_put(at, relay->workers, 4);
-        at = bytes_put(at, relay->standbys, 4);
-        at = bytes_put(at, relay->round_trip_ns, 8);
-        at = wire_put_text(at, relay->address);
-    }
-    return at;
-}
-
 void wire_status_encode(const wire_status *status, const wire_worker_status *worker, uint8_t *frame)
 {
     assert(status->workers <= WIRE_STATUS_MOST_WORKERS);
-    assert(status->relays <= WIRE_STATUS_MOST_RELAYS);
     uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, status->done, 8);
     at = bytes_put(at, status->elapsed_ns, 8);
     at = bytes_put(at, status->median_ns, 8);
@@ -103,27 +76,7 @@ void wire_status_encode(const wire_status *status, const wire_worker_status *wor
     for (uint32_t j = 0; j < status->workers; j++)
         at = put_worker(at, &worker[j]);
     at = wire_put_text(at, status->note);
-    at = put_relays(at, status);
     wire_close(WIRE_STATUS, frame, at, 0);
-}
-
-/* A server without relays says nothing of them. */
-static void get_relays(wire_reader *from, wire_status *status)
-{
-    if (from->left == 0)
-        return;
-    status->relays = (uint32_t)wire_get_between(from, 4, 0, WIRE_STATUS_MOST_RELAYS);
-    status->more_relays = (uint32_t)wire_get(from, 4);
-    wire_require(from, status->relays > 0 || status->more_relays > 0);
-    for (uint32_t i = 0; i < status->relays && !from->damaged; i++) {
-        wire_relay_status *relay = &status->relay[i];
-        relay->number = (uint16_t)wire_get_between(from, 2, 1, UINT16_MAX);
-        wire_get_zeros(from, 2);
-        relay->workers = (uint32_t)wire_get(from, 4);
-        relay->standbys = (uint32_t)wire_get(from, 4);
-        relay->round_trip_ns = wire_get(from, 8);
-        wire_get_words(from, relay->address);
-    }
 }
 
 int wire_status_decode(const wire_head *head, const uint8_t *body, wire_status *status)
@@ -154,7 +107,6 @@ int wire_status_decode(const wire_head *head, const uint8_t *body, wire_status *
         read.others[state] = (uint32_t)wire_get(&from, 4);
     wire_take(&from, (size_t)read.workers * LAYOUT_STATUS_WORKER);
     wire_get_utf8(&from, read.note);
-    get_relays(&from, &read);
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *status = read;
@@ -179,7 +131,7 @@ int wire_status_worker(const wire_head *head, const uint8_t *body, uint32_t work
     wire_worker_status read = {
         .state = (wire_worker_state)wire_get_between(&from, 1, 0, WIRE_WORKER_STATES - 1)};
     read.near = wire_get_bool(&from);
-    read.relay = (uint16_t)wire_get(&from, 2);
+    wire_get_zeros(&from, 2);
     read.load = (uint32_t)wire_get(&from, 4);
     read.finished = (uint32_t)wire_get(&from, 4);
     read.arrivals = (uint32_t)wire_get(&from, 4);

@@ -9,9 +9,7 @@
 
 enum {
     WIRE_STATUS_NOTE_BYTES = 255,
-    WIRE_STATUS_MOST_WORKERS = 1 << 16,                 /* whose entries it has */
-    WIRE_STATUS_MOST_RELAYS = 32,                       /* the same */
-    WIRE_STATUS_RELAY_BYTES = 20 + 1 + WIRE_TEXT_BYTES, /* of a relay's entry, at most */
+    WIRE_STATUS_MOST_WORKERS = 1 << 16, /* whose entries it has */
 };
 
 typedef enum wire_worker_state {
@@ -42,7 +40,6 @@ typedef struct wire_worker_status {
     uint64_t heard_ns;       /* since anything came from it; TARRY_NEVER: nothing ever did */
     uint64_t received, sent; /* bytes, over all its connections */
     wire_rack rack;          /* that it said it is in */
-    uint16_t relay;          /* the number of that over which it is here; 0: none */
 } wire_worker_status;
 
 /* The last sum that workers made. */
@@ -56,13 +53,6 @@ typedef struct wire_sum_status {
     tarry_links links; /* among the workers */
 } wire_sum_status;
 
-typedef struct wire_relay_status {
-    uint16_t number;                   /* that no other relay here has, 1.. */
-    uint32_t workers, standbys;        /* over it: workers, and their second connections */
-    uint64_t round_trip_ns;            /* between server and relay; 0: not known */
-    char address[WIRE_TEXT_BYTES + 1]; /* where workers can connect to it; "": it has not said */
-} wire_relay_status;
-
 typedef struct wire_status {
     uint64_t done;       /* rounds */
     bool running;        /* a round is in progress; */
@@ -73,19 +63,13 @@ typedef struct wire_status {
     uint64_t exact;      /* rounds that were */
     uint32_t attempts;   /* of the round */
     wire_sum_status sum;
-    uint32_t workers;                    /* those of the lowest ids, which have entries */
-    uint32_t others[WIRE_WORKER_STATES]; /* how many more there are in each state */
-    uint32_t relays;                     /* that have entries, */
-    uint32_t more_relays;
-    wire_relay_status relay[WIRE_STATUS_MOST_RELAYS];
+    uint32_t workers;                      /* those of the lowest ids, which have entries */
+    uint32_t others[WIRE_WORKER_STATES];   /* how many more there are in each state */
     char note[WIRE_STATUS_NOTE_BYTES + 1]; /* the caller's; printable UTF-8 on one line, else '?' */
 } wire_status;
 
 size_t wire_status_size(const wire_status *status); /* head and body */
-/* Of these, what relays take. */
-size_t wire_status_relays_size(const wire_status *status);
-/* As many workers as there may be entries of in `bytes` of head and body without relays, whatever
- * the note. */
+/* As many workers as there may be entries of in `bytes` of head and body, whatever the note. */
 uint32_t wire_status_workers_in(size_t bytes);
 /* Workers in all. */
 uint64_t wire_status_all_workers(const wire_status *status);

@@ -550,8 +550,6 @@ static int take_event(tarry_worker *worker, const tarry_event *event)
     case TARRY_EVENT_STEPPED:
         return worker_vote_ended(worker, event);
     case TARRY_EVENT_LOGGED:
-    case TARRY_EVENT_RETURNED:
-    case TARRY_EVENT_STALLED:
         break;
     }
     return TARRY_ERROR_ARGUMENT;

@@ -147,20 +147,8 @@ static void end_round(host *self, const tarry_round_result *result)
         to->done(to->user);
 }
 
-static bool has_signal(const tarry_effects *effects)
-{
-    for (size_t i = 0; i < effects->count; i++)
-        if (effects->items[i].type == TARRY_EFFECT_SEND &&
-            effects->items[i].message.type == TARRY_MESSAGE_SIGNAL)
-            return true;
-    return false;
-}
-
 static void carry_out(host *self, const tarry_effects *effects)
 {
-    const host_transport *to = &self->settings.transport;
-    if (to->signals != NULL && has_signal(effects))
-        to->signals(to->user, effects);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         switch (effect->type) {
@@ -277,25 +265,16 @@ const tarry_reject *host_step(host *self, const tarry_event *event)
     return rejected ? &self->reject : NULL;
 }
 
-static const tarry_reject *arrive(host *self, uint32_t worker, tarry_event_type how)
+const tarry_reject *host_join(host *self, uint32_t worker)
 {
     host_member *member = &self->members[worker];
     self->present += !member->joined;
     member->joined = true;
-    const tarry_reject *reject = host_step(self, &(tarry_event){.type = how, .worker = worker});
+    const tarry_reject *reject =
+        host_step(self, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});
     if (reject != NULL)
         leave(self, worker);
     return reject;
-}
-
-const tarry_reject *host_join(host *self, uint32_t worker)
-{
-    return arrive(self, worker, TARRY_EVENT_JOINED);
-}
-
-const tarry_reject *host_return(host *self, uint32_t worker)
-{
-    return arrive(self, worker, TARRY_EVENT_RETURNED);
 }
 
 void host_lose(host *self, uint32_t worker)

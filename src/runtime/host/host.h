@@ -48,8 +48,6 @@ typedef struct host_transport {
     /* The effect LEFT_OUT, borrowed. After SILENT the worker has to be joined anew: host_join.
      * NULL: nobody wants to know. */
     void (*left_out)(void *user, const tarry_effect *effect);
-    /* These effects, borrowed, have signals of an attempt; none of them was sent yet. The same. */
-    void (*signals)(void *user, const tarry_effects *effects);
     /* `attempt` begins: its signals follow. The same. */
     void (*signalled)(void *user, uint64_t round, uint32_t attempt);
     /* The round is over: host->round is filled in, and nothing is sent or read of it any more. The
@@ -133,9 +131,6 @@ typedef struct host {
     float *sum;        /* and where its sum goes */
     stripes pool;
     stripe *arrived;        /* the coded part that is being stepped with; NULL: none */
-    bool gathering;         /* what the machine combines now is in one sum, */
-    double gather_scale;    /* which was made with this scale, */
-    uint32_t gathered;      /* of so many so far */
     stripe_queue combining; /* to be summed at the end of the turn at the latest */
     uint32_t combining_count;
 } host;
@@ -164,9 +159,6 @@ uint64_t host_deadline(const host *self);
 const tarry_reject *host_step(host *self, const tarry_event *event);
 /* The worker is there, or is there anew. Gives back as host_step. */
 const tarry_reject *host_join(host *self, uint32_t worker);
-/* The same of one that may be joined: the same process is there over another connection, and has
- * what it had finished (TARRY_EVENT_RETURNED). */
-const tarry_reject *host_return(host *self, uint32_t worker);
 /* It is gone. Nothing happens if it had not joined, or was given up. */
 void host_lose(host *self, uint32_t worker);
 /* Between rounds, right before host_begin: what workers are to compute with in the round that

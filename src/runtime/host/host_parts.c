@@ -68,9 +68,6 @@ void host_release(host *self, stripe *item)
         to->released(to->user, item);
     if (!pooled)
         return; /* it may be no more */
-    memory_release(&self->allocator, item->crew);
-    item->crew = NULL;
-    item->gathered = false;
     stripes_give(&self->pool, item);
 }
 
@@ -185,10 +182,6 @@ static stripe *find(host *self, uint32_t worker, uint32_t index)
 
 void host_combine(host *self, const tarry_effect *effect)
 {
-    if (self->gathering) { /* host_gather.c has the numbers */
-        self->gathered += effect->scale == self->gather_scale;
-        return;
-    }
     stripe *item = find(self, effect->worker, effect->stripe);
     assert(item != NULL && item->attempt == effect->attempt);
     item->scale = effect->scale;
@@ -211,14 +204,13 @@ void host_sum(host *self)
     self->combining_count = 0;
 }
 
-/* Tells the machine whose coded parts the sum has now. */
+/* Tells the machine that the sum has the coded part now. */
 static void tell_combined(host *self, const stripe *item)
 {
-    uint32_t count = item->gathered ? item->crew_count : 1;
-    for (uint32_t i = 0; i < count && self->round.running; i++)
+    if (self->round.running)
         host_step(self, &(tarry_event){
                             .type = TARRY_EVENT_COMBINED,
-                            .worker = item->gathered ? item->crew[i] : item->worker,
+                            .worker = item->worker,
                             .round = item->round,
                             .attempt = item->attempt,
                             .stripe = item->index,

@@ -25,12 +25,6 @@ typedef struct stripe {
     uint32_t attempt, worker, index;
     tarry_compress form; /* of the bytes */
     double scale;        /* as TARRY_EFFECT_COMBINE has it */
-    /* Part of a sum that was made on the way (runtime/host/host_gather.h): */
-    bool gathered;
-    uint32_t part;       /* of the gradient, that it is added to as it is */
-    uint32_t *crew;      /* the last of a stripe's: whose coded parts these are; else NULL */
-    uint32_t crew_count; /* of those */
-    uint64_t source;     /* who made it: the runtime's own number */
 } stripe;
 
 /* First in, first out. */

@@ -76,8 +76,8 @@ static void push_ready(summation *self, uint32_t index)
     self->last = index;
 }
 
-/* With the lock held: takes all that waits for the first ready place. Gives back how many of these
- * are coded parts. */
+/* With the lock held: takes all that waits for the first ready place. Gives back how many that are.
+ */
 static uint32_t take_job(summation_runner *runner, uint32_t *index, stripe_queue *items)
 {
     summation *self = runner->owner;
@@ -87,8 +87,6 @@ static uint32_t take_job(summation_runner *runner, uint32_t *index, stripe_queue
     at->ready = false;
     uint32_t count = 0;
     for (stripe *item = at->waiting.first; item != NULL; item = item->next) {
-        if (item->gathered)
-            continue;
         runner->z[count] = item->numbers;
         runner->kind[count] = item->form;
         runner->sender[count++] = item->worker;
@@ -171,20 +169,6 @@ static void add_stripes(summation_runner *runner, const layout *cut, uint32_t in
                         self->estimate);
     else
         unpack_stripes(runner, cut, index, count, add);
-}
-
-/* Adds what was summed on the way, block by block. */
-static void add_gathered(const layout *cut, const stripe_queue *items, float *estimate)
-{
-    for (const stripe *item = items->first; item != NULL; item = item->next) {
-        if (!item->gathered)
-            continue;
-        size_t present = layout_present(cut, item->part, item->index);
-        float *sum =
-            estimate + item->part * cut->part_length + layout_stripe_start(cut, item->index);
-        for (size_t i = 0; i < present; i++)
-            sum[i] += item->numbers[i];
-    }
 }
 
 /* ---- masked parts ---- */
@@ -318,7 +302,7 @@ static void run_job(summation_runner *runner)
     uint32_t index;
     stripe_queue items = {0};
     uint32_t count = take_job(runner, &index, &items);
-    if (items.first == NULL)
+    if (count == 0)
         return; /* cleared away since */
     place *at = &self->places[index];
     bool add = !at->fresh;
@@ -335,11 +319,8 @@ static void run_job(summation_runner *runner)
 
     if (masked)
         add_masked(runner, &cut, index, count, add, last);
-    else if (count > 0)
+    else
         add_stripes(runner, &cut, index, count, scale, add);
-    else if (!add)
-        zero_stripe(&cut, index, self->estimate);
-    add_gathered(&cut, &items, self->estimate);
 
     pthread_mutex_lock(&self->lock);
     at->running = false;

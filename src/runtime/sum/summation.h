@@ -64,10 +64,8 @@ void summation_expect(summation *self, uint32_t parts);
 /* What waits is done without: it is of an attempt that was withdrawn. */
 void summation_forget(summation *self);
 /*
- * Queues stripes to be summed, of one attempt, coded parts or (`gathered`) blocks of a sum, as they
- * follow each other; the queue is emptied. A worker has one for a place at most, until that is
- * cleared, and blocks are fewer than the workers whose coded parts they are of. Those for one place
- * that are queued by one call are summed together.
+ * Queues stripes of one attempt to be summed; the queue is emptied. A worker has one for a place at
+ * most, until that is cleared. Those for one place that are queued by one call are summed together.
  */
 void summation_add(summation *self, stripe_queue *items);
 /* What is not needed any more; `summed` are those of which the sum now has all. Either queue is

@@ -97,8 +97,7 @@ static bool concerns_server(item_type type)
     return type == ITEM_TO_SERVER || type == ITEM_COMBINE || type == ITEM_CLEAR ||
            type == ITEM_START || type == ITEM_ABORT || type == ITEM_JOIN || type == ITEM_LOST ||
            type == ITEM_HEARD || type == ITEM_SAVE || type == ITEM_REPLAN || type == ITEM_READY ||
-           type == ITEM_LOGGED || type == ITEM_GATHERED || type == ITEM_RETURN ||
-           type == ITEM_ADRIFT_OVER;
+           type == ITEM_LOGGED;
 }
 
 static bool concerns_worker(item_type type)
@@ -112,12 +111,11 @@ static bool put_off(cluster *it, cluster_item *due)
 {
     uint64_t until = 0;
     const cluster_node *node = &it->nodes[due->worker];
-    bool returns = due->type == ITEM_JOIN || due->type == ITEM_RETURN;
     if (concerns_server(due->type))
         until = it->server_paused_until;
     else if (concerns_worker(due->type))
         until = node->paused_until;
-    if ((returns || due->type == ITEM_TURN) && node->replica.task == TASK_STEP) {
+    if ((due->type == ITEM_JOIN || due->type == ITEM_TURN) && node->replica.task == TASK_STEP) {
         uint64_t over =
             node->replica.ends > node->paused_until ? node->replica.ends : node->paused_until;
         until = over + 1 > until ? over + 1 : until;
@@ -140,8 +138,6 @@ static void start_round(cluster *it)
 
 static int join(cluster *it, uint32_t worker)
 {
-    relayed_forget(it, worker);
-    relayed_choose_parent(it, worker);
     int error = cluster_connect(it, worker);
     if (error != TARRY_OK)
         return error;
@@ -198,9 +194,6 @@ static int strike(cluster *it, cluster_item *due)
         break;
     case ITEM_PART_WORKERS:
         everywhere_part(it, due->worker, &due->details);
-        break;
-    case ITEM_RELAY_DIES:
-        relayed_die(it, due->worker, &due->details);
         break;
     default:
         assert(due->type == ITEM_RESTART_SERVER);
@@ -262,14 +255,6 @@ static int happen(cluster *it, cluster_item *due)
         break;
     case ITEM_LOGGED:
         everywhere_logged(it, due);
-        break;
-    case ITEM_GATHERED:
-        relayed_deliver(it, due);
-        break;
-    case ITEM_RETURN:
-        return relayed_return(it, due);
-    case ITEM_ADRIFT_OVER:
-        relayed_give_up(it, due);
         break;
     default:
         return strike(it, due);

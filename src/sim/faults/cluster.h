@@ -23,19 +23,16 @@
  *   model_rank.c      what sets of workers can recover
  *   model_rule.c      the stop rule, and limits that are raised
  *   model_plan.c      what goes by the plan: bytes of messages, the next plan's server
- *   model_return.c    workers that come back
  *   invariants.c      what must hold, checked at every step
  *   invariants_absence.c  the same of workers that are left out
  *   invariants_limit.c  the same of limits that are raised
  *   invariants_norms.c  the same of norms and samples
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
- *   invariants_relay.c  the same of relays, and of workers that come back
  *   feedback.c        what rounding loses of coded parts
  *   seen.c            views of the parameters
  *   secure.c          secure sums: keys, rings and masks; and invariants_secure.c
  *   everywhere.h      what there is more where everyone gets the sum
- *   relays.h          what there is more where messages pass relays
  *
  * A world has its own small queue, in memory that is taken once: messages with their frames and
  * coded parts are its entries, and are looked through for duplicates and for sums to be settled.
@@ -50,7 +47,6 @@
 #include "sim/faults/draws.h"
 #include "sim/faults/everywhere.h"
 #include "sim/faults/model/model.h"
-#include "sim/faults/relays.h"
 #include "sim/faults/secure.h"
 #include "sim/faults/seen.h"
 
@@ -136,10 +132,6 @@ typedef enum plant {
     PLANT_OTHER_SHAPE,  /* a worker sums in another shape than the others */
     PLANT_KEEP_EXACT,   /* who sums a share keeps it as it was before it was rounded for others */
     PLANT_ROUND_HOPS,   /* numbers that are rounded are summed in a tree */
-    /* where messages pass relays: */
-    PLANT_GATHER_TWICE, /* what was added up on the way is summed, though a part of it counted */
-    PLANT_GATHER_STALE, /* what was added up for an attempt before passes as the present one's */
-    PLANT_ADRIFT_LOST,  /* the server hears of a loss as soon as a relay dies */
     /* where sums are secure: */
     PLANT_KEEP_KAPPA,    /* a second life has the keys of the first, and masks are for the round */
     PLANT_MASK_AGAIN,    /* a part is encoded again with another content, for the same kappa */
@@ -190,11 +182,6 @@ typedef enum item_type {
     ITEM_PAUSE_SERVER,
     ITEM_RESTART_SERVER,
     ITEM_PART_WORKERS, /* two workers, for a while; where everyone gets the sum */
-    /* relays; of these two `worker` is a relay: */
-    ITEM_RELAY_DIES,
-    ITEM_GATHERED,    /* parts that a relay has added up reach the server */
-    ITEM_RETURN,      /* of a worker that was adrift */
-    ITEM_ADRIFT_OVER, /* its grace */
 } item_type;
 
 /* Something that happens at a time. */
@@ -270,19 +257,12 @@ typedef struct cluster_node {
     replica replica; /* where everyone gets the sum */
     feedback_stripe stripes[MAX_STRIPES];
     seen_node seen;
-    relay_child child;
-    /* With TARRY_KEEP_ALL its process keeps what it made, and what it is at, by whatever
-     * connection: of this round, `made` by any arrival. */
-    cluster_record kept;
-    uint32_t kept_at;   /* the chunk last begun, as a bit */
-    uint64_t kept_ends; /* when it is done */
 } cluster_node;
 
 typedef struct cluster_job {
     uint64_t seed;
     uint32_t run;
     tarry_sum_place sum;
-    uint32_t relays;           /* so many at most, 0..MAX_RELAYS; 0: none */
     bool secure;               /* worlds whose sums are secure alone */
     const fault_list *allowed; /* NULL: all */
     plant planted;
@@ -360,8 +340,6 @@ typedef struct cluster {
     uint32_t attempt_count; /* of `attempts`, ever */
     ballots votes;
 
-    relay_world relayed;
-
     /* the outcome */
     const char *broken; /* the invariant that does not hold; NULL: none */
     char why[LINE_BYTES];
@@ -382,9 +360,8 @@ typedef struct cluster {
     uint32_t evolved_exact;   /* exact rounds with chunks that are not the original ones */
     uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
 
-    cluster_item items[MAX_ITEMS];      /* these last three are not cleared for a new world */
+    cluster_item items[MAX_ITEMS];      /* these last two are not cleared for a new world */
     sum_attempt attempts[MAX_ATTEMPTS]; /* the latest, in a ring */
-    relay_gather gathers[MAX_GATHERS];  /* the same */
 } cluster;
 
 /* Room for one world at a time. Errors: NO_MEMORY. */
@@ -485,8 +462,7 @@ uint32_t cluster_chunks_of(const tarry_plan *plan, uint32_t worker, const uint64
 /* What `worker` has made in (epoch, round) with the parameters and the plan; chunks, a bit each. */
 uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64_t round,
                       uint32_t parameters, uint32_t plan);
-/* The same of the server's round, in any epoch. */
-uint32_t cluster_made_ever(const cluster *it, uint32_t worker);
+
 void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *details);
 void cluster_cut(cluster *it, uint32_t worker, bool noticed, random_stream *details);
 /* The worker is connected; a machine is made for it if it has none of the server's plan. Errors:

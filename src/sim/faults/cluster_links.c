@@ -54,10 +54,6 @@ uint64_t cluster_arrival(cluster *it, item_type direction, uint32_t worker, bool
     uint64_t delay =
         draws_between(&it->draws, up ? DRAW_DELAY_UP : DRAW_DELAY_DOWN, worker, 0, it->delay);
     uint64_t arrival = it->now + (it->now < node->slow_until ? SLOW_LINK_FACTOR * delay : delay);
-    if (it->relayed.count > 0)
-        arrival += relayed_delay(it, worker);
-    if (it->relayed.count > 0 && up)
-        arrival = relayed_batch(it, worker, arrival);
     random_stream details;
     if (arrival < *last &&
         !(reorder && draws_fault(&it->draws, FAULT_OVERTAKE, worker, 1, &details)))

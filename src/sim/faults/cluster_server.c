@@ -48,7 +48,6 @@ static void start_later(cluster *it, bool failed)
 static void end_round(cluster *it, const tarry_round_result *result)
 {
     it->rounds_done++;
-    relayed_hold_nothing(it, MODEL_EVERYONE);
     seen_end_round(it);
     cluster_note(it, "round over");
     if (result->error == TARRY_ERROR_DIFFER || result->error == TARRY_ERROR_GONE) {
@@ -72,7 +71,6 @@ static void answer_for_the_lost(cluster *it, const tarry_effect *probe)
 
 static void carry_out(cluster *it, const tarry_effects *effects)
 {
-    relayed_begin_gathers(it, effects);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND) {
@@ -207,8 +205,6 @@ void cluster_save(cluster *it)
 /* Every worker finds its connection gone, and comes back. */
 static void disconnect_all(cluster *it, random_stream *details)
 {
-    relayed_drop_gathers(it);
-    relayed_hold_nothing(it, MODEL_EVERYONE);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         if (!it->nodes[worker].connected)
             continue;

@@ -228,10 +228,6 @@ void cluster_find_bound(cluster *it)
     it->bound = 20 * it->settings.silence_ns + (load + attempts) * chunk + attempts * upload;
     if (it->settings.stop == TARRY_STOP_DEADLINE)
         it->bound += it->settings.deadline_ns;
-    if (it->relayed.count > 0) { /* which take their time, and who comes back may owe reports */
-        it->patience += 8 * it->relayed.delay + 4 * it->relayed.batch;
-        it->bound = 2 * it->bound + it->relayed.grace;
-    }
 }
 
 static void plan_fault(cluster *it, uint32_t horizon, random_stream *details)
@@ -302,7 +298,6 @@ int cluster_set_up(cluster *it)
         everywhere_restore(it);
     cluster_save(it);
     invite_workers(it);
-    relayed_set_up(it, it->rounds * tarry_plan_chunks(it->plan) * it->compute_time + 500);
     cluster_find_bound(it);
     bool early = chance(it, 0.2); /* not all have arrived */
     cluster_add(it, early ? between(it, 0, 50) : between(it, 50, 100), ITEM_START, 0);

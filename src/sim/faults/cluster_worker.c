@@ -89,30 +89,6 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     break_while_encoding(it, worker);
 }
 
-static bool is_kept(const cluster_node *node)
-{
-    const cluster_record *kept = &node->kept, *now = &node->present;
-    return kept->round == now->round && kept->parameters == now->parameters &&
-           kept->plan == now->plan && kept->epoch != 0;
-}
-
-/* When a chunk is done that would end at `ends`: what the process has made is there at once, and
- * what it was at goes on. */
-static uint64_t spare_time(const cluster *it, cluster_node *node, uint32_t chunk, uint64_t ends)
-{
-    if (!is_kept(node)) {
-        node->kept = node->present;
-        node->kept_at = 0;
-    }
-    if (node->kept.made >> chunk & 1)
-        return it->now;
-    if (node->kept_at == UINT32_C(1) << chunk)
-        return node->kept_ends > it->now ? node->kept_ends : it->now;
-    node->kept_at = UINT32_C(1) << chunk;
-    node->kept_ends = ends;
-    return ends;
-}
-
 /* About exponential, in whole numbers: the zeros before the first one bit, and a fraction. */
 static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *effect)
 {
@@ -121,16 +97,12 @@ static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *ef
     uint64_t units = (uint64_t)__builtin_ctz(bits | 1 << 5) * COMPUTE_UNITS + (bits >> 8) % 32;
     uint64_t time = units * node->slowness * it->compute_time / COMPUTE_UNITS;
     cluster_item *computed = cluster_add(it, it->now + time, ITEM_COMPUTED, worker);
-    if (it->relayed.count > 0 && it->settings.keep == TARRY_KEEP_ALL)
-        computed->time = spare_time(it, node, effect->chunk, computed->time);
     node->token = computed->token = ++it->token;
     node->at = UINT32_C(1) << effect->chunk;
     computed->round = effect->round;
     computed->slot = effect->slot;
     random_stream details;
-    bool made = is_kept(node) && (node->kept.made >> effect->chunk & 1) != 0;
-    computed->failed =
-        !made && draws_fault(&it->draws, FAULT_FAILURE, worker, it->failures, &details);
+    computed->failed = draws_fault(&it->draws, FAULT_FAILURE, worker, it->failures, &details);
     invariants_of_plan(it, worker);
     invariants_of_sample(it, worker, effect->chunk);
     if (it->everywhere)
@@ -301,8 +273,6 @@ void cluster_computed(cluster *it, const cluster_item *done)
     cluster_note(it, "worker %u: chunk %u %s", done->worker, chunk,
                  done->failed ? "failed" : "computed");
     *(done->failed ? &node->failed : &node->present.made) |= UINT32_C(1) << chunk;
-    if (!done->failed && is_kept(node))
-        node->kept.made |= UINT32_C(1) << chunk;
     if (!done->failed && it->settings.keep == TARRY_KEEP_CREDITED)
         node->open |= UINT32_C(1) << chunk;
     cluster_step_worker(it, done->worker,
@@ -324,8 +294,7 @@ void cluster_encoded(cluster *it, const cluster_item *done)
     uint64_t words[FRAME_WORDS];
     tarry_message message;
     if (!it->everywhere && node->connected && !done->part.masked.none &&
-        codec_decode(&node->shape, done->frame, done->size, words, &message) == TARRY_OK &&
-        !relayed_take_part(it, done->worker, &message, &done->part))
+        codec_decode(&node->shape, done->frame, done->size, words, &message) == TARRY_OK)
         cluster_transmit(it, ITEM_TO_SERVER, done->worker, &message, &done->part);
     if (done->machine != node->machines)
         return;
@@ -358,18 +327,6 @@ uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64
     return 0;
 }
 
-uint32_t cluster_made_ever(const cluster *it, uint32_t worker)
-{
-    const cluster_node *node = &it->nodes[worker];
-    uint32_t made = 0;
-    for (uint32_t i = 0; i <= node->record_count && i <= MAX_RECORDS; i++) {
-        const cluster_record *each = i == 0 ? &node->present : &node->records[i - 1];
-        if (is_record_of(each, each->epoch, it->model.round, it->parameters, it->number))
-            made |= each->made;
-    }
-    return made;
-}
-
 void cluster_return_later(cluster *it, uint32_t worker, uint32_t most, random_stream *details)
 {
     if (it->nodes[worker].returning)
@@ -382,8 +339,7 @@ static void drop_machine(cluster_node *node)
 {
     tarry_worker_free(node->machine);
     node->machine = NULL;
-    node->token = node->at = node->kept_at = 0;
-    node->kept = (cluster_record){0};
+    node->token = node->at = 0;
     node->computes = false;
 }
 
@@ -471,7 +427,6 @@ void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *de
     feedback_forget(it, worker);
     seen_forget(it, worker);
     everywhere_forget(it, worker);
-    relayed_hold_nothing(it, bit(worker));
     node->life++;
     cluster_disconnect(it, worker, noticed);
     if (stream_chance(details, 0.7))

@@ -26,8 +26,7 @@ typedef enum draw_kind {
     DRAW_HEARD,   /* bytes of a message that come before it */
     DRAW_ENGINE,  /* sums, fetches, loads, steps and the log, where everyone gets the sum */
     DRAW_TROUBLE, /* what becomes of a sum when somebody who makes it is gone */
-    DRAW_RELAY,   /* relays, and what they take */
-    DRAW_SEEN,    /* views of the parameters */
+    DRAW_SEEN = DRAW_TROUBLE + 2, /* views of the parameters; the number between was another's */
     DRAW_KINDS,
 } draw_kind;
 
@@ -44,7 +43,6 @@ typedef enum fault_kind {
     FAULT_ENGINE,    /* a sum among workers fails, hangs, or has other bits at one of them */
     FAULT_TRANSFER,  /* a fetch or a load does */
     FAULT_FLIP,      /* a bit of a worker's parameters changes as it steps */
-    FAULT_RELAY,     /* a relay, in place of a worker, dies */
     FAULT_KINDS,
 } fault_kind;
 

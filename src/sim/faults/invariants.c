@@ -30,16 +30,11 @@ static bool sends(const tarry_effect *effect, tarry_message_type type)
     return effect->type == TARRY_EFFECT_SEND && effect->message.type == type;
 }
 
-/* A signal of the attempt that is out goes to one that has come back alone. */
-static model_verdict verdict_of(const cluster *it, const tarry_effects *effects)
+static model_verdict verdict_of(const tarry_effects *effects)
 {
-    uint32_t resent = model_resent(&it->model);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
-        if (effect->type == TARRY_EFFECT_CLEAR)
-            return VERDICT_SIGNAL; /* though all who are there may have to wait for it */
-        if (sends(effect, TARRY_MESSAGE_SIGNAL) &&
-            !((resent & bit(effect->worker)) && effect->message.attempt == it->model.attempt))
+        if (sends(effect, TARRY_MESSAGE_SIGNAL))
             return VERDICT_SIGNAL;
         if (sends(effect, TARRY_MESSAGE_RESUME))
             return VERDICT_RESUME;
@@ -230,7 +225,6 @@ static void check_news(cluster *it, const tarry_effects *effects)
 void invariants_of_psi(cluster *it, const tarry_effect *effect)
 {
     server_model *model = &it->model;
-    bool again = (model_resent(model) & bit(effect->worker)) != 0;
     size_t at = 0;
     for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, effect->worker); slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, slot);
@@ -245,13 +239,10 @@ void invariants_of_psi(cluster *it, const tarry_effect *effect)
             if (told != ((model->psi[chunk] & bit(holder)) != 0))
                 invariant_broken(it, "psi_is_what_was_credited", "copy of %u at %u: told %d", chunk,
                                  holder, told);
-            if (!told || again)
+            if (!told)
                 continue;
-            const model_member *member = &model->members[holder];
-            uint32_t made = member->owed != 0 && !filled
-                                ? cluster_made_ever(it, holder)
-                                : cluster_made(it, holder, member->epoch, model->round - filled,
-                                               it->parameters, it->number);
+            uint32_t made = cluster_made(it, holder, model->members[holder].epoch,
+                                         model->round - filled, it->parameters, it->number);
             if (!(made & bit(chunk)) || was_dropped(it, holder, chunk))
                 invariant_broken(it, "psi_speaks_of_real_copies", "copy of %u at %u", chunk,
                                  holder);
@@ -299,7 +290,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     }
     model->complete = complete;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (model->members[worker].present && model->members[worker].owed == 0)
+        if (model->members[worker].present)
             present |= bit(worker);
     if (cleared != (it->everywhere ? 0 : open))
         invariant_broken(it, "complete_stripes_stand", "cleared %#x, open %#x", cleared, open);
@@ -324,8 +315,7 @@ static void check_first(cluster *it, const tarry_effect *effect)
         bool open = model_in(model, chunk) && model->rank[parts][credited] < parts &&
                     !((member->done | member->failed) & bit(chunk));
         bool told = effect->message.first != NULL && bitset_test(effect->message.first, slot);
-        bool owed = (member->owed & bit(chunk)) != 0;
-        if (all ? told != (open || owed) : told && !open && !owed)
+        if (all ? told != open : told && !open)
             invariant_broken(it, "first_comes_what_is_missing", "worker %u, chunk %u",
                              effect->worker, chunk);
     }
@@ -462,18 +452,15 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     if (ends)
         check_news(it, effects);
     if (event->type != TARRY_EVENT_ABORT && !ends) {
-        model_verdict actual = verdict_of(it, effects);
+        model_verdict actual = verdict_of(effects);
         check_verdict(it, effects, actual);
         check_news(it, effects);
         if (actual == VERDICT_SIGNAL)
             check_signal(it, effects);
         else if (actual == VERDICT_RESUME)
             model_resume(model);
-        invariants_of_resent(it, effects, actual == VERDICT_WAIT);
     }
     invariants_of_absence(it, effects);
-    if (it->relayed.count > 0)
-        invariants_of_handing_out(it, effects);
     for (size_t i = 0; i < effects->count; i++) /* the result counts what comes after it, too */
         if (effects->items[i].type == TARRY_EFFECT_SEND)
             count_sent(it, &effects->items[i]);

@@ -17,10 +17,6 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
 /* Who is there; who may be passed over, if anyone is; and whether the step tells it. */
 void invariants_of_presence(cluster *it);
-/* invariants_relay.c: who came back is signalled when it is time; `goes_on`: the step ends neither
- * the attempt nor the round. What adrift workers have is given to nobody else. */
-void invariants_of_resent(cluster *it, const tarry_effects *effects, bool goes_on);
-void invariants_of_handing_out(cluster *it, const tarry_effects *effects);
 /* One signal's psi; invariants.c. */
 void invariants_of_psi(cluster *it, const tarry_effect *effect);
 

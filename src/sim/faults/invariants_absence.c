@@ -27,7 +27,6 @@ void invariants_of_presence(cluster *it)
         cluster_note(it, "server gives up worker %u", worker);
         it->given_up++;
         it->parted |= bit(worker);
-        relayed_hold_nothing(it, bit(worker));
         model_lose(&it->model, worker, TARRY_ABSENT_SILENT);
     }
 }
@@ -71,7 +70,6 @@ void invariants_of_lateness(cluster *it, const tarry_effects *effects)
                          delivered, senders, parts, model->attempt_missing);
     it->passed_over++;
     it->made_up += !as_good;
-    relayed_hold_nothing(it, late);
     model_exclude(model, late, TARRY_ABSENT_LATE);
 }
 

@@ -118,7 +118,7 @@ static const secure_terms *terms_of(const cluster *it, uint32_t worker)
 void secure_draw(cluster *it)
 {
     secure_world *world = &it->secure;
-    bool may = tarry_plan_parts(it->plan) == 1 && !it->everywhere && it->job.relays == 0;
+    bool may = tarry_plan_parts(it->plan) == 1 && !it->everywhere;
     world->on = (chance(it, SHARE) || it->job.secure) && may;
     if (!world->on)
         return;

@@ -10,7 +10,6 @@ jitter jitter_make(const tarry_sim_settings *settings)
     return (jitter){
         .median_ns = (double)link->jitter_ns * exp(-deviation * deviation / 2),
         .deviation = deviation,
-        .seed = settings->seed,
         .draws = random_stream_make(settings->seed, RANDOM_JITTER, (uint32_t)settings->first_round,
                                     (uint32_t)(settings->first_round >> 32)),
     };
@@ -20,15 +19,6 @@ static uint64_t wait_of(const jitter *state, double normal)
 {
     double time = rint(state->median_ns * exp(state->deviation * normal));
     return time < 0x1p63 ? (uint64_t)time : UINT64_C(1) << 63;
-}
-
-uint64_t jitter_at(const jitter *state, uint32_t node, uint64_t time)
-{
-    if (!(state->median_ns > 0))
-        return 0;
-    random_stream draw =
-        random_stream_make(state->seed ^ time, RANDOM_JITTER, node, (uint32_t)(time >> 32));
-    return wait_of(state, random_normal(&draw));
 }
 
 uint64_t jitter_most(const jitter *state)

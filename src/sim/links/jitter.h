@@ -14,14 +14,11 @@ typedef struct jitter {
     double median_ns; /* 0: nothing waits */
     double deviation; /* of the logarithm */
     random_stream draws;
-    uint64_t seed;
 } jitter;
 
 jitter jitter_make(const tarry_sim_settings *settings);
 /* Of the next message. */
 uint64_t jitter_draw(jitter *state);
-/* Of all that leaves one node at that time together. */
-uint64_t jitter_at(const jitter *state, uint32_t node, uint64_t time);
 /* More than any that is likely to be drawn. */
 uint64_t jitter_most(const jitter *state);
 /* The longest of the next so many messages; 0 of none. */

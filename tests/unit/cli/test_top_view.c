@@ -124,48 +124,6 @@ static void a_run_as_plain_text(void **state)
     top_run_free(&run);
 }
 
-static void relays_have_lines_and_a_column(void **state)
-{
-    (void)state;
-    top_run run = {.told = false};
-    wire_status with = {.done = 3,
-                        .workers = 3,
-                        .relays = 2,
-                        .more_relays = 1,
-                        .relay = {{.number = 12,
-                                   .workers = 2,
-                                   .standbys = 1,
-                                   .round_trip_ns = 240000,
-                                   .address = "node7:7078"},
-                                  {.number = 11, .workers = 1}}};
-    wire_worker_status over[3];
-    memcpy(over, workers, sizeof(over));
-    over[0].near = false;
-    over[0].relay = 12;
-    over[2].relay = 11;
-    assert_int_equal(top_run_take(&run, &with, over, 0), TARRY_OK);
-    const top_screen screen = {.columns = 120, .sort = TOP_SORT_WORKER};
-    assert_string_equal(
-        draw(&run, &here, &screen),
-        "tarry top  node0:7000\n"
-        "after round 3\n"
-        "exact rounds 0\n"
-        "relay 12  node7:7078  2 workers, 1 standing by, round trip 240 us\n"
-        "relay 11  -  1 worker, 0 standing by\n"
-        "and 1 more relay\n"
-        "3 workers: 1 sending, 1 computing, 1 resting\n"
-        "\n"
-        " WORKER  STATE              CHUNKS                    DONE      PACE  CAME  RECEIVED   "
-        "VIA\n"
-        "      0  computing          ##########..........       2/4   1.23 ms     1   12.3 MB    "
-        "12\n"
-        "      1  resting            ####################       4/4   2.00 ms     1   4.00 kB    "
-        " -\n"
-        "      2  sending            ####################       4/4    990 us     2     999 B    "
-        "11\n");
-    top_run_free(&run);
-}
-
 static void a_screen_of_80_columns(void **state)
 {
     (void)state;
@@ -390,7 +348,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_as_plain_text),
-        cmocka_unit_test(relays_have_lines_and_a_column),
         cmocka_unit_test(a_screen_of_80_columns),
         cmocka_unit_test(workers_that_are_not_listed),
         cmocka_unit_test(between_rounds),

@@ -247,83 +247,6 @@ static void what_is_lost_is_sent_again(void **state)
     end(&its);
 }
 
-/* ---- relays ---- */
-
-typedef struct relayed {
-    view *relay;
-    view_reader up; /* the relay's, at the server */
-} relayed;
-
-static bool relay_takes(const bench *its, relayed *by)
-{
-    view_piece piece;
-    const uint8_t *bytes;
-    uint8_t *place;
-    if (!view_reader_next(&by->up, its->source, &piece, &bytes))
-        return false;
-    assert_int_equal(view_place_piece(by->relay, &piece, &place), TARRY_OK);
-    memcpy(place, bytes, view_piece_bytes(&piece));
-    assert_int_equal(view_take_piece(by->relay), TARRY_OK);
-    return true;
-}
-
-static bool child_takes(const bench *its, const relayed *by, receiver *to)
-{
-    view_piece piece;
-    const uint8_t *bytes;
-    if (!view_reader_next(&to->reader, by->relay, &piece, &bytes))
-        return false;
-    receive(its, to, &piece, bytes);
-    return true;
-}
-
-/* Whatever comes first: pieces go on as they come, and each child gets what it needs. */
-static void children_of_a_relay_have_the_same(void **state)
-{
-    (void)state;
-    for (size_t f = 0; f < 2; f++) {
-        bench its;
-        relayed by = {0};
-        begin(&its, FORMS[f], LONGEST);
-        assert_int_equal(view_create(FORMS[f], LONGEST, NULL, &by.relay), TARRY_OK);
-        uint32_t completes = 0;
-        for (uint64_t round = 0; round < 30; round++) {
-            if (round > 0)
-                step(&its, round);
-            view_reader_begin(&by.up, round);
-            bool last = round == 29;
-            for (uint32_t i = 0; i < RECEIVERS; i++)
-                if (last || random_u64(&its.from) % 4 > 0) /* else it is left out of this round */
-                    view_reader_begin(&its.receivers[i].reader, round);
-            size_t events = last ? 400 : random_u64(&its.from) % 60;
-            for (size_t event = 0; event < events; event++) {
-                uint64_t who = random_u64(&its.from) % (RECEIVERS + 1);
-                if (who == RECEIVERS)
-                    relay_takes(&its, &by);
-                else
-                    child_takes(&its, &by, &its.receivers[who]);
-            }
-            for (uint32_t i = 0; i < RECEIVERS; i++) {
-                receiver *to = &its.receivers[i];
-                view_reader_end(&to->reader, false);
-                check_known(to);
-                if (to->intake.has == round + 1) {
-                    completes++;
-                    check_equal(&its, to);
-                }
-            }
-            view_reader_end(&by.up, false);
-            assert_true(!last || completes > RECEIVERS);
-            for (uint32_t i = 0; last && i < RECEIVERS; i++)
-                check_equal(&its, &its.receivers[i]);
-        }
-        assert_memory_equal(view_numbers(by.relay), view_numbers(its.source),
-                            LONGEST * sizeof(float));
-        view_free(by.relay);
-        end(&its);
-    }
-}
-
 /* ---- what does not fit ---- */
 
 static void what_is_not_the_senders_is_found(void **state)
@@ -473,7 +396,6 @@ int main(void)
         cmocka_unit_test(who_missed_rounds_is_brought_up),
         cmocka_unit_test(a_view_that_is_cut_off_counts_for_nothing),
         cmocka_unit_test(what_is_lost_is_sent_again),
-        cmocka_unit_test(children_of_a_relay_have_the_same),
         cmocka_unit_test(what_is_not_the_senders_is_found),
         cmocka_unit_test(pieces_that_do_not_follow_are_refused),
         cmocka_unit_test(what_is_not_finite_stays_where_it_is),

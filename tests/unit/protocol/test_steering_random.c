@@ -142,13 +142,12 @@ static void step_worker(world *it, uint32_t worker, const tarry_event *event)
     }
 }
 
-/* A worker's connection is new: what was on the old one is gone. The server may know it for the
- * same process. */
-static void arrive(world *it, uint32_t worker, tarry_event_type how)
+/* A worker's connection is new: what was on the old one is gone. */
+static void arrive(world *it, uint32_t worker)
 {
     node *of = &it->nodes[worker];
     of->up.count = of->down.count = 0;
-    step_server(it, &(tarry_event){.type = how, .worker = worker});
+    step_server(it, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});
 }
 
 static void finish_chunk(world *it, uint32_t worker)
@@ -197,7 +196,7 @@ static void strike(world *it, uint32_t worker)
     if (tarry_server_present(it->server, worker) && below(it, 2) == 0)
         step_server(it, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = worker});
     else
-        arrive(it, worker, below(it, 2) == 0 ? TARRY_EVENT_RETURNED : TARRY_EVENT_JOINED);
+        arrive(it, worker);
 }
 
 /* Something happens with the worker: what, chance decides. */
@@ -245,7 +244,7 @@ static void check_views(world *it)
         const node *of = &it->nodes[worker];
         const server_member *member = &it->server->members[worker];
         if (it->server->phase != SERVER_COMPUTING || !member_able(member) || member->stopped ||
-            member->owes > 0 || of->up.count + of->down.count > 0)
+            of->up.count + of->down.count > 0)
             continue;
         assert_int_equal(it->server->steering->workers[worker].current, of->slot);
         it->resting = it->resting || of->slot == of->load;
@@ -289,7 +288,7 @@ static void begin(world *it, uint64_t seed, uint32_t run)
         of->load = of->slot = tarry_plan_load(it->plan, worker);
         of->slowness = below(it, 3) == 0 ? 1 + below(it, 30) : 1;
         of->encodes = of->has_late = false;
-        arrive(it, worker, TARRY_EVENT_JOINED);
+        arrive(it, worker);
     }
 }
 
@@ -310,7 +309,7 @@ static void run_world(world *it)
         if (it->server->phase == SERVER_IDLE) {
             for (uint32_t worker = 0; worker < it->plan->workers; worker++)
                 if (!tarry_server_present(it->server, worker))
-                    arrive(it, worker, TARRY_EVENT_JOINED);
+                    arrive(it, worker);
             step_server(it, &(tarry_event){.type = TARRY_EVENT_START});
         }
         it->now += below(it, 3);

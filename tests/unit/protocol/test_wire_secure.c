@@ -23,7 +23,7 @@ static const wire_secure rules = {.bits = 64,
                                   .least = 4,
                                   .roster = {SIXTEEN('a'), SIXTEEN('b')}};
 static const uint8_t rules_bytes[] = {
-    64, 0, 0, 0, 34,           0,           0, 0, 64, 0, 0, 0, 254, 255, 255, 255, 0, 0,
+    64, 0, 0, 0, 23,           0,           0, 0, 64, 0, 0, 0, 254, 255, 255, 255, 0, 0,
     0,  0, 0, 0, 0xf0,         0x3f,        4, 0, 0,  0, 0, 0, 0,   0,   3,   0,   0, 0,
     0,  0, 0, 0, SIXTEEN('a'), SIXTEEN('b')};
 
@@ -37,7 +37,7 @@ static const wire_key key = {.worker = 5,
                              .certificate = (const uint8_t *)"cer",
                              .signature = (const uint8_t *)"si"};
 static const uint8_t key_bytes[] = {
-    73,           0, 0, 0, 35, 0, 0, 0, 5, 0, 0, 0, 6, 0,   0,   0,   SIXTEEN('i'), SIXTEEN('k'),
+    73,           0, 0, 0, 24, 0, 0, 0, 5, 0, 0, 0, 6, 0,   0,   0,   SIXTEEN('i'), SIXTEEN('k'),
     SIXTEEN('l'), 7, 0, 0, 0,  0, 0, 0, 0, 3, 0, 2, 0, 'c', 'e', 'r', 's',          'i'};
 
 /* The body in a block of its very size, so that the sanitizer sees a step beyond it. Gives back the

@@ -51,26 +51,6 @@ static void draws_follow_the_seed(void **state)
     assert_true(differ > 90);
 }
 
-/* What leaves a node at a time waits alike, however often that is asked, and nothing else does. */
-static void what_leaves_together_waits_alike(void **state)
-{
-    (void)state;
-    jitter tested = make(1, 0.5), other = make(2, 0.5);
-    double sum = 0;
-    uint32_t alike = 0;
-    for (uint32_t i = 0; i < DRAWS; i++) {
-        const uint64_t drawn = jitter_at(&tested, i % 10, i / 10);
-        sum += (double)drawn;
-        jitter_draw(&tested);
-        assert_int_equal(jitter_at(&tested, i % 10, i / 10), drawn);
-        alike += drawn == jitter_at(&tested, i % 10, i / 10 + 1);
-        alike += drawn == jitter_at(&tested, i % 10 + 1, i / 10);
-        alike += drawn == jitter_at(&other, i % 10, i / 10);
-    }
-    assert_true(fabs(sum / DRAWS / MEAN_NS - 1) < 4 * 0.5 / sqrt(DRAWS));
-    assert_in_range(alike, 0, 10);
-}
-
 static void without_jitter_nothing_waits(void **state)
 {
     (void)state;
@@ -79,7 +59,6 @@ static void without_jitter_nothing_waits(void **state)
     assert_int_equal(jitter_draw(&tested), 0);
     assert_int_equal(jitter_most(&tested), 0);
     assert_int_equal(jitter_longest(&tested, 5), 0);
-    assert_int_equal(jitter_at(&tested, 1, 5), 0);
 }
 
 /* Beside the longest of as many draws, one by one. */
@@ -131,7 +110,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_have_their_mean_and_deviation),
         cmocka_unit_test(draws_follow_the_seed),
-        cmocka_unit_test(what_leaves_together_waits_alike),
         cmocka_unit_test(without_jitter_nothing_waits),
         cmocka_unit_test(the_longest_of_many_is_that_of_its_draws),
         cmocka_unit_test(a_wait_holds_up_no_card),

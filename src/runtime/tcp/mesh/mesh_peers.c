@@ -324,8 +324,8 @@ static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
         .ended = on_ended,
     };
     *link = (mesh_link){.mesh = self, .since_ns = clock_now_ns(), .dialed = member != NULL};
-    if (link_channel_open(&self->loop, fd, ssl, member != NULL, &settings, &handlers,
-                          &self->allocator, &link->channel) != TARRY_OK) {
+    if (channel_open(&self->loop, fd, ssl, member != NULL, &settings, &handlers, &self->allocator,
+                     &link->channel) != TARRY_OK) {
         memory_release(&self->allocator, link);
         return NULL;
     }

@@ -15,7 +15,7 @@
 #include "runtime/tcp/mesh/mesh_address.h"
 #include "runtime/tcp/mesh/mesh_pace.h"
 #include "runtime/tcp/net/backoff.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel.h"
 
 /* What is dropped together. */
 enum mesh_tag { MESH_TAG_SUM = 1, MESH_TAG_HELD, MESH_TAG_STATE };

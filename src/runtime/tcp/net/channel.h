@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames (protocol/wire.h) between this side and one peer. There are two kinds: over a link of its
- * own (link_channel.h), and as a lane of a trunk, which carries many (runtime/tcp/trunk). Small
- * frames go out in the order in which they are sent, and ahead of large ones that wait; a large
- * frame's bytes are never copied: on the way out they are read where the sender keeps them, on the
- * way in they come straight to where the receiver wants them. What a peer can make this side hold
- * is bounded. All calls and handlers are on the loop's thread, but for channel_send_aside.
+ * Frames (protocol/wire.h) between this side and one peer, over a link (link.h). Small frames go
+ * out in the order in which they are sent, and ahead of large ones that wait; a large frame's bytes
+ * are never copied: on the way out they are read where the sender keeps them, on the way in they
+ * come straight to where the receiver wants them. What a peer can make this side hold is bounded.
+ * All calls and handlers are on the loop's thread, but for channel_send_aside.
  */
 #ifndef TCP_CHANNEL_H
 #define TCP_CHANNEL_H
@@ -13,14 +12,27 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <uv.h>
 
+#include <tarry/allocator.h>
 #include <tarry/event.h>
 
 #include "protocol/wire/wire.h"
 
 typedef struct channel channel;
 
-enum { CHANNEL_PREFIX_BYTES = 64 }; /* head and fixed part of a large frame */
+enum {
+    CHANNEL_PREFIX_BYTES = 64, /* head and fixed part of a large frame */
+    CHANNEL_SHARED_BYTES = 64 << 10,
+};
+
+typedef struct channel_settings {
+    size_t most_waiting;  /* bytes of small frames that wait to go out */
+    uint32_t most_length; /* longest body that is taken, of any kind, at first; the kinds' own
+                             limits hold as well */
+    uint8_t *shared; /* CHANNEL_SHARED_BYTES to read into; borrowed. One is enough for all channels
+                        of a loop: nothing is left in it when a handler of the loop returns */
+} channel_settings;
 
 typedef enum channel_verdict {
     CHANNEL_TAKE, /* the bytes go to *place; to nowhere if that is NULL */
@@ -33,7 +45,6 @@ typedef enum channel_end {
     CHANNEL_BROKEN,      /* channel_failure says why */
     CHANNEL_NO_MEMORY,   /* here, for what is to be sent or kept: the peer may be well */
     CHANNEL_NOT_FRAMES,  /* what came is not of this protocol; channel_failure says what */
-    CHANNEL_ADRIFT,      /* a relay on the way to it is gone: it may come back another way */
     CHANNEL_REVOKED,     /* the peer, which was verified, says that our certificate is revoked */
     CHANNEL_STUCK,       /* more small frames wait for it than `most_waiting` allows */
 } channel_end;
@@ -52,9 +63,6 @@ typedef struct channel_handlers {
     /* They are all at the place that was given, which is not written to any more. False: as above.
      */
     bool (*complete)(void *user, const wire_head *head, const uint8_t *fixed);
-    /* A REPORT that came with others in a BATCH, of a lane alone: over a link of its own a BATCH is
-     * a frame. False: as above. */
-    bool (*report)(void *user, tarry_message *message);
     void (*drained)(void *user); /* everything that was sent has been given to the kernel */
     /* Nothing is read or sent any more, no other handler is called; still to be closed by
      * channel_close. Only ever called from the loop, not from within a call of this module. */
@@ -70,35 +78,10 @@ typedef struct channel_load {
     void *owner;
 } channel_load;
 
-/* What a kind of channel does: each as the function of its name below. */
-typedef struct channel_methods {
-    void (*close)(channel *self);
-    void (*close_gently)(channel *self, uint64_t most_ns);
-    bool (*send)(channel *self, const uint8_t *frame, size_t size);
-    size_t (*send_aside)(channel *self, const uint8_t *frame, size_t size);
-    bool (*send_load)(channel *self, const uint8_t *prefix, size_t size, const channel_load *load);
-    bool (*drop)(channel *self, uint32_t tag);
-    bool (*detach)(channel *self, uint32_t tag);
-    void (*divert)(channel *self, wire_kind kind);
-    size_t (*loads)(const channel *self);
-    void (*allow)(channel *self, uint32_t most_length);
-    void (*resume)(channel *self);
-    uint64_t (*received)(const channel *self);
-    uint64_t (*sent)(const channel *self);
-    const char *(*failure)(const channel *self);
-    const char *(*peer)(const channel *self);
-    SSL *(*ssl)(const channel *self);
-    X509 *(*certificate)(const channel *self);
-    bool (*is_unix)(const channel *self);
-    uint64_t (*latency_ns)(const channel *self);
-    uint64_t (*round_trip_ns)(const channel *self);
-} channel_methods;
-
-/* What each kind begins with. */
-struct channel {
-    const channel_methods *methods;
-};
-
+/* Takes over what link_open takes over. Errors: NO_MEMORY, SYSTEM; fd and ssl are closed then. */
+int channel_open(uv_loop_t *loop, int fd, SSL *ssl, bool connecting,
+                 const channel_settings *settings, const channel_handlers *handlers,
+                 const tarry_allocator *allocator, channel **out);
 /* Ends it at once; every large frame that waits is released from within, and no handler is called
  * any more. May be called from within a handler. Its memory is freed in the loop, which has to go
  * on running for that. NULL is allowed. */
@@ -144,16 +127,12 @@ uint64_t channel_received(const channel *self); /* bytes, as counted by frames *
 uint64_t channel_sent(const channel *self);
 const char *channel_failure(const channel *self);
 const char *channel_peer(const channel *self);
-/* Of a link with TLS; else NULL. */
+/* NULL: it is in plain text. */
 SSL *channel_ssl(const channel *self);
-/* The peer's, borrowed, once it is verified or, of a lane, as the other end of the trunk says;
- * NULL: it has none. */
+/* The peer's, borrowed, once it is verified; NULL: it has none. */
 X509 *channel_certificate(const channel *self);
 bool channel_is_unix(const channel *self);
 /* One way, by the kernel's least round trip; 0: not known. */
 uint64_t channel_latency_ns(const channel *self);
-/* As the system smooths it, of packets and their acknowledgements; 0: not known, as over a Unix
- * socket, or of a lane. */
-uint64_t channel_round_trip_ns(const channel *self);
 
 #endif

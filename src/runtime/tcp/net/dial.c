@@ -6,7 +6,8 @@
 
 #include "base/diagnostic.h"
 
-bool dial_allowed(const tarry_tcp_security *security, const credential *own, const address *to)
+/* With a credential, or in plain text as the settings allow. */
+static bool is_allowed(const tarry_tcp_security *security, const credential *own, const address *to)
 {
     return address_is_file(to) || own != NULL ||
            (security->insecure && (security->force || address_is_loopback(to)));
@@ -17,7 +18,7 @@ uint32_t dial_keep_allowed(const tarry_tcp_security *security, const credential 
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (dial_allowed(security, own, &found[i]))
+        if (is_allowed(security, own, &found[i]))
             found[kept++] = found[i];
     return kept;
 }

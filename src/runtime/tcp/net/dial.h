@@ -14,9 +14,8 @@
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/trust/credential.h"
 
-/* With a credential, or in plain text as the settings allow. */
-bool dial_allowed(const tarry_tcp_security *security, const credential *own, const address *to);
-/* Keeps those of the addresses that are allowed, and says how many they are. */
+/* Keeps those of the addresses that are allowed, with a credential, or in plain text as the
+ * settings say, and says how many they are. */
 uint32_t dial_keep_allowed(const tarry_tcp_security *security, const credential *own,
                            address *found, uint32_t count);
 /* Why none was. */

@@ -404,12 +404,3 @@ uint64_t link_latency_ns(const tcp_link *link)
 {
     return link->is_unix ? 0 : latency_of(link->fd);
 }
-
-uint64_t link_round_trip_ns(const tcp_link *link)
-{
-    struct tcp_info info;
-    socklen_t size = sizeof(info);
-    if (link->is_unix || getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
-        return 0;
-    return info.tcpi_rtt * UINT64_C(1000);
-}

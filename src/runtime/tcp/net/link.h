@@ -73,6 +73,5 @@ const char *link_peer(const tcp_link *link);
 bool link_is_unix(const tcp_link *link);
 /* One way, by the kernel's least round trip; 0: not known. */
 uint64_t link_latency_ns(const tcp_link *link);
-uint64_t link_round_trip_ns(const tcp_link *link); /* as channel_round_trip_ns */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sockets that a server or a relay listens on, as handles of its loop. Taking what comes in is
- * the owner's. */
+/* The sockets that a server listens on, as handles of its loop. Taking what comes in is the
+ * owner's. */
 #ifndef TCP_LISTENERS_H
 #define TCP_LISTENERS_H
 

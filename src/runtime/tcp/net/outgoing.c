@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-wire_blob_kind outgoing_kind(outgoing_tag tag)
+/* Of BLOB frames; of no PARAMETERS. */
+static wire_blob_kind kind_of(outgoing_tag tag)
 {
     return tag == OUTGOING_PLAN  ? WIRE_BLOB_PLAN
            : tag == OUTGOING_JOB ? WIRE_BLOB_JOB
@@ -36,7 +37,7 @@ static size_t encode_prefix(const outgoing_stream *stream, size_t size, uint8_t 
             prefix);
     return wire_blob_encode(
         &(wire_blob){
-            .kind = outgoing_kind(stream->tag),
+            .kind = kind_of(stream->tag),
             .index = stream->index,
             .total = stream->size,
             .first = stream->sent,
@@ -59,7 +60,7 @@ static size_t next_piece(outgoing *self, outgoing_stream *stream, uint8_t *prefi
     const uint8_t *bytes;
     if (stream->from != NULL) {
         bool there = view_reader_next(&self->reader, stream->from, &piece, &bytes);
-        assert(there); /* a server has all of it */
+        assert(there); /* it would be sent already */
         (void)there;
         load->bytes = bytes;
         load->size = view_piece_bytes(&piece);

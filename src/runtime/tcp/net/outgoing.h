@@ -31,7 +31,6 @@ typedef struct outgoing_stream {
     const uint8_t *bytes; /* borrowed until sent or dropped */
     const view *from;     /* PARAMETERS: in their place its pieces; else NULL */
     uint64_t size, sent;
-    const uint8_t *digest; /* of WIRE_DIGEST_BYTES, for those who pass it on: PLAN; else NULL */
 } outgoing_stream;
 
 typedef struct outgoing {
@@ -40,8 +39,6 @@ typedef struct outgoing {
     view_reader reader; /* what the peer has of a view */
 } outgoing;
 
-/* What it is in BLOB frames; of no PARAMETERS. */
-wire_blob_kind outgoing_kind(outgoing_tag tag);
 /* False: too many wait. */
 bool outgoing_add(outgoing *self, const outgoing_stream *stream);
 /* Fills the channel's window; `released` and `owner` as in channel_load. False: the channel ends.

@@ -72,7 +72,7 @@ void newcomers_remove(peers *all, peer *who)
 /* How much is known of it: a handshake that has got on speaks for it. */
 static standing standing_of(const peer *who)
 {
-    if (who->trusted || who->relay != NULL)
+    if (who->trusted)
         return VERIFIED;
     const SSL *ssl = channel_ssl(who->channel);
     OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);

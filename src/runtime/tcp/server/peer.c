@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/host/host.h"
 
 #define FAREWELL_NS UINT64_C(1000000000) /* for last words */
@@ -69,8 +69,6 @@ static void do_tasks(peer *self)
     const peer_events *events = &self->all->events;
     unsigned tasks = self->tasks;
     self->tasks = 0;
-    if ((tasks & PEER_END_LANES) != 0)
-        lanes_end(self->lanes, "its relay is gone");
     if ((tasks & PEER_REFUSE) != 0 && self->state != PEER_OVER)
         peer_refuse(self, self->refusal, "");
     if ((tasks & PEER_DROP) != 0 && self->state != PEER_OVER)
@@ -112,7 +110,7 @@ static void remove_from_list(peer *self)
         self->all->first = self->after;
     if (self->after != NULL)
         self->after->before = self->before;
-    self->all->count -= self->relay == NULL;
+    self->all->count--;
 }
 
 /* Nobody finds it any more, and nothing is read by what still goes out. What the machine says when
@@ -130,9 +128,6 @@ static void end(peer *self, bool gently)
     self->after = all->over;
     all->over = self;
     all->events.gone(all->events.user, self, was);
-    lanes_cut(self->lanes);
-    if (self->lanes != NULL) /* at the end of the turn: others may be walking over all peers */
-        peer_defer(self, PEER_END_LANES);
     if (gently)
         channel_close_gently(self->channel, FAREWELL_NS);
     else
@@ -167,10 +162,8 @@ void peers_free_closed(peers *all)
     while (all->over != NULL) {
         peer *self = all->over;
         all->over = self->after;
-        lanes_free(self->lanes);
         memory_release(&all->allocator, self->key);
         memory_release(&all->allocator, self->held);
-        memory_release(&all->allocator, self->advertised);
         memory_release(&all->allocator, self);
     }
 }
@@ -197,17 +190,16 @@ static taken take_message_frame(peer *self, const uint8_t *body, size_t size)
     return events->message(events->user, self, &message) ? GO_ON : STOP;
 }
 
-/* Of its own connection: none has a lane. */
 static taken take_batch(peer *self, const wire_head *head, const uint8_t *body)
 {
     const peer_events *events = &self->all->events;
     wire_batch batch;
     if ((self->state != PEER_READY && self->state != PEER_TURNING) ||
-        wire_batch_decode(head, body, &batch) != TARRY_OK || batch.lanes)
+        wire_batch_decode(head, body, &batch) != TARRY_OK)
         return NOT_HERE;
     for (uint32_t i = 0; i < batch.count; i++) {
         tarry_message report;
-        wire_batch_get(&batch, i, NULL, &report);
+        wire_batch_get(&batch, i, &report);
         if (!events->message(events->user, self, &report))
             return STOP;
     }
@@ -221,9 +213,7 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     switch (head->kind) {
     case WIRE_HELLO: {
         wire_hello hello;
-        if ((self->state != PEER_NEW && self->state != PEER_STANDBY) ||
-            wire_hello_decode(head, body, &hello) != TARRY_OK ||
-            (self->state == PEER_STANDBY && hello.role != WIRE_ROLE_WORKER))
+        if (self->state != PEER_NEW || wire_hello_decode(head, body, &hello) != TARRY_OK)
             return NOT_HERE;
         self->introduced = true;
         on = events->hello(events->user, self, &hello);
@@ -254,8 +244,7 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     }
     case WIRE_FETCH: {
         wire_fetch fetch;
-        if ((!is_worker(self) && self->state != PEER_RELAY) ||
-            wire_fetch_decode(head, body, &fetch) != TARRY_OK)
+        if (!is_worker(self) || wire_fetch_decode(head, body, &fetch) != TARRY_OK)
             return NOT_HERE;
         on = peer_count_frame(self, WIRE_FETCH) && events->fetch(events->user, self, &fetch);
         break;
@@ -282,67 +271,14 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     return on ? GO_ON : STOP;
 }
 
-static taken taken_of(lanes_verdict verdict)
-{
-    return verdict == LANES_TAKEN ? GO_ON : verdict == LANES_STOP ? STOP : NOT_HERE;
-}
-
-static taken take_trunk_frame(peer *self, const wire_head *head, const uint8_t *body)
-{
-    if (head->kind == WIRE_HEARD && !peer_count_frame(self, WIRE_HEARD))
-        return STOP;
-    if (head->kind == WIRE_LANE_OPEN && !peer_count_lane(self))
-        return STOP;
-    if (head->kind == WIRE_ADVERTISE) {
-        wire_advertise words;
-        bool first = self->advertised == NULL; /* it is said once */
-        if (!first || wire_advertise_decode(head, body, &words) != TARRY_OK)
-            return NOT_HERE;
-        return self->all->events.advertise(self->all->events.user, self, &words) ? GO_ON : STOP;
-    }
-    return taken_of(lanes_frame(self->lanes, head, body));
-}
-
 static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
     peer *self = user;
-    bool trunk = self->state == PEER_RELAY && head->kind >= WIRE_BATCH;
     taken how = head->kind == WIRE_MESSAGE ? take_message_frame(self, body, head->length)
-                : trunk                    ? take_trunk_frame(self, head, body)
                                            : take_other_frame(self, head, body);
     if (how == NOT_HERE)
         peer_refuse(self, WIRE_REFUSED_FORMAT, "a frame that makes no sense here");
     return how == GO_ON;
-}
-
-static channel_verdict begin_on_trunk(peer *self, const wire_head *head, const uint8_t *fixed,
-                                      size_t bytes, void **place)
-{
-    const peer_events *events = &self->all->events;
-    channel_verdict verdict = CHANNEL_END;
-    wire_gathered gathered;
-    taken how = NOT_HERE;
-    if (head->kind != WIRE_GATHERED) {
-        how = taken_of(lanes_begin(self->lanes, head, fixed, bytes, &verdict, place));
-    } else if (wire_gathered_decode(head, fixed, &gathered) == TARRY_OK) {
-        verdict = events->begin_gathered(events->user, self, &gathered, place);
-        how = verdict == CHANNEL_TAKE ? GO_ON : STOP;
-    }
-    if (how == NOT_HERE)
-        peer_refuse(self, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
-    return how == GO_ON ? verdict : CHANNEL_END;
-}
-
-static bool complete_on_trunk(peer *self, const wire_head *head, const uint8_t *fixed)
-{
-    const peer_events *events = &self->all->events;
-    wire_gathered gathered;
-    if (head->kind != WIRE_GATHERED)
-        return lanes_complete(self->lanes, head, fixed) == LANES_TAKEN;
-    int error = wire_gathered_decode(head, fixed, &gathered);
-    assert(error == TARRY_OK); /* as when it began */
-    (void)error;
-    return events->gathered(events->user, self, &gathered);
 }
 
 static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
@@ -350,8 +286,6 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 {
     peer *self = user;
     tarry_message message;
-    if (self->state == PEER_RELAY)
-        return begin_on_trunk(self, head, fixed, bytes, place);
     if (head->kind == WIRE_MESSAGE && (self->state == PEER_READY || self->state == PEER_TURNING) &&
         host_decode(fixed, CODEC_HEADER_BYTES, &message) && message.type == TARRY_MESSAGE_PART)
         return self->all->events.begin_part(self->all->events.user, self, &message, bytes, place);
@@ -363,23 +297,11 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
 {
     peer *self = user;
     tarry_message message;
-    if (self->state == PEER_RELAY)
-        return complete_on_trunk(self, head, fixed);
+    (void)head;
     bool good = host_decode(fixed, CODEC_HEADER_BYTES, &message);
     assert(good); /* as when it began */
     (void)good;
     return self->all->events.message(self->all->events.user, self, &message);
-}
-
-/* One of a BATCH of its relay's. */
-static bool on_report(void *user, tarry_message *message)
-{
-    peer *self = user;
-    if (self->state != PEER_READY && self->state != PEER_TURNING) {
-        peer_refuse(self, WIRE_REFUSED_FORMAT, "a frame that makes no sense here");
-        return false;
-    }
-    return self->all->events.message(self->all->events.user, self, message);
 }
 
 static void on_opened(void *user)
@@ -410,7 +332,6 @@ static void on_ended(void *user, channel_end how)
         peer_say_refused(self, how == CHANNEL_PEER_CLOSED ? "closed before it said who it is"
                                : how == CHANNEL_STUCK     ? "does not take what is sent to it"
                                                           : channel_failure(self->channel));
-    self->moves = how == CHANNEL_ADRIFT;
     peer_end(self, 0);
 }
 
@@ -437,7 +358,6 @@ static channel_handlers handlers_of(peer *self)
         .frame = on_frame,
         .begin = on_begin,
         .complete = on_complete,
-        .report = on_report,
         .drained = on_drained,
         .ended = on_ended,
     };
@@ -450,7 +370,7 @@ static void add_to_list(peer *self)
     if (self->after != NULL)
         self->after->before = self;
     all->first = self;
-    all->count += self->relay == NULL;
+    all->count++;
 }
 
 int peer_open(peers *all, int fd, bool member)
@@ -473,8 +393,8 @@ int peer_open(peers *all, int fd, bool member)
     };
     const channel_handlers handlers = handlers_of(self);
     newcomers_add(all, self);
-    int error = link_channel_open(all->loop, fd, ssl, false, &settings, &handlers, &all->allocator,
-                                  &self->channel);
+    int error = channel_open(all->loop, fd, ssl, false, &settings, &handlers, &all->allocator,
+                             &self->channel);
     if (error != TARRY_OK) {
         newcomers_remove(all, self);
         memory_release(&all->allocator, self);
@@ -484,85 +404,8 @@ int peer_open(peers *all, int fd, bool member)
     return TARRY_OK;
 }
 
-/* What the child's certificate says; the relay's word that it has the key is all there is. */
-static bool identify(peer *self, const wire_lane_open *words, X509 **certificate,
-                     char why[CREDENTIAL_REFUSAL_SIZE])
-{
-    *certificate = NULL;
-    snprintf(why, CREDENTIAL_REFUSAL_SIZE, "%s", wire_reason_text(WIRE_REFUSED_IDENTITY));
-    if (self->trusted)
-        return true;
-    if (words->size == 0 || credential_verify_relayed(self->all->credential, words->certificate,
-                                                      words->size, certificate, why) != TARRY_OK)
-        return false;
-    return identity_of_certificate(*certificate, &self->identity) == TARRY_OK;
-}
-
-bool peer_open_lane(peer *relay, channel *lane, const wire_lane_open *words)
-{
-    peers *all = relay->all;
-    char why[CREDENTIAL_REFUSAL_SIZE];
-    X509 *certificate;
-    peer *self = make(all);
-    if (self == NULL) {
-        channel_close(lane);
-        return true;
-    }
-    self->relay = relay;
-    self->channel = lane;
-    self->trusted = all->credential == NULL || (words->trusted && relay->trusted);
-    newcomers_add(all, self);
-    add_to_list(self);
-    bool known = identify(self, words, &certificate, why);
-    const channel_handlers handlers = handlers_of(self);
-    lane_take(lane, &handlers, certificate);
-    if (!known)
-        peer_refuse(self, WIRE_REFUSED_IDENTITY, why);
-    return relay->state != PEER_OVER;
-}
-
-static bool on_lane(void *user, channel *lane, const wire_lane_open *words)
-{
-    return peer_open_lane(user, lane, words);
-}
-
-int peer_become_relay(peer *self)
-{
-    const lanes_handlers handlers = {.user = self, .opened = on_lane};
-    int error = lanes_create(self->channel, &handlers, &self->all->allocator, &self->lanes);
-    if (error == TARRY_OK)
-        self->state = PEER_RELAY;
-    return error;
-}
-
-/* Its relay is told, and fetches what it does not have. */
-static void announce(peer *self, const outgoing_stream *stream)
-{
-    wire_lane_blob words = {
-        .kind = outgoing_kind(stream->tag),
-        .index = stream->index,
-        .total = stream->size,
-    };
-    if (stream->digest != NULL)
-        memcpy(words.digest, stream->digest, sizeof(words.digest));
-    if (lane_announce(self->channel, &words))
-        self->relay->limits.fetches++;
-}
-
 void peer_send_large(peer *self, const outgoing_stream *stream)
 {
-    peer *relay = self->relay;
-    if (relay != NULL && stream->tag != OUTGOING_PARAMETERS) {
-        announce(self, stream);
-        return;
-    }
-    if (relay != NULL) {
-        if (relay->parameters_of == stream->round + 1 || relay->state != PEER_RELAY)
-            return;
-        relay->parameters_of = stream->round + 1;
-        peer_drop(relay, OUTGOING_PARAMETERS);
-        self = relay;
-    }
     outgoing_add(&self->large, stream);
     peer_defer(self, PEER_PUMP);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection at the server, or a lane of a relay's trunk: what it may say, from its HELLO on,
- * and how long it may take. What it says goes to a table of events. All calls are the loop
- * thread's.
+ * One connection at the server: what it may say, from its HELLO on, and how long it may take. What
+ * it says goes to a table of events. All calls are the loop thread's.
  */
 #ifndef TCP_PEER_H
 #define TCP_PEER_H
@@ -13,11 +12,10 @@
 #include "protocol/wire/wire_secure.h"
 #include "runtime/sum/stripes.h"
 #include "runtime/tcp/net/bucket.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/outgoing.h"
 #include "runtime/tcp/net/shm.h"
 #include "runtime/tcp/server/newcomers.h"
-#include "runtime/tcp/trunk/lanes.h"
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/identity.h"
 
@@ -27,19 +25,16 @@ typedef enum peer_state {
     PEER_READY,    /* a worker that has joined */
     PEER_TURNING,  /* the same, while it goes over to another plan */
     PEER_VIEWER,
-    PEER_STANDBY, /* a worker's second connection: it may become one that is WELCOMED */
-    PEER_RELAY,   /* whose lanes are peers, too */
-    PEER_OVER,    /* the channel is closed; freed at the end of the turn */
+    PEER_OVER, /* the channel is closed; freed at the end of the turn */
 } peer_state;
 
 /* What is put off until the end of a turn. */
 typedef enum peer_task {
-    PEER_RESUME = 1,     /* a stripe is free again: its channel waits for one */
-    PEER_PUMP = 2,       /* pieces were sent: the next ones may go */
-    PEER_HEARD = 4,      /* bytes came: the machine is to be told */
-    PEER_DROP = 8,       /* the machine has given its worker up */
-    PEER_REFUSE = 16,    /* `refusal` says why */
-    PEER_END_LANES = 32, /* it was a relay */
+    PEER_RESUME = 1,  /* a stripe is free again: its channel waits for one */
+    PEER_PUMP = 2,    /* pieces were sent: the next ones may go */
+    PEER_HEARD = 4,   /* bytes came: the machine is to be told */
+    PEER_DROP = 8,    /* the machine has given its worker up */
+    PEER_REFUSE = 16, /* `refusal` says why */
 } peer_task;
 
 /* What it may still say. Honest workers never come near to the end of it. */
@@ -51,9 +46,7 @@ typedef struct peer_limits {
     bucket heartbeats;
     uint32_t answers;        /* READYs: one for each plan that it was told of, */
     uint32_t shared_answers; /* SHAREDs: for each memory that it was offered, */
-    uint32_t fetches;        /* FETCHes: for each chunk of the data, and some; a relay's: for each
-                                blob that its lanes were told of */
-    bucket lanes;            /* a relay's: that it opened */
+    uint32_t fetches;        /* FETCHes: for each chunk of the data, and some */
 } peer_limits;
 
 typedef struct peer peer;
@@ -75,15 +68,9 @@ typedef struct peer_events {
     bool (*fetch)(void *user, peer *from, const wire_fetch *fetch);
     void (*shared)(void *user, peer *from, const wire_shared *shared);
     void (*bye)(void *user, peer *from);
-    /* A relay says where children can connect to it. */
-    bool (*advertise)(void *user, peer *from, const wire_advertise *words);
     /* A coded part begins to come in, or is there in shared memory: `message` follows. */
     channel_verdict (*begin_part)(void *user, peer *from, const tarry_message *message,
                                   size_t bytes, void **place);
-    /* A relay sends numbers of a sum that it made. */
-    channel_verdict (*begin_gathered)(void *user, peer *relay, const wire_gathered *words,
-                                      void **place);
-    bool (*gathered)(void *user, peer *relay, const wire_gathered *words);
     bool (*shm_part)(void *user, peer *from, const tarry_message *message);
     /* heard_ns is new, since bytes came, or (`excused`) could not be read. It has a worker's id. */
     void (*heard)(void *user, peer *from, bool excused);
@@ -110,22 +97,9 @@ struct peer {
     uint32_t worker; /* WIRE_ANY_WORKER: none */
     bool trusted;    /* a member by its Unix socket, or anybody is: it is who it says it is */
     credential_identity identity; /* unless it is trusted */
-    peer *relay;                  /* whose lane it is; NULL: a connection of its own */
-    lanes *lanes;                 /* a relay's; else NULL */
-    char *advertised;             /* a relay: where it is; NULL: it has not said so */
-    peer *next_relay;             /* in the list of all relays */
-    uint16_t relay_number;        /* a relay's, as viewers are told of it; 1.. */
-    uint64_t round_trip_ns;       /* a relay's, when it was measured last; 0: not known */
-    uint64_t measured_ns;
-    uint32_t status_place;     /* a relay: 1 + its place in what viewers are told; 0: it has none */
-    struct tcp_gather *gather; /* a relay's: the owner's; NULL: nothing was gathered yet */
-    uint64_t parameters_of;    /* a relay: 1 + the round whose parameters were last sent to it */
-    bool introduced;           /* its HELLO came */
+    bool introduced;              /* its HELLO came */
     wire_reason refusal;
-    bool moves;          /* its process has come over another connection, or may, as a relay on
-                            the way to it is gone */
-    bool stood_by;       /* it was PEER_STANDBY */
-    bool replanned;      /* a plan was sent since its WELCOME, or since it stood by */
+    bool replanned;      /* a plan was sent since its WELCOME */
     uint64_t since_ns;   /* when it came */
     uint64_t heard_ns;   /* when bytes last came from it */
     uint64_t sent_ns;    /* when bytes last went to it, */
@@ -167,14 +141,6 @@ struct peers {
  * closed then.
  */
 int peer_open(peers *all, int fd, bool member);
-/*
- * A relay has opened a lane: the same of this one, which it takes. A child is who its certificate
- * says, or is trusted where its relay is, too. False: the lane is refused, or the relay is, at the
- * end of the turn.
- */
-bool peer_open_lane(peer *relay, channel *lane, const wire_lane_open *words);
-/* It is a relay from now on. Errors: NO_MEMORY. */
-int peer_become_relay(peer *self);
 /* Says why, and ends it; it can be told so for a little while yet. */
 void peer_refuse(peer *self, wire_reason reason, const char *text);
 /* Ends it, with a last word if bye is not 0. Its worker is lost. */
@@ -185,12 +151,11 @@ void peers_free_closed(peers *all);
 void peer_defer(peer *self, peer_task task);
 /* Does what was put off, for all. */
 void peers_do_tasks(peers *all);
-/* Something large goes out. To a lane: its relay is told of it, and sends it on; parameters go to
- * the relay once in a round. */
+/* Something large goes out. */
 void peer_send_large(peer *self, const outgoing_stream *stream);
 /* Drops large things of a tag; nothing reads them after that. */
 void peer_drop(peer *self, outgoing_tag tag);
-/* A heartbeat, unless it has not said who it is, or is a lane: its relay sends it some. */
+/* A heartbeat, unless it has not said who it is. */
 void peer_beat(peer *self, uint64_t now);
 /* The same in the middle of a turn, if nothing was sent lately. It goes out at once, or not at all
  * if other frames wait. */
@@ -217,6 +182,5 @@ void peer_limits_replan(peer *self, double each); /* it hears of another one */
 /* A message of this round that the machine rejected, or took (reject: NULL). */
 bool peer_count_message(peer *self, uint64_t round, const tarry_reject *reject);
 bool peer_count_frame(peer *self, wire_kind kind); /* another frame */
-bool peer_count_lane(peer *self);                  /* a relay opened one */
 
 #endif

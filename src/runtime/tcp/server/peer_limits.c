@@ -12,9 +12,6 @@ enum {
     FETCHES_MORE = 32,
 };
 
-/* Lanes that a relay opens: all workers may come at once, twice as after its restart. */
-enum { LANES_LEAST = 1024, LANES_EACH = 2, LANES_BACK = 64, LANES_BACK_FRACTION = 4 };
-
 static bool refuse(peer *self)
 {
     self->refusal = WIRE_REFUSED_FLOOD;
@@ -81,7 +78,7 @@ bool peer_count_frame(peer *self, wire_kind kind)
         within = take_one(&limits->shared_answers);
     else if (kind == WIRE_FETCH)
         within = take_one(&limits->fetches);
-    else if (kind == WIRE_HEARTBEAT || kind == WIRE_HEARD)
+    else if (kind == WIRE_HEARTBEAT)
         within =
             bucket_take(&limits->heartbeats,
                         (bucket_size){
@@ -90,14 +87,4 @@ bool peer_count_frame(peer *self, wire_kind kind)
                         },
                         1, now_of(self));
     return within || refuse(self);
-}
-
-bool peer_count_lane(peer *self)
-{
-    double workers = self->all->newcomers.workers;
-    const bucket_size most = {
-        .room = LANES_LEAST + LANES_EACH * workers,
-        .per_second = LANES_BACK + workers / LANES_BACK_FRACTION,
-    };
-    return bucket_take(&self->limits.lanes, most, 1, now_of(self)) || refuse(self);
 }

@@ -16,8 +16,7 @@ static bool takes_nothing(const peer *self)
 
 void peer_beat(peer *self, uint64_t now)
 {
-    if (self->state == PEER_NEW || self->state == PEER_OVER || self->relay != NULL ||
-        takes_nothing(self))
+    if (self->state == PEER_NEW || self->state == PEER_OVER || takes_nothing(self))
         return;
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     self->sent_ns = now;
@@ -26,8 +25,8 @@ void peer_beat(peer *self, uint64_t now)
 
 void peer_beat_aside(peer *self, uint64_t now)
 {
-    if (self->state == PEER_NEW || self->state == PEER_OVER || self->relay != NULL ||
-        takes_nothing(self) || now - self->sent_ns < self->all->silence_ns / HEARTBEAT_FRACTION)
+    if (self->state == PEER_NEW || self->state == PEER_OVER || takes_nothing(self) ||
+        now - self->sent_ns < self->all->silence_ns / HEARTBEAT_FRACTION)
         return;
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     size_t size = wire_heartbeat_encode(frame);
@@ -73,19 +72,6 @@ void peer_tick(peer *self, uint64_t now)
     case PEER_READY:
     case PEER_TURNING: /* during a round it is the machine that looks */
         if (quiet / 2 > silence && events->silent(events->user, self)) {
-            peer_end(self, 0);
-            return;
-        }
-        break;
-    case PEER_STANDBY:
-        if (quiet / 2 > silence) {
-            peer_end(self, 0);
-            return;
-        }
-        break;
-    case PEER_RELAY:
-        if (quiet > silence) {
-            peer_say_refused(self, "the relay fell silent");
             peer_end(self, 0);
             return;
         }

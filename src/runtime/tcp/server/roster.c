@@ -30,18 +30,13 @@ static bool is_own(const roster_seat *seat, const roster_claim *claim)
            memcmp(seat->instance, claim->instance, WIRE_ID_BYTES) == 0;
 }
 
-static bool is_free(const roster_seat *seat, uint64_t now)
-{
-    return seat->holder == NULL && now >= seat->kept_ns;
-}
-
 /* A credential that is bound to the id goes before one that may have any. */
 static bool can_take(const roster_seat *seat, const roster_claim *claim, uint64_t now,
                      uint64_t quiet_ns)
 {
-    if (is_free(seat, now) || is_own(seat, claim))
+    if (seat->holder == NULL || is_own(seat, claim))
         return true;
-    if (seat->bound != is_bound(claim) || seat->holder == NULL)
+    if (seat->bound != is_bound(claim))
         return is_bound(claim);
     return now - seat->heard_ns > quiet_ns;
 }
@@ -57,8 +52,7 @@ static bool is_freer(const roster_seat *seat, const roster_seat *other)
     return seat->heard_ns < other->heard_ns;
 }
 
-static wire_reason find_any(const roster *self, const roster_claim *claim, uint64_t now,
-                            uint32_t *worker)
+static wire_reason find_any(const roster *self, const roster_claim *claim, uint32_t *worker)
 {
     uint32_t best = self->count;
     for (uint32_t id = 0; id < self->count; id++) {
@@ -67,7 +61,7 @@ static wire_reason find_any(const roster *self, const roster_claim *claim, uint6
             *worker = id;
             return 0;
         }
-        if (is_free(seat, now) && (best == self->count || is_freer(seat, &self->seats[best])))
+        if (seat->holder == NULL && (best == self->count || is_freer(seat, &self->seats[best])))
             best = id;
     }
     if (best == self->count)
@@ -86,7 +80,7 @@ wire_reason roster_find(const roster *self, const roster_claim *claim, uint64_t 
         wanted = claim->allowed;
     }
     if (wanted == WIRE_ANY_WORKER)
-        return find_any(self, claim, now, worker);
+        return find_any(self, claim, worker);
     if (wanted >= self->count)
         return WIRE_REFUSED_RANGE;
     if (!can_take(&self->seats[wanted], claim, now, quiet_ns))
@@ -105,7 +99,6 @@ roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const ros
                          : is_own(seat, claim) ? ROSTER_AGAIN
                                                : ROSTER_RESTARTED;
     seat->holder = holder;
-    seat->kept_ns = 0;
     seat->heard_ns = now;
     seat->arrivals++;
     seat->bound = is_bound(claim);
@@ -116,9 +109,4 @@ roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const ros
 void roster_leave(roster *self, uint32_t worker)
 {
     self->seats[worker].holder = NULL;
-}
-
-void roster_keep(roster *self, uint32_t worker, uint64_t until_ns)
-{
-    self->seats[worker].kept_ns = until_ns;
 }

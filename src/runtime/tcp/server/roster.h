@@ -11,8 +11,6 @@
 
 typedef struct roster_seat {
     void *holder;      /* the connection that has it; NULL: none */
-    uint64_t kept_ns;  /* until then, without a holder, it is for the last one's own process, or a
-                          credential that is bound to it */
     uint64_t heard_ns; /* when anything last came from the holder, or its predecessors */
     uint32_t arrivals;
     bool bound; /* the credential of the last holder names this id and no other */
@@ -48,8 +46,8 @@ void roster_destroy(roster *self, const tarry_allocator *allocator);
  * to anyone if nothing has come from the holder for `quiet_ns`: it is the caller's to end the
  * holder's connection then. Any seat: its own of before, else one that nobody ever had, else of
  * those that are free the one whose holder is away for longest, of bound ones last: those who come
- * back find their own. A seat that is kept counts as held by someone who is not quiet. Gives back 0
- * and sets *worker, or why there is none: REFUSED_IDENTITY, _RANGE, _TAKEN or _FULL.
+ * back find their own. Gives back 0 and sets *worker, or why there is none: REFUSED_IDENTITY,
+ * _RANGE, _TAKEN or _FULL.
  */
 wire_reason roster_find(const roster *self, const roster_claim *claim, uint64_t now,
                         uint64_t quiet_ns, uint32_t *worker);
@@ -57,7 +55,5 @@ wire_reason roster_find(const roster *self, const roster_claim *claim, uint64_t 
 roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const roster_claim *claim,
                           uint64_t now);
 void roster_leave(roster *self, uint32_t worker);
-/* Its holder has left, and is given until then to come back. */
-void roster_keep(roster *self, uint32_t worker, uint64_t until_ns);
 
 #endif

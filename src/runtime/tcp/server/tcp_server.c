@@ -37,8 +37,6 @@ static int check_settings(const tarry_tcp_server_settings *settings, tarry_diagn
         fault = "there is no address to listen on";
     else if (settings->server.stripe_length > WIRE_NUMBERS_MOST)
         fault = "a stripe is longer than a frame can be";
-    else if (settings->relay_grace_ns > settings->server.silence_ns)
-        fault = "the grace of workers whose relay is gone is longer than the silence limit";
     else if (settings->security.insecure && settings->security.credentials != NULL)
         fault = "credentials are of no use in plain text";
     return fault == NULL ? TARRY_OK

@@ -10,15 +10,12 @@
  *   tcp_server_step.c    what the host asks for, and what it is told of who comes and goes
  *   tcp_server_send.c    messages and parameters to workers
  *   tcp_server_parts.c   coded parts, on the way from the connection to the host
- *   tcp_server_gather.c  sums of coded parts that relays make
  *   tcp_server_near.c    memory shared with workers on this machine
  *   tcp_server_replan.c  another plan
  *   tcp_server_secure.c  rules and keys of secure sums
  *   tcp_server_status.c  how the run stands, for viewers
  *   tcp_server_peers.c   what peers say and go through
  *   tcp_server_admit.c   who is let in, and as whom
- *   tcp_server_parents.c where else workers may connect
- *   tcp_server_adrift.c  workers whose relay is gone
  *   peer.h               one connection, which knows nothing of the server but a table of events
  */
 #ifndef TCP_SERVER_STATE_H
@@ -60,10 +57,8 @@ typedef struct tcp_member {
                           which others can't use up */
     uint64_t steps_on; /* the last sum that it was told to step on; 0: it loads, or none yet */
     bool lent;         /* it was told to load the state from here */
-    uint64_t
-        adrift_ns;  /* when its relay was gone, and it is given time to come back; 0: it is not */
-    bool restarted; /* since it joined last, another process took its seat */
-    wire_rack rack; /* that it said last */
+    bool restarted;    /* since it joined last, another process took its seat */
+    wire_rack rack;    /* that it said last */
     uint64_t numerics; /* the same */
     uint32_t silent, gone, late, failed;
     uint64_t received, sent; /* bytes, over connections that have ended */
@@ -138,14 +133,7 @@ struct tarry_tcp_server {
     mesh *mesh;
     uint32_t loans; /* members that load the state from here */
     peers peers;
-    uint32_t viewers, standbys, relays;
-    bool
-        parents_changed; /* a relay has said where it is, or is gone; workers were told of others */
-    uint64_t parents_told_ns; /* at this time */
-    peer *first_relay;        /* a list of all */
-    uint16_t relay_number;    /* of the one that came last */
-    uint64_t gather_sources;  /* numbers of relays that gather, given out so far */
-    uint32_t adrift;          /* members that are */
+    uint32_t viewers;
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
@@ -261,20 +249,6 @@ void tcp_server_release_stripe(void *user, stripe *item);
  * while they are in the cache. */
 void tcp_server_sum_received(tarry_tcp_server *server);
 
-/* tcp_server_gather.c */
-/* host_transport.signals: relays are told whose coded parts they shall add up. */
-void tcp_server_gather(void *user, const tarry_effects *effects);
-/* peer_events */
-channel_verdict tcp_server_begin_gathered(void *user, peer *relay, const wire_gathered *words,
-                                          void **place);
-bool tcp_server_take_gathered(void *user, peer *relay, const wire_gathered *words);
-/* The stripe's numbers were gathered, and nobody reads them any more. */
-void tcp_server_release_gathered(tarry_tcp_server *server, const stripe *item);
-/* The worker sends its parts another way than those whose sum they were to be in. */
-void tcp_server_leave_gathers(tarry_tcp_server *server, uint32_t worker);
-/* The relay is gone. */
-void tcp_server_free_gather(tarry_tcp_server *server, peer *relay);
-
 /* tcp_server_near.c */
 /* Offers memory to a worker on this machine, as far as there is any. */
 void tcp_server_share(tarry_tcp_server *server, peer *who);
@@ -352,25 +326,6 @@ void tcp_server_tell_keys(const tarry_tcp_server *server, peer *who);
 /* Its epoch is this one, as it joined or came anew to its round (a late worker that is called
  * back): the others are told its key for that, if they were not. */
 void tcp_server_spread_key(const tarry_tcp_server *server, peer *who, uint32_t epoch);
-
-/* tcp_server_parents.c */
-/* peer_events.advertise */
-bool tcp_server_take_advertise(void *user, peer *relay, const wire_advertise *words);
-/* Of its connection, asked for once a second at most; 0: it is not known. */
-uint64_t tcp_server_round_trip_ns(tarry_tcp_server *server, peer *relay);
-/* A worker behind a relay has joined. */
-void tcp_server_tell_parents(tarry_tcp_server *server, peer *who);
-/* All of them, if relays have changed, and not too often. */
-void tcp_server_tell_all_parents(tarry_tcp_server *server, uint64_t now);
-
-/* tcp_server_adrift.c: a worker whose relay is gone keeps its seat, and its place in the round, for
- * a while: if it comes back as the same process, nobody else hears of it. */
-/* The worker of this lane is, from now on. Its seat is free already. */
-void tcp_server_set_adrift(tarry_tcp_server *server, const peer *who);
-/* It is not any more: it joins, or is lost. Gives back whether it was. */
-bool tcp_server_end_drift(tarry_tcp_server *server, uint32_t worker);
-/* Those that have not come back in time are lost. */
-void tcp_server_lose_adrift(tarry_tcp_server *server, uint64_t now);
 
 /* tcp_server_status.c */
 void tcp_server_send_status(tarry_tcp_server *server);

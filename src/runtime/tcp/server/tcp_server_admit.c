@@ -5,16 +5,13 @@
 
 #include "coding/coefficients.h"
 #include "protocol/form.h"
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
     TAKEN_FRACTION = 4, /* of the silence that counts as absence */
     ANSWERS_MOST = 64,  /* to what is asked of sums among workers, in a round */
     VIEWERS_MOST = 256,
-    RELAYS_MOST = 4096,
-    STANDBYS_EACH = 2, /* per worker of the plan, */
-    STANDBYS_MORE = 64,
 };
 
 /* How often a worker may take who seat: at a time, and a second for good. Each costs a handshake,
@@ -61,14 +58,11 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
     if (!bucket_take(&server->members[worker].entries[bound], ENTRIES, 1, now))
         return WIRE_REFUSED_ARRIVALS;
     peer *before = tcp_server_peer(server, worker);
-    if (before != NULL && bound && !server->roster.seats[worker].bound) {
+    if (before != NULL && bound && !server->roster.seats[worker].bound)
         peer_refuse(before, WIRE_REFUSED_TAKEN,
                     "the worker whose credential names this id is here");
-    } else if (before != NULL) {
-        before->moves = before->relay != NULL && memcmp(server->roster.seats[worker].instance,
-                                                        hello->instance, WIRE_ID_BYTES) == 0;
+    else if (before != NULL)
         peer_end(before, 0);
-    }
     who->worker = worker;
     if (roster_sit(&server->roster, worker, who, &claim, now) == ROSTER_RESTARTED)
         server->members[worker].restarted = true;
@@ -90,36 +84,10 @@ static wire_reason admit_viewer(const tarry_tcp_server *server, const peer *who)
     return server->viewers < VIEWERS_MOST ? 0 : WIRE_REFUSED_FULL;
 }
 
-static wire_reason admit_standby(const tarry_tcp_server *server, const peer *who)
-{
-    if (!who->trusted && who->identity.role != CREDENTIAL_WORKER)
-        return WIRE_REFUSED_IDENTITY;
-    uint32_t most = STANDBYS_EACH * server->base.host->plan->workers + STANDBYS_MORE;
-    return server->standbys < most ? 0 : WIRE_REFUSED_FULL;
-}
-
-/* A relay's own relays end at it: their lanes are its lanes. */
-static wire_reason admit_relay(const tarry_tcp_server *server, const peer *who)
-{
-    if (who->relay != NULL || server->settings.secure.bits != 0 ||
-        (!who->trusted && who->identity.role != CREDENTIAL_RELAY))
-        return WIRE_REFUSED_IDENTITY;
-    return server->relays < RELAYS_MOST ? 0 : WIRE_REFUSED_FULL;
-}
-
 static wire_reason admit_role(tarry_tcp_server *server, peer *who, const wire_hello *hello)
 {
-    switch (hello->role) {
-    case WIRE_ROLE_VIEWER:
+    if (hello->role == WIRE_ROLE_VIEWER)
         return admit_viewer(server, who);
-    case WIRE_ROLE_RELAY:
-        return admit_relay(server, who);
-    case WIRE_ROLE_STANDBY:
-        return admit_standby(server, who);
-    case WIRE_ROLE_WORKER:
-    case WIRE_ROLES:
-        break;
-    }
     if (hello->ranking != COEFFICIENTS_VERSION)
         return WIRE_REFUSED_RANKING;
     return can_meet(server, who) ? admit_worker(server, who, hello) : WIRE_REFUSED_IDENTITY;
@@ -168,9 +136,8 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     }
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
-    /* Over a second connection READY may be behind HELLO: nothing more is offered there. */
     const bool secure = server->settings.secure.bits != 0;
-    if (worker && !secure && !who->stood_by && who->relay == NULL && is_here(server, hello)) {
+    if (worker && !secure && is_here(server, hello)) {
         if (channel_is_unix(who->channel) && !tcp_server_is_everywhere(server))
             tcp_server_share(server, who);
         else if (!channel_is_unix(who->channel))
@@ -185,7 +152,6 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     }
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_WELCOME_BYTES];
     channel_send(who->channel, frame, wire_welcome_encode(&welcome, frame));
-    who->replanned = who->stood_by && welcome.plan_bytes > 0; /* its READY may be there already */
     if (welcome.plan_bytes > 0)
         tcp_server_send_plan(server, who);
     if (welcome.job_bytes > 0)
@@ -208,66 +174,20 @@ static uint32_t most_length(const tarry_tcp_server *server)
     return (uint32_t)(part > most ? part : most);
 }
 
-/* What comes over a trunk: a stripe, with its lane before it, or many reports. */
-static uint32_t most_of_trunk(const tarry_tcp_server *server)
+/* It is what it says it is from now on. */
+static void begin(tarry_tcp_server *server, peer *who, wire_role role)
 {
-    uint32_t batch = wire_most_length(WIRE_BATCH),
-             part = WIRE_LANE_HEAD_BYTES + most_length(server);
-    return part > batch ? part : batch;
-}
-
-/* One that none of the relays has. */
-static uint16_t next_relay_number(tarry_tcp_server *server)
-{
-    bool taken = true;
-    while (taken) {
-        server->relay_number = (uint16_t)(server->relay_number % UINT16_MAX + 1);
-        taken = false;
-        for (const peer *at = server->first_relay; at != NULL; at = at->next_relay)
-            taken = taken || at->relay_number == server->relay_number;
-    }
-    return server->relay_number;
-}
-
-/* It is what it says it is from now on. False: it was refused. */
-static bool begin(tarry_tcp_server *server, peer *who, wire_role role)
-{
-    const peer_state was = who->state;
-    if (role == WIRE_ROLE_RELAY && peer_become_relay(who) != TARRY_OK) {
-        peer_end(who, 0);
-        return false;
-    }
-    if (was == PEER_NEW)
-        newcomers_remove(&server->peers, who);
-    server->standbys -= was == PEER_STANDBY;
-    switch (role) {
-    case WIRE_ROLE_VIEWER:
+    newcomers_remove(&server->peers, who);
+    if (role == WIRE_ROLE_VIEWER) {
         who->state = PEER_VIEWER;
         who->drained = true;
         server->viewers++;
-        break;
-    case WIRE_ROLE_STANDBY:
-        who->state = PEER_STANDBY;
-        server->standbys++;
-        break;
-    case WIRE_ROLE_RELAY:
-        channel_allow(who->channel, most_of_trunk(server));
-        server->relays++;
-        who->relay_number = next_relay_number(server);
-        who->next_relay = server->first_relay;
-        server->first_relay = who;
-        break;
-    case WIRE_ROLE_WORKER:
-    case WIRE_ROLES:
-        who->state = PEER_WELCOMED;
-        peer_limits_begin(who, tcp_server_messages_of(server, who->worker),
-                          server->base.host->plan->origins);
-        who->stood_by = was == PEER_STANDBY;
-        who->limits.answers += who->stood_by;
-        channel_allow(who->channel, most_length(server));
-        break;
+        return;
     }
-    return true;
+    who->state = PEER_WELCOMED;
+    peer_limits_begin(who, tcp_server_messages_of(server, who->worker),
+                      server->base.host->plan->origins);
+    channel_allow(who->channel, most_length(server));
 }
 
 bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
@@ -296,8 +216,7 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
         peer_refuse(who, reason, why);
         return false;
     }
-    if (!begin(server, who, hello->role))
-        return false;
+    begin(server, who, hello->role);
     send_welcome(server, who, hello);
     return true;
 }
@@ -330,7 +249,6 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
         server->members[who->worker].numerics = ready->numerics;
         tcp_server_meet(server, who, ready);
         tcp_server_join(server, who);
-        tcp_server_tell_parents(server, who);
         break;
     case PEER_TURNING:
         who->state = PEER_READY;
@@ -339,8 +257,6 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
     case PEER_NEW:
     case PEER_READY:
     case PEER_VIEWER:
-    case PEER_STANDBY:
-    case PEER_RELAY:
     case PEER_OVER:
         break;
     }

@@ -113,8 +113,6 @@ static void on_tick(uv_timer_t *handle)
     if (late)
         return;
     newcomers_tick(&server->peers, now);
-    tcp_server_tell_all_parents(server, now);
-    tcp_server_lose_adrift(server, now);
     if (server->viewers > 0 && now - server->status_ns >= STATUS_NS) {
         server->status_ns = now;
         tcp_server_send_status(server);

@@ -6,10 +6,6 @@
  * take longer. */
 enum { SUMMED_TOGETHER = 4 };
 
-/* Of a lane, whose relay sends so many before it is told of more; and of lanes before, which were
- * told of as this one's when they were summed. */
-enum { LANE_PARTS_MOST = 4 * WIRE_LANE_WINDOW };
-
 channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message *message,
                                       size_t bytes, void **place)
 {
@@ -24,13 +20,9 @@ channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message
     if (!host_wants(core, who->worker, message))
         return CHANNEL_TAKE;
     tcp_member *member = &server->members[who->worker];
-    if (who->relay == NULL && member->buffers == TCP_STRIPES_PER_WORKER) {
+    if (member->buffers == TCP_STRIPES_PER_WORKER) {
         who->waiting = true;
         return CHANNEL_WAIT;
-    }
-    if (who->relay != NULL && lane_parts_out(who->channel) >= LANE_PARTS_MOST) {
-        peer_refuse(who, WIRE_REFUSED_FLOOD, "");
-        return CHANNEL_END;
     }
     who->incoming = host_take_room(core);
     if (who->incoming == NULL)
@@ -64,19 +56,11 @@ void tcp_server_release_stripe(void *user, stripe *item)
         shm_part_give(item->owner, item);
         return;
     }
-    if (item->gathered) {
-        tcp_server_release_gathered(server, item);
-        return;
-    }
     tcp_member *member = &server->members[item->worker];
     peer *who = tcp_server_peer(server, item->worker);
     member->buffers--;
-    if (who == NULL)
-        return;
-    if (who->waiting)
+    if (who != NULL && who->waiting)
         peer_defer(who, PEER_RESUME);
-    if (who->relay != NULL && lane_parts_out(who->channel) > 0)
-        lane_part_taken(who->channel);
 }
 
 void tcp_server_sum_received(tarry_tcp_server *server)

@@ -36,27 +36,12 @@ static bool on_message(void *user, peer *from, tarry_message *message)
     return from->state != PEER_OVER; /* what a sum led to may have ended it */
 }
 
-/* A relay keeps plan and job for all of its children. */
-static void send_for_all(const tarry_tcp_server *server, peer *relay, wire_blob_kind kind)
-{
-    if (kind == WIRE_BLOB_PLAN)
-        tcp_server_send_plan(server, relay);
-    else
-        tcp_server_send_job(server, relay);
-}
-
 static bool on_fetch(void *user, peer *from, const wire_fetch *fetch)
 {
     const tarry_tcp_server *server = user;
     const tarry_tcp_server_settings *settings = &server->settings;
     const void *bytes;
     size_t size;
-    if (from->state == PEER_RELAY && from->large.count < FETCHES_MOST &&
-        (fetch->kind == WIRE_BLOB_PLAN ||
-         (fetch->kind == WIRE_BLOB_JOB && settings->job_size > 0))) {
-        send_for_all(server, from, fetch->kind);
-        return true;
-    }
     if (fetch->kind != WIRE_BLOB_DATA || settings->ship == NULL ||
         fetch->index >= server->base.host->plan->origins) {
         peer_refuse(from, WIRE_REFUSED_FORMAT, "asks for data that are not here");
@@ -122,24 +107,10 @@ static bool on_silent(void *user, peer *from)
     return true;
 }
 
-static void remove_relay(tarry_tcp_server *server, peer *who)
-{
-    peer **at = &server->first_relay;
-    while (*at != who)
-        at = &(*at)->next_relay;
-    *at = who->next_relay;
-    server->relays--;
-    tcp_server_free_gather(server, who);
-}
-
 static void on_gone(void *user, peer *who, peer_state was)
 {
     tarry_tcp_server *server = user;
     server->viewers -= was == PEER_VIEWER;
-    server->standbys -= was == PEER_STANDBY;
-    if (was == PEER_RELAY)
-        remove_relay(server, who);
-    server->parents_changed = server->parents_changed || was == PEER_RELAY;
     if (who->worker != WIRE_ANY_WORKER && tcp_server_peer(server, who->worker) == who) {
         tcp_member *member = &server->members[who->worker];
         member->received += peer_received(who);
@@ -151,11 +122,7 @@ static void on_gone(void *user, peer *who, peer_state was)
     who->incoming = NULL;
     shm_part_retire(who->shm);
     who->shm = NULL;
-    if (was != PEER_READY && was != PEER_TURNING)
-        return;
-    if (who->moves && !server->closing)
-        tcp_server_set_adrift(server, who);
-    else
+    if (was == PEER_READY || was == PEER_TURNING)
         tcp_server_lose(server, who->worker, who);
 }
 
@@ -172,10 +139,7 @@ peer_events tcp_server_peer_events(tarry_tcp_server *server)
         .fetch = on_fetch,
         .shared = tcp_server_take_shared,
         .bye = on_bye,
-        .advertise = tcp_server_take_advertise,
         .begin_part = tcp_server_begin_part,
-        .begin_gathered = tcp_server_begin_gathered,
-        .gathered = tcp_server_take_gathered,
         .shm_part = tcp_server_begin_shm_part,
         .heard = on_heard,
         .alive = on_alive,

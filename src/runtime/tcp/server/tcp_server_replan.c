@@ -24,7 +24,6 @@ void tcp_server_send_plan(const tarry_tcp_server *server, peer *who)
                              .tag = OUTGOING_PLAN,
                              .bytes = server->plan_bytes,
                              .size = server->plan_size,
-                             .digest = server->base.host->plan->digest,
                          });
 }
 
@@ -41,8 +40,6 @@ void tcp_server_send_job(const tarry_tcp_server *server, peer *who)
 static void tell(tarry_tcp_server *server)
 {
     for (peer *who = server->peers.first; who != NULL; who = who->after) {
-        if (who->state == PEER_RELAY) /* its lanes are told, and it fetches it anew */
-            peer_drop(who, OUTGOING_PLAN);
         if (who->state != PEER_WELCOMED && who->state != PEER_READY && who->state != PEER_TURNING)
             continue;
         peer_drop(who, OUTGOING_PLAN);

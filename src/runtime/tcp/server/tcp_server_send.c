@@ -106,7 +106,7 @@ void tcp_server_drop_parameters(tarry_tcp_server *server)
         peer *who = tcp_server_peer(server, worker);
         if (who == NULL || tcp_server_is_everywhere(server))
             continue;
-        peer_drop(who->relay != NULL ? who->relay : who, OUTGOING_PARAMETERS);
+        peer_drop(who, OUTGOING_PARAMETERS);
         who->held_size = 0; /* its ROUND would be followed by them */
     }
 }

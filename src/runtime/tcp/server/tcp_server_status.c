@@ -20,10 +20,9 @@ static wire_worker_state state_of(const tarry_tcp_server *server, uint32_t worke
 {
     const tcp_member *member = &server->members[worker];
     const peer *who = tcp_server_peer(server, worker);
-    const peer *from = who != NULL && who->relay != NULL ? who->relay : who;
     wire_worker_state state = member->state;
-    if (state == WIRE_WORKER_RECEIVING && from != NULL &&
-        !outgoing_has(&from->large, OUTGOING_PARAMETERS))
+    if (state == WIRE_WORKER_RECEIVING && who != NULL &&
+        !outgoing_has(&who->large, OUTGOING_PARAMETERS))
         state = WIRE_WORKER_COMPUTING;
     if (state == WIRE_WORKER_COMPUTING &&
         tarry_server_finished(server->base.host->machine, worker) ==
@@ -45,7 +44,6 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     *out = (wire_worker_status){
         .state = state_of(server, worker),
         .near = who != NULL && who->shm_opened,
-        .relay = who != NULL && who->relay != NULL ? who->relay->relay_number : 0,
         .load = tarry_plan_load(server->base.host->plan, worker),
         .finished = tarry_server_finished(server->base.host->machine, worker),
         .arrivals = member->arrivals,
@@ -58,45 +56,10 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     memcpy(out->rack, member->rack, sizeof(out->rack));
 }
 
-/* Who is over the relays that are listed. */
-static void count_lanes(const tarry_tcp_server *server, wire_status *status)
-{
-    for (const peer *who = server->peers.first; who != NULL; who = who->after) {
-        if (who->relay == NULL || who->relay->status_place == 0)
-            continue;
-        wire_relay_status *out = &status->relay[who->relay->status_place - 1];
-        out->workers += who->worker != WIRE_ANY_WORKER;
-        out->standbys += who->state == PEER_STANDBY;
-    }
-}
-
-/* The ones that came last, if there are more than can be listed. */
-static void describe_relays(tarry_tcp_server *server, wire_status *status)
-{
-    for (peer *at = server->first_relay; at != NULL; at = at->next_relay) {
-        at->status_place = 0;
-        if (status->relays == WIRE_STATUS_MOST_RELAYS) {
-            status->more_relays++;
-            continue;
-        }
-        wire_relay_status *out = &status->relay[status->relays];
-        at->status_place = ++status->relays;
-        *out = (wire_relay_status){
-            .number = at->relay_number,
-            .round_trip_ns = tcp_server_round_trip_ns(server, at),
-        };
-        if (at->advertised != NULL)
-            snprintf(out->address, sizeof(out->address), "%s", at->advertised);
-    }
-    if (status->relays > 0)
-        count_lanes(server, status);
-}
-
 /* A viewer that has taken what came before is never cut off for what comes next. */
-static uint32_t listed_workers(const tarry_tcp_server *server, const wire_status *status)
+static uint32_t listed_workers(const tarry_tcp_server *server)
 {
-    size_t room = server->settings.most_peer_bytes / 2, relays = wire_status_relays_size(status);
-    uint32_t most = wire_status_workers_in(room > relays ? room - relays : 0);
+    uint32_t most = wire_status_workers_in(server->settings.most_peer_bytes / 2);
     return server->base.host->plan->workers < most ? server->base.host->plan->workers : most;
 }
 
@@ -105,12 +68,11 @@ static bool reserve(tarry_tcp_server *server)
 {
     if (server->status != NULL)
         return true;
-    /* The note to come may be the longest; and there may be more workers listed, and relays. */
+    /* The note to come may be the longest. */
     uint32_t workers = server->base.host->plan->workers;
     wire_status most = {.workers = workers < WIRE_STATUS_MOST_WORKERS ? workers
                                                                       : WIRE_STATUS_MOST_WORKERS};
-    size_t size = wire_status_size(&most) + WIRE_STATUS_NOTE_BYTES +
-                  (size_t)(WIRE_STATUS_MOST_RELAYS + 1) * WIRE_STATUS_RELAY_BYTES;
+    size_t size = wire_status_size(&most) + WIRE_STATUS_NOTE_BYTES;
     server->status = memory_allocate(&server->allocator, size, 1);
     server->worker_status = memory_allocate(&server->allocator, (size_t)most.workers + 1,
                                             sizeof(*server->worker_status));
@@ -137,8 +99,7 @@ void tcp_server_send_status(tarry_tcp_server *server)
         .attempts = server->base.host->attempt,
         .sum = server->last_sum,
     };
-    describe_relays(server, &status);
-    status.workers = listed_workers(server, &status);
+    status.workers = listed_workers(server);
     memcpy(status.note, server->note, sizeof(status.note));
     if (!reserve(server))
         return;

@@ -158,7 +158,6 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
         .send = tcp_server_send,
         .released = tcp_server_release_stripe,
         .left_out = on_left_out,
-        .signals = tcp_server_gather,
         .signalled = on_signalled,
         .done = on_done,
         .summed = on_summed,
@@ -175,10 +174,6 @@ void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 void tcp_server_join(tarry_tcp_server *server, peer *who)
 {
     tcp_member *member = &server->members[who->worker];
-    bool drifted = tcp_server_end_drift(server, who->worker);
-    bool returns = drifted && !member->restarted;
-    if (drifted && !returns)
-        tcp_server_lose(server, who->worker, NULL); /* another process: that one is gone */
     tarry_arrival arrival = member->arrivals == 0 ? TARRY_ARRIVAL_FIRST
                             : member->restarted   ? TARRY_ARRIVAL_RESTARTED
                                                   : TARRY_ARRIVAL_AGAIN;
@@ -197,10 +192,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                               });
     host *core = server->base.host;
     tcp_server_tell_keys(server, who);
-    bool rejected =
-        (returns ? host_return(core, who->worker) : host_join(core, who->worker)) != NULL;
-    if (returns)
-        tcp_server_leave_gathers(server, who->worker);
+    bool rejected = host_join(core, who->worker) != NULL;
     if (!rejected)
         tcp_server_spread_key(server, who, tarry_server_epoch(core->machine, who->worker));
     count_present(server, !rejected);

@@ -22,7 +22,6 @@ struct credential {
     credential_identity own;
     X509 *authority;
     SSL_CTX *context;
-    SSL_CTX *accepting;  /* the server's is `context`; NULL: it is for connecting alone */
     SSL_CTX *between;    /* members; NULL: the certificate is not for that */
     X509_CRL *revoked;   /* NULL if there is no list */
     struct stat list;    /* of revoked.pem when it was read; all zero before */
@@ -112,25 +111,21 @@ static bool ask_for_server(SSL_CTX *context)
     X509_VERIFY_PARAM *wanted = SSL_CTX_get0_param(context);
     X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
                                                 X509_CHECK_FLAG_NO_WILDCARDS);
-    return X509_VERIFY_PARAM_set1_host(wanted, CREDENTIAL_SERVER_NAME, 0) == 1 &&
-           X509_VERIFY_PARAM_add1_host(wanted, CREDENTIAL_RELAY_NAME, 0) == 1;
+    return X509_VERIFY_PARAM_set1_host(wanted, CREDENTIAL_SERVER_NAME, 0) == 1;
 }
 
 static int make_contexts(credential *self, const credential_parts *parts,
                          tarry_diagnostic *diagnostic)
 {
     bool server = self->own.role == CREDENTIAL_SERVER;
-    bool relay = self->own.role == CREDENTIAL_RELAY;
-    bool between = !relay && identity_is_for_both(parts->certificate);
+    bool between = identity_is_for_both(parts->certificate);
     ERR_clear_error();
     self->context = make_context(parts, server ? TLS_server_method() : TLS_client_method(),
                                  credential_verify_peer);
     if (between)
         self->between = make_context(parts, TLS_method(), credential_verify_member);
-    if (relay)
-        self->accepting = make_context(parts, TLS_server_method(), credential_verify_peer);
     if (self->context == NULL || (between && self->between == NULL) ||
-        (relay && self->accepting == NULL) || (!server && !ask_for_server(self->context)))
+        (!server && !ask_for_server(self->context)))
         return diagnose_openssl(diagnostic, TARRY_ERROR_FORMAT, parts->certificate_path);
     return TARRY_OK;
 }
@@ -236,7 +231,6 @@ void credential_free(credential *self)
         return;
     tarry_allocator allocator = self->allocator;
     SSL_CTX_free(self->context);
-    SSL_CTX_free(self->accepting);
     SSL_CTX_free(self->between);
     X509_free(self->authority);
     X509_CRL_free(self->revoked);
@@ -267,15 +261,8 @@ SSL *credential_open(const credential *self)
     return open_by(self->context, self->own.role == CREDENTIAL_SERVER);
 }
 
-SSL *credential_accept(const credential *self)
-{
-    if (self->own.role == CREDENTIAL_SERVER)
-        return credential_open(self);
-    return self->accepting == NULL ? NULL : open_by(self->accepting, true);
-}
-
-int credential_verify_relayed(const credential *self, const uint8_t *der, size_t size, X509 **out,
-                              char text[CREDENTIAL_REFUSAL_SIZE])
+int credential_verify_passed_on(const credential *self, const uint8_t *der, size_t size, X509 **out,
+                                char text[CREDENTIAL_REFUSAL_SIZE])
 {
     const unsigned char *at = der;
     X509 *certificate = size <= CERTIFICATE_BYTES ? d2i_X509(NULL, &at, (long)size) : NULL;
@@ -302,10 +289,9 @@ int credential_check_between(const credential *self, tarry_diagnostic *diagnosti
     if (self->between != NULL)
         return TARRY_OK;
     int folder = (int)(strrchr(self->revoked_path, '/') - self->revoked_path);
-    if (self->own.role == CREDENTIAL_VIEWER || self->own.role == CREDENTIAL_RELAY)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%.*s/cert.pem: is a %s's", folder,
-                        self->revoked_path,
-                        self->own.role == CREDENTIAL_VIEWER ? "viewer" : "relay");
+    if (self->own.role == CREDENTIAL_VIEWER)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%.*s/cert.pem: is a viewer's", folder,
+                        self->revoked_path);
     return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                     "%.*s/cert.pem: is for one side of a connection; where workers make the sum "
                     "it has to be for both: tarry keys renew makes such ones",
@@ -373,8 +359,6 @@ int credential_refresh_revoked(credential *self, bool *changed, tarry_diagnostic
     SSL_CTX_set_cert_store(self->context, store);
     if (self->between != NULL)
         SSL_CTX_set1_cert_store(self->between, store);
-    if (self->accepting != NULL)
-        SSL_CTX_set1_cert_store(self->accepting, store);
     X509_CRL_free(self->revoked);
     self->revoked = revoked;
     self->list = present;

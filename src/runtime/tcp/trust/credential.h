@@ -18,10 +18,8 @@
 
 #include "runtime/tcp/trust/identity.h"
 
-/* The names, of which workers look for one in the certificate of whom they connect to: the
- * server's, wherever it runs, and a relay's. */
+/* The name that workers look for in the server's certificate, wherever it runs. */
 #define CREDENTIAL_SERVER_NAME "tarry-server"
-#define CREDENTIAL_RELAY_NAME "tarry-relay"
 #define CREDENTIAL_REFUSAL_SIZE 160
 
 typedef struct credential credential;
@@ -44,23 +42,20 @@ credential_identity credential_own(const credential *self);
 /*
  * The TLS of a new connection, set to accept (a server's credential) or to connect (all others),
  * without a socket; the caller's, by SSL_free. NULL if there is no memory. The peer must show a
- * certificate of the authority that fits the other side: a worker's, viewer's or relay's that is
- * not revoked, or the server's or a relay's with its name of the above. Writes may be partial and
- * go on from another address; buffers are given back while nothing is in them.
+ * certificate of the authority that fits the other side: a worker's or viewer's that is not
+ * revoked, or the server's with its name of the above. Writes may be partial and go on from another
+ * address; buffers are given back while nothing is in them.
  */
 SSL *credential_open(const credential *self);
-/* The same of a relay's credential, set to accept: what credential_open gives it connects. NULL of
- * any other member's but the server's. */
-SSL *credential_accept(const credential *self);
 
 /*
  * Verifies a certificate (DER) that somebody passed on as a server verifies those of its own
  * connections: its chain, dates and usage, and that it is not revoked. *out is who it says its
- * owner is; that the owner has the key is the word of the relay that took its handshake, or for
- * key_proof.h to say. Errors: FORMAT, with why in `text`; NO_MEMORY.
+ * owner is; that the owner has the key is for key_proof.h to say. Errors: FORMAT, with why in
+ * `text`; NO_MEMORY.
  */
-int credential_verify_relayed(const credential *self, const uint8_t *der, size_t size, X509 **out,
-                              char text[CREDENTIAL_REFUSAL_SIZE]);
+int credential_verify_passed_on(const credential *self, const uint8_t *der, size_t size, X509 **out,
+                                char text[CREDENTIAL_REFUSAL_SIZE]);
 
 /*
  * The same for a connection between two members that hand each other sums, `accepting` or

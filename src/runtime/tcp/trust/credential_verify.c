@@ -12,7 +12,7 @@
 /* Whether somebody of that role connects to others, or accepts others. */
 static bool is_on_side(credential_role role, bool accepts)
 {
-    return role == CREDENTIAL_RELAY || (role == CREDENTIAL_SERVER) == accepts;
+    return (role == CREDENTIAL_SERVER) == accepts;
 }
 
 int credential_verify_peer(int good, X509_STORE_CTX *context)
@@ -34,7 +34,7 @@ int credential_verify_member(int good, X509_STORE_CTX *context)
         return good;
     X509 *certificate = X509_STORE_CTX_get_current_cert(context);
     credential_identity peer;
-    if (identity_of_certificate(certificate, &peer) == TARRY_OK && peer.role != CREDENTIAL_RELAY &&
+    if (identity_of_certificate(certificate, &peer) == TARRY_OK &&
         identity_is_for_both(certificate))
         return 1;
     X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
@@ -118,7 +118,7 @@ int credential_verify_own(X509_STORE *store, X509 *certificate, const char *path
                          credential_verify_text(X509_STORE_CTX_get_error(context)));
     else if (identity_of_certificate(certificate, &own) != TARRY_OK)
         error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                         "%s: not a server's, relay's, worker's or viewer's certificate", path);
+                         "%s: not a server's, worker's or viewer's certificate", path);
     X509_STORE_CTX_free(context);
     ERR_clear_error();
     return error;

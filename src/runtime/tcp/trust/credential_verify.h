@@ -12,7 +12,7 @@
 
 /*
  * A verify callback of SSL_CTX_set_verify: a certificate is good if OpenSSL says so and its
- * identity fits the other side: workers, viewers and relays connect, the server and relays accept.
+ * identity fits the other side: workers and viewers connect, the server accepts.
  */
 int credential_verify_peer(int good, X509_STORE_CTX *context);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define WORKER_PREFIX "worker-"
-#define RELAY_PREFIX "relay-"
 
 enum { BOTH_USAGES = XKU_SSL_SERVER | XKU_SSL_CLIENT };
 
@@ -28,21 +27,10 @@ static int parse_id(const char *text, uint32_t *id)
 
 int identity_parse(const char *name, credential_identity *out)
 {
-    static const struct {
-        const char *name, *prefix;
-        credential_role role;
-    } numbered[] = {
-        {"relay", RELAY_PREFIX, CREDENTIAL_RELAY},
-        {"worker", WORKER_PREFIX, CREDENTIAL_WORKER},
-    };
-    credential_identity identity = {.worker = CREDENTIAL_ANY_ID};
-    for (size_t i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
-        size_t prefix = strlen(numbered[i].prefix);
-        identity.role = numbered[i].role;
-        if (strcmp(name, numbered[i].name) != 0 &&
-            (strncmp(name, numbered[i].prefix, prefix) != 0 ||
-             parse_id(name + prefix, &identity.worker) != TARRY_OK))
-            continue;
+    static const size_t prefix = sizeof(WORKER_PREFIX) - 1;
+    credential_identity identity = {.role = CREDENTIAL_WORKER, .worker = CREDENTIAL_ANY_ID};
+    if (strcmp(name, "worker") == 0 || (strncmp(name, WORKER_PREFIX, prefix) == 0 &&
+                                        parse_id(name + prefix, &identity.worker) == TARRY_OK)) {
         *out = identity;
         return TARRY_OK;
     }
@@ -58,13 +46,11 @@ void identity_name(credential_identity identity, char name[CREDENTIAL_NAME_SIZE]
 {
     static const char *const words[] = {
         [CREDENTIAL_SERVER] = "server",
-        [CREDENTIAL_RELAY] = "relay",
         [CREDENTIAL_WORKER] = "worker",
         [CREDENTIAL_VIEWER] = "viewer",
     };
-    bool numbered = identity.role == CREDENTIAL_WORKER || identity.role == CREDENTIAL_RELAY;
-    if (numbered && identity.worker != CREDENTIAL_ANY_ID)
-        snprintf(name, CREDENTIAL_NAME_SIZE, "%s-%u", words[identity.role], identity.worker);
+    if (identity.role == CREDENTIAL_WORKER && identity.worker != CREDENTIAL_ANY_ID)
+        snprintf(name, CREDENTIAL_NAME_SIZE, WORKER_PREFIX "%u", identity.worker);
     else
         snprintf(name, CREDENTIAL_NAME_SIZE, "%s", words[identity.role]);
 }
@@ -97,8 +83,7 @@ int identity_of_certificate(X509 *certificate, credential_identity *out)
     uint32_t usage = X509_get_extended_key_usage(certificate);
     uint32_t wanted = identity.role == CREDENTIAL_SERVER ? XKU_SSL_SERVER : XKU_SSL_CLIENT;
     bool both = identity.role != CREDENTIAL_VIEWER && usage == BOTH_USAGES;
-    bool one = identity.role != CREDENTIAL_RELAY && usage == wanted;
-    if (!one && !both) /* UINT32_MAX: it states none */
+    if (usage != wanted && !both) /* UINT32_MAX: it states none */
         return TARRY_ERROR_FORMAT;
     *out = identity;
     return TARRY_OK;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who a certificate says its owner is. The name is the certificate's only common name: "server",
- * "relay" or "relay-2" (several can be told apart), "worker-3" (the worker with id 3), "worker" (a
- * worker that may take any id) or "viewer".
+ * "worker-3" (the worker with id 3), "worker" (a worker that may take any id) or "viewer".
  */
 #ifndef TCP_IDENTITY_H
 #define TCP_IDENTITY_H
@@ -15,7 +14,6 @@
 
 typedef enum credential_role {
     CREDENTIAL_SERVER,
-    CREDENTIAL_RELAY,
     CREDENTIAL_WORKER,
     CREDENTIAL_VIEWER,
 } credential_role;
@@ -26,8 +24,7 @@ typedef enum credential_role {
 
 typedef struct credential_identity {
     credential_role role;
-    uint32_t worker; /* the id that a worker is bound to, or the number of a relay, or
-                        CREDENTIAL_ANY_ID; else 0 */
+    uint32_t worker; /* the id that a worker is bound to, or CREDENTIAL_ANY_ID; else 0 */
 } credential_identity;
 
 /* The identity of that name. Errors: FORMAT, for any other text. */

@@ -69,7 +69,7 @@ int key_proof_verify(const credential *self, const uint8_t *certificate, size_t 
 {
     X509 *verified;
     credential_identity owner;
-    int error = credential_verify_relayed(self, certificate, certificate_size, &verified, text);
+    int error = credential_verify_passed_on(self, certificate, certificate_size, &verified, text);
     if (error != TARRY_OK)
         return error;
     const char *fault = NULL;

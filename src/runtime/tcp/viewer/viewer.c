@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/trust/credential.h"
 
 enum {
@@ -325,8 +325,8 @@ static int connect_to(viewer *self, const address *where)
         SSL_free(ssl);
         return error;
     }
-    error = link_channel_open(self->loop, fd, ssl, true, &settings, &handlers, &self->allocator,
-                              &self->channel);
+    error = channel_open(self->loop, fd, ssl, true, &settings, &handlers, &self->allocator,
+                         &self->channel);
     if (error != TARRY_OK)
         diagnose(&self->why, error, "%s: %s", self->text, tarry_error_text(error));
     return error;

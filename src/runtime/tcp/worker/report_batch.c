@@ -39,7 +39,7 @@ bool report_batch_put(report_batch *self, const tarry_message *report, bool more
             (wire_batch){.round = report->round, .term = report->term, .norms = report->normed};
         self->due_ns = now_ns + wait_ns(self, now_ns);
     }
-    wire_batch_put(&self->held, self->frame, self->held.count++, 0, report);
+    wire_batch_put(&self->held, self->frame, self->held.count++, report);
     uint64_t piece_ns = now_ns - self->last_ns;
     self->last_ns = now_ns;
     /* Nothing waits in vain: the next one is there in time if its piece takes as long. */
@@ -59,7 +59,7 @@ size_t report_batch_close(report_batch *self)
     /* One alone is shorter as a message. */
     tarry_message report;
     held.reports = self->frame + WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES;
-    wire_batch_get(&held, 0, NULL, &report);
+    wire_batch_get(&held, 0, &report);
     size_t size = codec_size(&no_sets, &report);
     wire_message_head(size, 0, self->frame);
     codec_encode(&no_sets, &report, self->frame + WIRE_HEAD_BYTES);

@@ -7,7 +7,7 @@
 #ifndef TCP_REPORT_BATCH_H
 #define TCP_REPORT_BATCH_H
 
-#include "protocol/wire/wire_trunk.h"
+#include "protocol/wire/wire_batch.h"
 
 /* The longest that a report waits. Pieces are short if at least four are finished in that time. */
 #define REPORT_BATCH_NS UINT64_C(1000000)

@@ -52,7 +52,7 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "straggler term '%s' is for tarry simulate", mortal);
     tarry_diagnostic why;
-    return parents_check(settings->connect, &why) == TARRY_OK
+    return address_check(settings->connect, false, &why) == TARRY_OK
                ? TARRY_OK
                : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s", why.text);
 }
@@ -100,7 +100,7 @@ static bool copy_text(const tarry_tcp_worker *worker, const char *text, char **c
     return *copy != NULL;
 }
 
-static int init_quietly(tarry_tcp_worker *worker, const char *connect)
+static int init_quietly(tarry_tcp_worker *worker)
 {
     worker->has_lock = pthread_mutex_init(&worker->lock, NULL) == 0;
     if (worker->settings.share)
@@ -109,14 +109,12 @@ static int init_quietly(tarry_tcp_worker *worker, const char *connect)
     if (!worker->has_lock || !worker->has_changed ||
         RAND_bytes(worker->instance, WIRE_ID_BYTES) != 1)
         return TARRY_ERROR_SYSTEM;
-    int error = parents_init(&worker->parents, connect, &worker->allocator);
-    if (error != TARRY_OK)
-        return error;
     worker->read_buffer = memory_allocate(&worker->allocator, CHANNEL_SHARED_BYTES, 1);
     if (worker->read_buffer == NULL)
         return TARRY_ERROR_NO_MEMORY;
     const tarry_tcp_worker_settings *settings = &worker->settings;
-    if (!copy_text(worker, settings->listen, &worker->listen) ||
+    if (!copy_text(worker, settings->connect, &worker->connect) ||
+        !copy_text(worker, settings->listen, &worker->listen) ||
         !copy_text(worker, settings->advertise, &worker->advertise) ||
         !copy_text(worker, settings->security.credentials, &worker->credentials))
         return TARRY_ERROR_NO_MEMORY;
@@ -145,11 +143,7 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
     if (settings->rack != NULL)
         memcpy(made->rack, settings->rack, strlen(settings->rack));
     made->work.worker = TARRY_TCP_NO_WORKER;
-    made->lines[0].worker = made->lines[1].worker = made;
-    made->lines[1].standby = true;
-    made->link.line = &made->lines[0];
-    made->standby.line = &made->lines[1];
-    error = init_quietly(made, settings->connect);
+    error = init_quietly(made);
     if (error != TARRY_OK)
         diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));
     else
@@ -185,7 +179,7 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
     memory_release(&allocator, worker->credentials);
     memory_release(&allocator, worker->advertise);
     memory_release(&allocator, worker->listen);
-    parents_destroy(&worker->parents, &allocator);
+    memory_release(&allocator, worker->connect);
     memory_release(&allocator, worker);
 }
 

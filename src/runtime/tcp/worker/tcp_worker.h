@@ -9,8 +9,7 @@
  *   tcp_worker_job.c      from an offer to an executor that can take its rounds
  *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
  *   tcp_worker_link.c     the connection, from an address to WELCOME, and to its end
- *   tcp_worker_ready.c   READY, behind an offer or behind HELLO
- *   tcp_worker_standby.c the second connection, to another parent
+ *   tcp_worker_ready.c    READY
  *   tcp_worker_frames.c   what comes once the worker is welcome
  *   tcp_worker_rounds.c   what of it is for the machine
  *   tcp_worker_view.c     parameters that come as changes of a view
@@ -41,8 +40,7 @@
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/assembly.h"
 #include "runtime/tcp/net/backoff.h"
-#include "runtime/tcp/net/link_channel.h"
-#include "runtime/tcp/net/parents.h"
+#include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/share.h"
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/roster_file.h"
@@ -144,15 +142,8 @@ typedef enum worker_intake {
     INTAKE_BLOB
 } worker_intake;
 
-/* What a channel's handlers are of. There are two, whose roles may change. */
-typedef struct worker_line {
-    tarry_tcp_worker *worker;
-    bool standby; /* it is not that of the link */
-} worker_line;
-
 typedef struct worker_link {
     worker_stage stage;
-    worker_line *line;
     channel *channel;
     bool resolving;
     address found[ADDRESS_MOST];
@@ -181,8 +172,6 @@ typedef struct worker_link {
     bool welcome_blobs; /* the offer of this WELCOME is not complete yet */
     uint64_t offered;   /* number of the last offer that came over this connection; 0: none */
     uint64_t answered;  /* number of that for which READY was sent */
-    uint64_t early;     /* number of the offer, of the connection before, for which READY was sent
-                           behind HELLO; 0: none */
     worker_waiting waiting;
     worker_view view;
     bool in_round;       /* the server began a round over this connection, and did not end it */
@@ -293,7 +282,6 @@ typedef struct worker_tally {
 
 /* What a thread of libuv finds out. */
 typedef struct worker_resolved {
-    char name[PARENTS_TEXT_BYTES]; /* of whom */
     address found[ADDRESS_MOST];
     uint32_t count;
     int error;
@@ -319,35 +307,10 @@ typedef struct worker_loop {
     bool spared; /* the tick before was late, and judged nobody */
 } worker_loop;
 
-typedef enum standby_stage { STANDBY_NONE, STANDBY_GREETING, STANDBY_HELD } standby_stage;
-
-/* The second connection. */
-typedef struct worker_standby {
-    standby_stage stage;
-    worker_line *line;
-    channel *channel;
-    char to[PARENTS_TEXT_BYTES]; /* whom it is to */
-    uint32_t at;                 /* which of the parents is tried */
-    bool resolving;
-    uv_work_t resolve;
-    worker_resolved resolved;
-    address local;                        /* the own end */
-    uid_t server_user;                    /* as of the link */
-    uint64_t since_ns, heard_ns, sent_ns; /* when it was begun; when bytes last came, and went */
-    uint64_t pause_ns, next_ns;           /* before the next attempt, and when that is */
-} worker_standby;
-
-/* A channel that was opened. */
-typedef struct worker_opened {
-    channel *channel;
-    address local;
-    uid_t server_user;
-} worker_opened;
-
 struct tarry_tcp_worker {
     tarry_allocator allocator;
     tarry_tcp_worker_settings settings;
-    parents parents;                        /* the loop's thread's, once that runs */
+    char *connect;                          /* the server's address */
     char *listen, *advertise, *credentials; /* of connections among workers; NULL: as settings */
     credential *credential;
     roster_file *roster; /* secure sums; else NULL */
@@ -373,9 +336,7 @@ struct tarry_tcp_worker {
 
     /* the loop's thread's */
     backoff backoff;
-    worker_line lines[2];
     worker_link link;
-    worker_standby standby;
 };
 
 /* tcp_worker.c */
@@ -446,8 +407,7 @@ int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
  * same. */
 int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
 void tcp_worker_drop_masking(tarry_tcp_worker *worker);
-/* The server has welcomed the worker again, to the job that it has masks for: these are of what it
- * says now. Errors: NO_MEMORY. */
+/* The masks of the job are of what the server says now. The running thread's. Errors: NO_MEMORY. */
 int tcp_worker_renew_terms(tarry_tcp_worker *worker, const wire_welcome *welcome);
 /* Sends the own KEY, if there is one and it was not sent yet. The loop thread's. */
 bool tcp_worker_say_key(tarry_tcp_worker *worker);
@@ -473,15 +433,7 @@ void tcp_worker_drop_others(tarry_tcp_worker *worker);
 worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
                                     const uint8_t *body);
 
-/* tcp_worker_ready.c: all the loop thread's */
-/* Whether all that was offered is prepared, for rounds whose sum the server makes. */
-bool tcp_worker_is_prepared(const tarry_tcp_worker *worker);
-/* Says READY behind HELLO: what this offer led to still holds; 0: it is not to. */
-void tcp_worker_answer_early(tarry_tcp_worker *worker, uint64_t prepared);
-/* Whether this WELCOME needs no other answer than that. */
-bool tcp_worker_has_answered(tarry_tcp_worker *worker, const wire_welcome *welcome);
-/* It has: rounds may come. */
-void tcp_worker_go_on(tarry_tcp_worker *worker);
+/* tcp_worker_ready.c: the loop thread's */
 /* Says READY if what was last offered is prepared. */
 void tcp_worker_answer(tarry_tcp_worker *worker);
 
@@ -494,21 +446,6 @@ void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
 void tcp_worker_beat_aside(tarry_tcp_worker *worker);
 /* The same if nothing was sent lately, or the end of a connection that is silent. */
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
-
-/* Begins a connection; false: the link's `failure` says why not. */
-bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
-                             worker_opened *opened);
-
-/* tcp_worker_standby.c: all the loop thread's */
-void tcp_worker_standby_tick(tarry_tcp_worker *worker, uint64_t now);
-/* The link's channel is gone: the standby's takes its place, if it is held. Gives back whether. */
-bool tcp_worker_standby_promote(tarry_tcp_worker *worker);
-void tcp_worker_standby_drop(tarry_tcp_worker *worker);
-/* The handlers of its channel. */
-void tcp_worker_standby_opened(tarry_tcp_worker *worker);
-void tcp_worker_standby_heard(tarry_tcp_worker *worker);
-bool tcp_worker_standby_frame(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body);
-void tcp_worker_standby_ended(tarry_tcp_worker *worker);
 
 /* tcp_worker_frames.c: the handlers of what comes once WELCOME has; the channel's. */
 worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head,

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 static const char NOT_HERE[] = "the server sent a frame that makes no sense here";
@@ -119,22 +118,6 @@ static void take_empty_blob(tarry_tcp_worker *worker, const wire_blob *blob)
         tcp_worker_chunk_complete(worker, blob->index);
 }
 
-/* Where else the worker may connect, in the order in which it is to try. */
-static worker_fault take_parents(tarry_tcp_worker *worker, const wire_head *head,
-                                 const uint8_t *body)
-{
-    wire_parents others;
-    char list[WIRE_PARENTS_MOST * (WIRE_TEXT_BYTES + 2)] = "";
-    if (wire_parents_decode(head, body, &others) != TARRY_OK)
-        return NOT_HERE;
-    for (uint32_t i = 0; i < others.count; i++) {
-        strcat(list, others.address[i]);
-        strcat(list, ",");
-    }
-    parents_learn(&worker->parents, list);
-    return NULL;
-}
-
 /* ---- handlers ---- */
 
 worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head,
@@ -155,8 +138,6 @@ worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *he
         return tcp_worker_take_key(worker, head, body);
     case WIRE_MEMBER:
         return tcp_worker_take_member(worker, head, body);
-    case WIRE_PARENTS:
-        return take_parents(worker, head, body);
     default:
         return NOT_HERE;
     }

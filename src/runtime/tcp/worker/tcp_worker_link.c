@@ -51,7 +51,7 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
     tcp_worker_drop_shares(worker);
     link->channel = NULL;
     link->intake = INTAKE_NOTHING;
-    link->offered = link->answered = link->early = 0;
+    link->offered = link->answered = 0;
     link->in_round = link->signalled = false;
     link->counted_received = link->counted_sent = 0;
     link->stage = next;
@@ -72,22 +72,10 @@ static void begin_greeting(tarry_tcp_worker *worker)
     link->stage = WORKER_GREETING;
     link->rules.bits = 0;
     link->key_said = false;
-    link->early = 0; /* that was said over another connection */
     link->since_ns = link->heard_ns = link->sent_ns = clock_now_ns();
     link->sent_bytes = channel_sent(link->channel);
     link->counted_received = channel_received(link->channel);
     link->counted_sent = link->sent_bytes;
-}
-
-static void say_hello(tarry_tcp_worker *worker);
-
-/* Another parent is tried at once, after the last one there is a pause. */
-static void try_next_parent(tarry_tcp_worker *worker)
-{
-    if (parents_next(&worker->parents))
-        tcp_worker_connect(worker);
-    else
-        tcp_worker_retry(worker);
 }
 
 /* The connection is of no use any more, for this reason; there will be another one. */
@@ -114,16 +102,9 @@ __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker,
         backoff_lost(&worker->backoff, link->apart_ns - link->since_ns);
     }
     bool ended = has_ended(worker);
-    uint64_t prepared = tcp_worker_is_prepared(worker) ? link->offered : 0;
     channel_close(detach(worker, ended ? WORKER_OVER : WORKER_APART));
     if (ended)
         return;
-    if (known && tcp_worker_standby_promote(worker)) {
-        begin_greeting(worker);
-        say_hello(worker);
-        tcp_worker_answer_early(worker, prepared);
-        return;
-    }
     if (!known && link->turning_near) {
         link->near_failed = true;
         link->turning_near = false;
@@ -131,7 +112,7 @@ __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker,
     } else if (!known && link->next_address < link->found_count)
         tcp_worker_use_addresses(worker);
     else
-        try_next_parent(worker);
+        tcp_worker_retry(worker);
 }
 
 bool tcp_worker_settle(tarry_tcp_worker *worker, worker_fault fault)
@@ -146,7 +127,6 @@ void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     bool known = worker->link.stage == WORKER_PREPARING || worker->link.stage == WORKER_READY;
     channel *last = detach(worker, WORKER_OVER);
-    tcp_worker_standby_drop(worker);
     if (known && channel_send(last, frame, wire_bye_encode(bye, frame)))
         channel_close_gently(last, FAREWELL_NS);
     else
@@ -221,16 +201,6 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
     }
     if (turn_near(worker, welcome))
         return false;
-    bool answered = tcp_worker_has_answered(worker, welcome);
-    bool blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
-    if (link->early != 0 && !answered && (!blobs || welcome->job_bytes > 0)) {
-        lose(worker, "the server has another job");
-        return false;
-    }
-    if (answered && tcp_worker_renew_terms(worker, welcome) != TARRY_OK) {
-        lose(worker, "out of memory");
-        return false;
-    }
     link->welcome = *welcome;
     link->stage = WORKER_PREPARING;
     link->since_ns = clock_now_ns();
@@ -238,7 +208,6 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
     link->near_failed = false;
     link->turning_near = false;
     link->found_count = 0;
-    parents_settle(&worker->parents);
     pthread_mutex_lock(&worker->lock);
     worker->work.connections++;
     worker->work.worker = welcome->worker;
@@ -247,10 +216,8 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
                                   .type = TARRY_TCP_CONNECTED,
                                   .peer = channel_peer(link->channel),
                               });
-    link->welcome_blobs = blobs;
-    if (answered)
-        tcp_worker_go_on(worker);
-    else if (!blobs)
+    link->welcome_blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
+    if (!link->welcome_blobs)
         tcp_worker_offer(worker);
     return true;
 }
@@ -264,8 +231,8 @@ static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
         (refused->reason == WIRE_REFUSED_TAKEN || refused->reason == WIRE_REFUSED_RANGE);
     link->seat_taken = remembered;
     if (!remembered && !wire_reason_passes(refused->reason))
-        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s",
-                       parents_current(&worker->parents), refused->text);
+        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
+                       refused->text);
     link->found_count = 0; /* other addresses are of the same server */
     lose(worker, "refused: %s", refused->text);
     return false;
@@ -275,8 +242,8 @@ static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
 static bool take_dismissal(tarry_tcp_worker *worker, const wire_refused *refused)
 {
     if (!wire_reason_passes(refused->reason))
-        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s",
-                       parents_current(&worker->parents), refused->text);
+        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
+                       refused->text);
     lose(worker, "refused: %s", refused->text);
     return false;
 }
@@ -293,20 +260,13 @@ static bool take_bye(tarry_tcp_worker *worker, wire_bye bye)
 
 static void on_opened(void *user)
 {
-    const worker_line *line = user;
-    if (line->standby)
-        tcp_worker_standby_opened(line->worker);
-    else
-        say_hello(line->worker);
+    say_hello(user);
 }
 
 static void on_heard(void *user)
 {
-    const worker_line *line = user;
-    if (line->standby)
-        tcp_worker_standby_heard(line->worker);
-    else
-        line->worker->link.heard_ns = clock_now_ns();
+    tarry_tcp_worker *worker = user;
+    worker->link.heard_ns = clock_now_ns();
 }
 
 static const char NO_SERVER[] = "what answers is no server of this protocol";
@@ -328,10 +288,7 @@ static bool greet(tarry_tcp_worker *worker, const wire_head *head, const uint8_t
 
 static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
-    const worker_line *line = user;
-    tarry_tcp_worker *worker = line->worker;
-    if (line->standby)
-        return tcp_worker_standby_frame(worker, head, body);
+    tarry_tcp_worker *worker = user;
     wire_refused refused;
     wire_bye bye;
     if (worker->link.stage == WORKER_GREETING)
@@ -347,12 +304,7 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
                                 size_t bytes, void **place)
 {
     (void)bytes;
-    const worker_line *line = user;
-    tarry_tcp_worker *worker = line->worker;
-    if (line->standby) {
-        tcp_worker_standby_ended(worker);
-        return CHANNEL_END;
-    }
+    tarry_tcp_worker *worker = user;
     worker_fault fault = worker->link.stage == WORKER_GREETING
                              ? NO_SERVER
                              : tcp_worker_begin_large(worker, head, fixed, place);
@@ -361,12 +313,12 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 
 static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
 {
-    tarry_tcp_worker *worker = ((const worker_line *)user)->worker;
+    tarry_tcp_worker *worker = user;
     bool good = tcp_worker_settle(worker, tcp_worker_complete_large(worker, head, fixed));
     return good && worker->link.channel != NULL;
 }
 
-/* No server or relay takes us any more. */
+/* The server takes us no more. */
 static void end_revoked(tarry_tcp_worker *worker)
 {
     char name[CREDENTIAL_NAME_SIZE];
@@ -374,19 +326,14 @@ static void end_revoked(tarry_tcp_worker *worker)
     tcp_worker_end(worker, TARRY_ERROR_STATE,
                    "%s: refused: the certificate of %s is revoked; tarry keys add makes another "
                    "one, where the authority is",
-                   parents_current(&worker->parents), name);
+                   worker->connect, name);
 }
 
 static void on_ended(void *user, channel_end how)
 {
-    const worker_line *line = user;
-    tarry_tcp_worker *worker = line->worker;
-    if (line->standby) {
-        tcp_worker_standby_ended(worker);
-        return;
-    }
+    tarry_tcp_worker *worker = user;
     const channel *ended = worker->link.channel;
-    if (how == CHANNEL_REVOKED && parents_close(&worker->parents))
+    if (how == CHANNEL_REVOKED)
         end_revoked(worker);
     if (how == CHANNEL_NOT_FRAMES && worker->link.stage == WORKER_GREETING) {
         lose(worker, "%s", NO_SERVER);
@@ -404,7 +351,7 @@ static void on_ended(void *user, channel_end how)
 /* What `failure` is put behind says the address already. */
 static void keep_failure(tarry_tcp_worker *worker, const char *text)
 {
-    const char *to = parents_current(&worker->parents);
+    const char *to = worker->connect;
     size_t length = strlen(to);
     if (strncmp(text, to, length) == 0 && strncmp(text + length, ": ", 2) == 0)
         text += length + 2;
@@ -415,7 +362,7 @@ static void on_resolve(uv_work_t *request)
 {
     tarry_tcp_worker *worker = request->data;
     worker->loop.resolved.error =
-        address_resolve(worker->loop.resolved.name, false, worker->loop.resolved.found,
+        address_resolve(worker->connect, false, worker->loop.resolved.found,
                         &worker->loop.resolved.count, &worker->loop.resolved.diagnostic);
 }
 
@@ -428,7 +375,7 @@ static void on_resolved(uv_work_t *request, int status)
         return;
     if (worker->loop.resolved.error != TARRY_OK) {
         keep_failure(worker, worker->loop.resolved.diagnostic.text);
-        try_next_parent(worker);
+        tcp_worker_retry(worker);
         return;
     }
     const tarry_tcp_security *security = &worker->settings.security;
@@ -439,7 +386,7 @@ static void on_resolved(uv_work_t *request, int status)
     if (link->found_count > 0)
         tcp_worker_use_addresses(worker);
     else
-        tcp_worker_end(worker, TARRY_ERROR_ARGUMENT, "%s: %s", parents_current(&worker->parents),
+        tcp_worker_end(worker, TARRY_ERROR_ARGUMENT, "%s: %s", worker->connect,
                        dial_refusal(security));
 }
 
@@ -450,8 +397,6 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
         return;
     link->resolving = true;
     worker->loop.resolve.data = worker;
-    snprintf(worker->loop.resolved.name, PARENTS_TEXT_BYTES, "%s",
-             parents_current(&worker->parents));
     int status = uv_queue_work(&worker->loop.uv, &worker->loop.resolve, on_resolve, on_resolved);
     if (status == 0)
         return;
@@ -460,26 +405,27 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
     tcp_worker_retry(worker);
 }
 
-bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
-                             worker_opened *opened)
+/* Begins a connection; false: `failure` says why not. */
+static bool open_connection(tarry_tcp_worker *worker, const address *to)
 {
+    worker_link *link = &worker->link;
+    channel *opened;
     tarry_diagnostic why = {{0}};
     dialed made;
     if (dial(to, worker->credential, &made, &why) != TARRY_OK) {
         keep_failure(worker, why.text);
         return false;
     }
-    if (address_is_unix(to))
-        opened->server_user = made.user;
-    if (address_of(made.fd, &opened->local, NULL) != TARRY_OK)
-        opened->local = (address){0};
+    address local;
+    if (address_of(made.fd, &local, NULL) != TARRY_OK)
+        local = (address){0};
     const channel_settings settings = {
         .most_waiting = MOST_WAITING,
         .most_length = MOST_LENGTH,
         .shared = worker->read_buffer,
     };
     const channel_handlers handlers = {
-        .user = line,
+        .user = worker,
         .opened = on_opened,
         .heard = on_heard,
         .frame = on_frame,
@@ -487,23 +433,16 @@ bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker
         .complete = on_complete,
         .ended = on_ended,
     };
-    int error = link_channel_open(&worker->loop.uv, made.fd, made.ssl, true, &settings, &handlers,
-                                  &worker->allocator, &opened->channel);
-    if (error != TARRY_OK)
+    int error = channel_open(&worker->loop.uv, made.fd, made.ssl, true, &settings, &handlers,
+                             &worker->allocator, &opened);
+    if (error != TARRY_OK) {
         keep_failure(worker, tarry_error_text(error));
-    return error == TARRY_OK;
-}
-
-/* Begins a connection; false: `failure` says why not. */
-static bool open_connection(tarry_tcp_worker *worker, const address *to)
-{
-    worker_link *link = &worker->link;
-    worker_opened opened = {.server_user = link->server_user};
-    if (!tcp_worker_open_channel(worker, to, link->line, &opened))
         return false;
-    link->channel = opened.channel;
-    link->local = opened.local;
-    link->server_user = opened.server_user;
+    }
+    link->channel = opened;
+    link->local = local;
+    if (address_is_unix(to))
+        link->server_user = made.user;
     begin_greeting(worker);
     return true;
 }
@@ -516,7 +455,7 @@ void tcp_worker_use_addresses(tarry_tcp_worker *worker)
         if (open_connection(worker, to))
             return;
     }
-    try_next_parent(worker);
+    tcp_worker_retry(worker);
 }
 
 /* ---- time ---- */

@@ -17,9 +17,7 @@ static void on_tick(uv_timer_t *handle);
 
 static void on_retry(uv_timer_t *handle)
 {
-    tarry_tcp_worker *worker = handle->data;
-    parents_settle(&worker->parents);
-    tcp_worker_connect(worker);
+    tcp_worker_connect(handle->data);
 }
 
 void tcp_worker_retry(tarry_tcp_worker *worker)
@@ -29,14 +27,14 @@ void tcp_worker_retry(tarry_tcp_worker *worker)
     uint64_t apart = clock_now_ns() - link->apart_ns;
     if (apart >= patience) {
         tcp_worker_end(worker, TARRY_ERROR_SYSTEM, "%s: no connection for %.3g s: %s",
-                       parents_current(&worker->parents), (double)apart / 1e9, link->failure);
+                       worker->connect, (double)apart / 1e9, link->failure);
         return;
     }
     if (wait > patience - apart)
         wait = patience - apart;
     tcp_worker_notify(worker, &(tarry_tcp_notice){
                                   .type = TARRY_TCP_WAITING,
-                                  .peer = parents_current(&worker->parents),
+                                  .peer = worker->connect,
                                   .waited_ns = wait,
                                   .text = link->failure,
                               });
@@ -89,8 +87,6 @@ static void stop(tarry_tcp_worker *worker)
     tcp_worker_leave_server(worker, WIRE_BYE_LEAVING);
     if (worker->link.resolving)
         uv_cancel((uv_req_t *)&worker->loop.resolve);
-    if (worker->standby.resolving)
-        uv_cancel((uv_req_t *)&worker->standby.resolve);
     uv_close((uv_handle_t *)&worker->loop.wake, NULL);
     uv_close((uv_handle_t *)&worker->loop.tick, NULL);
     uv_close((uv_handle_t *)&worker->loop.retry, NULL);
@@ -159,8 +155,6 @@ static void on_tick(uv_timer_t *handle)
         tcp_worker_beat(worker, now);
     else
         tcp_worker_tick_link(worker, now);
-    if (!late)
-        tcp_worker_standby_tick(worker, now);
     tcp_worker_look_whether_to_leave(worker, false);
 }
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * READY: what the server offers is prepared. A worker that goes over to its second connection is
- * prepared already, and says so behind HELLO: it is in the round one way up and one down later.
- */
+/* READY: what the server offers is prepared. */
 #include <string.h>
 
-#include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 static bool say_ready(tarry_tcp_worker *worker)
@@ -23,12 +19,6 @@ static bool say_ready(tarry_tcp_worker *worker)
            channel_send(worker->link.channel, frame, wire_ready_encode(&ready, frame));
 }
 
-static void begin_rounds(tarry_tcp_worker *worker)
-{
-    worker->link.stage = WORKER_READY;
-    tcp_worker_open_uplink(worker, true);
-}
-
 void tcp_worker_answer(tarry_tcp_worker *worker)
 {
     worker_link *link = &worker->link;
@@ -43,39 +33,8 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
     if (!prepared || !say_ready(worker))
         return;
     link->answered = link->offered;
-    if (link->stage == WORKER_PREPARING)
-        begin_rounds(worker);
-}
-
-bool tcp_worker_is_prepared(const tarry_tcp_worker *worker)
-{
-    const worker_link *link = &worker->link;
-    return link->stage == WORKER_READY && link->offered != 0 && link->answered == link->offered &&
-           !link->welcome.everywhere;
-}
-
-void tcp_worker_answer_early(tarry_tcp_worker *worker, uint64_t prepared)
-{
-    if (prepared != 0 && say_ready(worker))
-        worker->link.early = prepared;
-}
-
-bool tcp_worker_has_answered(tarry_tcp_worker *worker, const wire_welcome *welcome)
-{
-    const worker_link *link = &worker->link;
-    if (link->early == 0 || welcome->plan_bytes > 0 || welcome->job_bytes > 0 ||
-        link->part.memory != NULL || !tcp_worker_is_same_job(&link->welcome, welcome))
-        return false;
-    pthread_mutex_lock(&worker->lock);
-    bool same = memcmp(worker->held.plan, welcome->plan, WIRE_DIGEST_BYTES) == 0;
-    pthread_mutex_unlock(&worker->lock);
-    return same;
-}
-
-void tcp_worker_go_on(tarry_tcp_worker *worker)
-{
-    worker_link *link = &worker->link;
-    link->offered = link->answered = link->early;
-    begin_rounds(worker);
-    tcp_worker_ask_chunks(worker); /* what was wanted over the connection before still is */
+    if (link->stage != WORKER_PREPARING)
+        return;
+    link->stage = WORKER_READY;
+    tcp_worker_open_uplink(worker, true);
 }

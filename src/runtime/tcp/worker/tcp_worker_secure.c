@@ -91,7 +91,7 @@ bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welc
     const char *fault = fault_of(worker, welcome);
     if (fault == NULL)
         return true;
-    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: %s", parents_current(&worker->parents), fault);
+    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: %s", worker->connect, fault);
     return false;
 }
 
@@ -290,7 +290,7 @@ worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head
         fault = "it is none";
     if (fault == NULL)
         return NULL;
-    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: the key of worker %u: %s",
-                   parents_current(&worker->parents), words.worker, fault);
+    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: the key of worker %u: %s", worker->connect,
+                   words.worker, fault);
     return "the key of another worker is not good";
 }

@@ -321,7 +321,7 @@ static void forget(worker_uplink *up, worker_load *load)
 
 void tcp_worker_load_released(void *user, void *owner)
 {
-    tarry_tcp_worker *worker = ((const worker_line *)user)->worker;
+    tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
     worker->link.machine_ns = clock_now_ns();
     pthread_mutex_lock(&up->lock);
@@ -454,7 +454,7 @@ static bool send_loads(tarry_tcp_worker *worker)
         };
         if (channel_send_load(worker->link.channel, load->prefix, sizeof(load->prefix), &wanted))
             continue;
-        tcp_worker_load_released(worker->link.line, load);
+        tcp_worker_load_released(worker, load);
         return false;
     }
     return true;

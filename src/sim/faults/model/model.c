@@ -204,7 +204,6 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].participant = (it->senders & bit(worker)) != 0;
         bool owes = it->members[worker].participant && !is_everywhere(it);
-        it->members[worker].signal_due = it->members[worker].owed != 0;
         it->members[worker].due = owes ? stripes : 0;
         if (it->settings.keep == TARRY_KEEP_CREDITED && (told & bit(worker)))
             it->members[worker].signal_term = ++it->members[worker].term;
@@ -229,7 +228,7 @@ void model_resume(server_model *it)
     it->phase = MODEL_COMPUTING;
     it->broken = false;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        it->members[worker].participant = it->members[worker].signal_due = false;
+        it->members[worker].participant = false;
         it->members[worker].due = 0;
     }
 }
@@ -239,10 +238,8 @@ static void leave_attempt(server_model *it, uint32_t worker)
     model_member *member = &it->members[worker];
     if (member->participant && member->due != 0)
         it->broken = true;
-    member->participant = member->signal_due = false;
+    member->participant = false;
     member->due = 0;
-    member->done &= ~member->owed; /* and was never reported again */
-    member->owed = 0;
 }
 
 /* The worker is out, and the holders that dropped their copies of what it was credited with compute
@@ -344,9 +341,7 @@ static void start(server_model *it, uint64_t now)
         member->reported = member->late = member->participant = false;
         member->excluded = is_everywhere(it); /* until it is sent the round */
         member->put_off = false;
-        member->before = member->done & ~member->owed;
-        member->owed = 0;
-        member->signal_due = false;
+        member->before = member->done;
         member->done = member->failed = member->due = 0;
         member->kept = member->term = member->signal_term = 0;
         memset(member->recall_term, 0, sizeof(member->recall_term));
@@ -368,15 +363,9 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
         message->slot >= tarry_plan_load(it->plan, worker) || message->term > member->term)
         return false;
     uint32_t chunk = tarry_plan_chunk(it->plan, worker, message->slot);
-    if (!model_in(it, chunk) || (((member->done & ~member->owed) | member->failed) & bit(chunk)) ||
+    if (!model_in(it, chunk) || ((member->done | member->failed) & bit(chunk)) ||
         message->term < member->recall_term[chunk])
         return false;
-    if ((member->owed & bit(chunk)) && !message->failed) {
-        model_repay(it, worker, chunk);
-        return true;
-    }
-    if (member->owed & bit(chunk))
-        model_forgo(it, worker);
     if (message->failed) {
         member->failed |= bit(chunk);
         if (it->settings.credit == TARRY_CREDIT_WHOLE && !member->excluded)
@@ -497,11 +486,10 @@ void model_arrive_again(server_model *it, uint64_t now, uint32_t worker, tarry_a
     it->members[worker].called_back = true;
 }
 
-static bool take_event(server_model *it, uint64_t now, const tarry_event *event)
+bool model_event(server_model *it, uint64_t now, const tarry_event *event)
 {
     model_member *member = &it->members[event->worker];
     memset(it->left, 0, sizeof(it->left));
-    it->settled = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->members[worker].called_back = false;
     switch (event->type) {
@@ -513,15 +501,6 @@ static bool take_event(server_model *it, uint64_t now, const tarry_event *event)
     case TARRY_EVENT_JOINED:
         join(it, now, event->worker);
         return true;
-    case TARRY_EVENT_RETURNED:
-        if (model_can_return(it, event->worker))
-            model_return(it, now, event->worker);
-        else
-            join(it, now, event->worker);
-        return true;
-    case TARRY_EVENT_STALLED:
-        it->broken = it->broken || model_late(it) != 0;
-        return model_late(it) != 0;
     case TARRY_EVENT_LOST:
         if (!member->present)
             return false;
@@ -547,14 +526,6 @@ static bool take_event(server_model *it, uint64_t now, const tarry_event *event)
         break;
     }
     return true;
-}
-
-bool model_event(server_model *it, uint64_t now, const tarry_event *event)
-{
-    bool taken = take_event(it, now, event);
-    if (event->type != TARRY_EVENT_ABORT)
-        model_forgo_overdue(it, now);
-    return taken;
 }
 
 void model_restart(server_model *it, uint64_t round, const uint32_t *epochs)

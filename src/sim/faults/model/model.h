@@ -36,9 +36,6 @@ typedef struct model_member {
     uint32_t failed; /* chunks, a bit each */
     uint32_t before; /* chunks that it finished in the round before, a bit each */
     uint32_t due;    /* stripes of this attempt that it owes, a bit each */
-    uint32_t owed;   /* of `done`: to be reported again, as it came back */
-    uint64_t owed_until;
-    bool signal_due; /* this attempt's signal goes to it once it owes nothing */
     uint64_t stripe; /* when the last one of this attempt came in */
     uint64_t heard;  /* when */
     uint64_t probed; /* when; TARRY_NEVER: it owes no answer */
@@ -102,7 +99,6 @@ typedef struct server_model {
     uint32_t put[MAX_STRIPES];  /* workers whose stripe the server told to combine */
     uint32_t back[MAX_STRIPES]; /* workers whose stripe was reported as combined */
     uint32_t left[ABSENCES];    /* workers left out since this step, a bit each, by reason */
-    uint32_t settled;           /* workers that ceased to owe reports in this step, a bit each */
     tarry_round_result result;
 } server_model;
 
@@ -203,17 +199,6 @@ void model_give_up_stripes(server_model *it, uint64_t now);
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight);
 /* What should follow at `now`. */
 model_verdict model_decide(const server_model *it, uint64_t now, bool foresight);
-
-/* model_return.c. Whether what the worker has can stand when it comes back; it does. */
-bool model_can_return(const server_model *it, uint32_t worker);
-void model_return(server_model *it, uint64_t now, uint32_t worker);
-/* It has reported the chunk again; what it owes does not count any more; the same of all that owe
- * for too long. */
-void model_repay(server_model *it, uint32_t worker, uint32_t chunk);
-void model_forgo(server_model *it, uint32_t worker);
-void model_forgo_overdue(server_model *it, uint64_t now);
-/* Who is to be sent the signal of this attempt, after all others, in this step; a bit each. */
-uint32_t model_resent(const server_model *it);
 
 /* model_norms.c. Nothing is known of norms, and every chunk is in; a round begins. */
 void model_norms_init(server_model *it);

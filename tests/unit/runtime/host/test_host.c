@@ -15,7 +15,6 @@
 #include "failing_allocator.h"
 #include "runtime/clock.h"
 #include "runtime/host/host.h"
-#include "runtime/host/host_gather.h"
 #include "seed.h"
 
 enum {
@@ -48,8 +47,7 @@ typedef struct scene {
     float sum[DIMENSION];
     double truth[DIMENSION];
     random_stream random;
-    uint32_t released, left_out, attempts, done, signals;
-    bool gathers;   /* coded parts of the workers from the second on come as one sum */
+    uint32_t released, left_out, attempts, done;
     int send_error; /* of the next SIGNAL */
     uint64_t now;
 } scene;
@@ -88,16 +86,6 @@ static void left_out(void *user, const tarry_effect *effect)
     its->left_out++;
 }
 
-static void signals(void *user, const tarry_effects *effects)
-{
-    scene *its = user;
-    for (size_t i = 0; i < effects->count; i++)
-        its->signals += effects->items[i].type == TARRY_EFFECT_SEND &&
-                        effects->items[i].message.type == TARRY_MESSAGE_SIGNAL;
-    for (uint32_t worker = 0; worker < WORKERS; worker++)
-        assert_false(its->told[worker].signal && its->attempts == 0); /* none was sent before */
-}
-
 static void signalled(void *user, uint64_t round, uint32_t attempt)
 {
     scene *its = user;
@@ -134,7 +122,6 @@ static host_settings settings_of(scene *its, uint32_t threads, bool reproducible
                 .send = send_message,
                 .released = released,
                 .left_out = left_out,
-                .signals = signals,
                 .signalled = signalled,
                 .done = done,
                 .summed = ignore,
@@ -230,84 +217,11 @@ static void send_parts(scene *its, uint32_t worker)
     }
 }
 
-/* ---- sums on the way ---- */
-
-enum { FIRST_GATHERED = 1 };
-
-/* The group of all workers from the second on that have something to send: that were signalled
- * after they had reported. */
-typedef struct group {
-    host_gather of;
-    uint32_t worker[WORKERS], epoch[WORKERS];
-} group;
-
-static bool is_of_group(const scene *its, uint32_t worker)
-{
-    return worker >= FIRST_GATHERED && its->told[worker].signal && !its->told[worker].round;
-}
-
-static void make_group(const scene *its, group *made)
-{
-    *made = (group){.of = {.scale = host_scale(its->host)}};
-    for (uint32_t worker = FIRST_GATHERED; worker < WORKERS; worker++) {
-        const tarry_message *signal = &its->told[worker].message;
-        if (!is_of_group(its, worker))
-            continue;
-        made->of.round = signal->round;
-        made->of.attempt = signal->attempt;
-        made->of.parts = signal->parts;
-        made->worker[made->of.count] = worker;
-        made->epoch[made->of.count++] = signal->epoch;
-    }
-    made->of.worker = made->worker;
-    made->of.epoch = made->epoch;
-}
-
-/* The sum of a stripe over the group, in blocks. */
-static void send_gathered(scene *its, const group *from, uint32_t index)
-{
-    layout cut = layout_make(DIMENSION, from->of.parts, STRIPE);
-    stripe *blocks[2];
-    uint32_t count = 0;
-    for (uint32_t part = 0; part < cut.parts && layout_present(&cut, part, index) > 0; part++) {
-        blocks[count] = host_take_room(its->host);
-        memset(blocks[count]->numbers, 0, STRIPE * sizeof(float));
-        blocks[count]->gathered = true;
-        blocks[count++]->part = part;
-    }
-    for (uint32_t i = 0; i < from->of.count; i++) {
-        float numbers[STRIPE], weights[2];
-        for (size_t x = 0; x < STRIPE; x++)
-            numbers[x] = (float)random_normal(&its->random);
-        host_weights(its->host, from->of.parts, from->worker[i], from->of.scale, weights);
-        for (uint32_t part = 0; part < count; part++)
-            for (size_t x = 0; x < layout_present(&cut, part, index); x++)
-                blocks[part]->numbers[x] += weights[part] * numbers[x];
-        add_truth(its, &cut, from->worker[i], index, numbers);
-    }
-    host_receive_gathered(its->host, &from->of, index, blocks, count);
-}
-
-static void send_group(scene *its)
-{
-    group all;
-    make_group(its, &all);
-    for (uint32_t worker = FIRST_GATHERED; worker < WORKERS; worker++)
-        its->told[worker].signal = false;
-    if (all.of.count == 0)
-        return;
-    layout cut = layout_make(DIMENSION, all.of.parts, STRIPE);
-    for (uint32_t index = 0; index < cut.stripes; index++)
-        send_gathered(its, &all, index);
-}
-
 /* One worker does the next thing that it was told. */
 static void act(scene *its, uint32_t worker)
 {
     told *to = &its->told[worker];
-    if (its->gathers && worker >= FIRST_GATHERED && to->signal) {
-        send_group(its);
-    } else if (to->signal) {
+    if (to->signal) {
         to->signal = false;
         if (!to->round) /* else it has nothing to send */
             send_parts(its, worker);
@@ -361,68 +275,6 @@ static void sums_what_workers_send(void **state)
             assert_true(its.host->members[worker].chunks <= 3 * COPIES);
         end(&its);
     }
-}
-
-/* Beside those of the first worker, which come by themselves. */
-static void sums_what_was_summed_on_the_way(void **state)
-{
-    (void)state;
-    uint64_t seed = test_seed("host", 2);
-    for (uint32_t kind = 0; kind < 6; kind++) {
-        scene its;
-        begin(&its, 1 + kind % 2, kind / 2 % 3, false, seed + kind);
-        its.gathers = true;
-        assert_true(host_may_gather(its.host));
-        for (uint32_t round = 0; round < 3; round++) {
-            tarry_round_result result;
-            assert_int_equal(run(&its, &result, NULL), TARRY_OK);
-            assert_true_sum(&its);
-        }
-        assert_true(its.signals >= 3);
-        end(&its);
-    }
-}
-
-/* Sums are taken as a whole or not at all. */
-static void a_sum_of_which_not_all_counts_is_dropped(void **state)
-{
-    (void)state;
-    scene its;
-    group all;
-    begin(&its, 1, 0, false, 15);
-    host_begin(its.host, its.sum);
-    for (uint32_t worker = WORKERS; worker-- > 0 && !its.told[WORKERS - 1].signal;)
-        act(&its, worker); /* until there is a signal */
-    make_group(&its, &all);
-    assert_true(all.of.count >= 2);
-    uint32_t attempt = its.attempts;
-    all.of.attempt++; /* of another attempt: nothing happens */
-    send_gathered(&its, &all, 0);
-    assert_int_equal(its.host->pool.used, 0);
-    assert_int_equal(its.attempts, attempt);
-    all.of.attempt--;
-    send_gathered(&its, &all, 0); /* is taken */
-    assert_true(its.host->combining_count > 0);
-    host_turn(its.host);
-    send_gathered(&its, &all, 0); /* twice: nobody's part counts */
-    assert_int_equal(its.host->pool.used, 0);
-    assert_int_equal(its.attempts, attempt);
-    /* One of them sends its part by itself: the others' would never come. */
-    const tarry_message part = part_of(&its, all.worker[0], 1);
-    const float numbers[STRIPE] = {0};
-    assert_int_equal(say(&its, all.worker[0], &part, numbers, STRIPE), TARRY_OK);
-    send_gathered(&its, &all, 1);
-    host_turn(its.host);
-    assert_int_equal(its.host->pool.used, 0);
-    assert_int_equal(its.attempts, attempt + 1);
-    host_fail(its.host, TARRY_ERROR_INTERRUPTED);
-    host_turn(its.host);
-    host_finish(its.host, &(tarry_round_result){0}, NULL);
-    end(&its);
-
-    begin(&its, 1, 0, true, 17); /* the order of the sum is that of workers */
-    assert_false(host_may_gather(its.host));
-    end(&its);
 }
 
 static void goes_on_with_another_plan(void **state)
@@ -519,9 +371,6 @@ static void a_round_without_workers_says_which_chunks_are_missing(void **state)
     assert_non_null(host_step(its.host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = 0}));
     assert_null(host_join(its.host, 0));
     assert_int_equal(its.host->present, 2);
-    assert_null(host_return(its.host, 0)); /* is there already */
-    assert_null(host_return(its.host, 1)); /* is not */
-    assert_int_equal(its.host->present, 3);
     end(&its);
 }
 
@@ -565,8 +414,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_what_workers_send),
-        cmocka_unit_test(sums_what_was_summed_on_the_way),
-        cmocka_unit_test(a_sum_of_which_not_all_counts_is_dropped),
         cmocka_unit_test(goes_on_with_another_plan),
         cmocka_unit_test(a_message_that_can_not_be_sent_ends_the_round),
         cmocka_unit_test(frames_that_are_none_change_nothing),

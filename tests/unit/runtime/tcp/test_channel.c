@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "pair.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel.h"
 #include "seed.h"
 
 enum {
@@ -242,8 +242,7 @@ static int open_end(world *w, int i, int fd, SSL *ssl, const tarry_allocator *al
         .drained = on_drained,
         .ended = on_ended,
     };
-    return link_channel_open(&w->loop, fd, ssl, i == 1, &settings, &handlers, allocator,
-                             &self->channel);
+    return channel_open(&w->loop, fd, ssl, i == 1, &settings, &handlers, allocator, &self->channel);
 }
 
 static void open_both(world *w, pair_sort sort, bool tls)
@@ -816,8 +815,8 @@ static int open_leaving(world *w)
         .ended = on_ended,
     };
     pair_connect(PAIR_TCP, fds);
-    assert_int_equal(link_channel_open(&w->loop, fds[0], NULL, false, &settings, &handlers, NULL,
-                                       &w->ends[0].channel),
+    assert_int_equal(channel_open(&w->loop, fds[0], NULL, false, &settings, &handlers, NULL,
+                                  &w->ends[0].channel),
                      TARRY_OK);
     return fds[1];
 }

@@ -42,13 +42,6 @@ static void begin(bench *its)
     make_clusters(its, time(NULL));
 }
 
-static void add_relay(const char *cluster)
-{
-    const authority_hosts none = {0};
-    const credential_identity relay = {.role = CREDENTIAL_RELAY, .worker = 4};
-    assert_int_equal(authority_add(cluster, relay, none, time(NULL), NULL), TARRY_OK);
-}
-
 static void end(bench *its)
 {
     authority_remove(its->root);
@@ -191,49 +184,8 @@ static void members_know_each_other(void **state)
     end(&its);
 }
 
-/* A relay is what its children connect to, and connects itself: to the server or to another relay.
- */
-static void a_relay_stands_on_both_sides(void **state)
-{
-    (void)state;
-    static const char *const children[] = {"worker-0", "worker", "viewer", "relay-4"};
-    bench its;
-    begin(&its);
-    add_relay(its.home);
-    add_relay(its.other);
-    credential *relay = load(its.home, "relay-4");
-    credential_identity peer;
-    for (size_t i = 0; i < sizeof(children) / sizeof(children[0]); i++) {
-        SSL *accepting = credential_accept(relay), *client = connection(its.home, children[i]);
-        outcome result = meet(accepting, client);
-        assert_true(result.server_good && result.client_good);
-        assert_int_equal(credential_peer(client, &peer), TARRY_OK);
-        assert_int_equal(peer.role, CREDENTIAL_RELAY);
-        assert_int_equal(peer.worker, 4);
-        SSL_free(accepting);
-        SSL_free(client);
-    }
-    outcome up = meet_and_part(connection(its.home, "server"), credential_open(relay));
-    assert_true(up.server_good && up.client_good);
-    assert_server_refuses(
-        meet_and_part(credential_accept(relay), foreign(TLS_client_method(), its.home, "server")),
-        "certificate of server: not one for that side of a connection");
-    assert_client_refuses(
-        meet_and_part(credential_accept(relay), connection(its.other, "worker-0")),
-        "certificate of relay-4: of another cluster than ca.pem");
-    credential *worker = load(its.home, "worker-0");
-    assert_null(credential_accept(worker));
-    tarry_diagnostic why;
-    assert_int_equal(credential_check_between(relay, &why), TARRY_ERROR_FORMAT);
-    assert_non_null(strstr(why.text, "is a relay's"));
-    assert_null(credential_open_between(relay, true));
-    credential_free(worker);
-    credential_free(relay);
-    end(&its);
-}
-
-static void assert_relayed(const credential *server, const char *cluster, const char *name,
-                           const char *expected)
+static void assert_passed_on(const credential *server, const char *cluster, const char *name,
+                             const char *expected)
 {
     char why[CREDENTIAL_REFUSAL_SIZE] = "";
     X509 *certificate = NULL;
@@ -241,7 +193,7 @@ static void assert_relayed(const credential *server, const char *cluster, const 
     uint8_t *der = NULL;
     int size = i2d_X509(SSL_get_certificate(ssl), &der);
     assert_true(size > 0);
-    int error = credential_verify_relayed(server, der, (size_t)size, &certificate, why);
+    int error = credential_verify_passed_on(server, der, (size_t)size, &certificate, why);
     assert_string_equal(why, expected);
     assert_int_equal(error, expected[0] == '\0' ? TARRY_OK : TARRY_ERROR_FORMAT);
     X509_free(certificate);
@@ -249,7 +201,7 @@ static void assert_relayed(const credential *server, const char *cluster, const 
     SSL_free(ssl);
 }
 
-static void what_a_relay_passes_on_is_verified_as_a_handshake_is(void **state)
+static void what_is_passed_on_is_verified_as_a_handshake_is(void **state)
 {
     (void)state;
     static const uint8_t nonsense[] = {0x30, 0x03, 0x02, 0x01, 0x07, 0x00};
@@ -260,14 +212,14 @@ static void what_a_relay_passes_on_is_verified_as_a_handshake_is(void **state)
     X509 *certificate;
     bool changed;
     credential *server = load(its.home, "server");
-    assert_relayed(server, its.home, "worker-1", "");
-    assert_relayed(server, its.home, "viewer", "");
-    assert_relayed(server, its.other, "worker-0",
-                   "certificate of worker-0: of another cluster than ca.pem");
-    assert_relayed(server, its.home, "server",
-                   "certificate of server: not one for that side of a connection");
+    assert_passed_on(server, its.home, "worker-1", "");
+    assert_passed_on(server, its.home, "viewer", "");
+    assert_passed_on(server, its.other, "worker-0",
+                     "certificate of worker-0: of another cluster than ca.pem");
+    assert_passed_on(server, its.home, "server",
+                     "certificate of server: not one for that side of a connection");
     for (size_t size = 0; size <= sizeof(nonsense); size++) {
-        assert_int_equal(credential_verify_relayed(server, nonsense, size, &certificate, why),
+        assert_int_equal(credential_verify_passed_on(server, nonsense, size, &certificate, why),
                          TARRY_ERROR_FORMAT);
         assert_string_equal(why, "what was passed on is no certificate");
     }
@@ -277,7 +229,7 @@ static void what_a_relay_passes_on_is_verified_as_a_handshake_is(void **state)
     assert_int_equal(
         authority_revoke(its.home, gone, NULL, time(NULL), &(authority_tally){0}, NULL), TARRY_OK);
     assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
-    assert_int_equal(credential_verify_relayed(server, der, (size_t)size, &certificate, why),
+    assert_int_equal(credential_verify_passed_on(server, der, (size_t)size, &certificate, why),
                      TARRY_ERROR_FORMAT);
     assert_string_equal(why, "certificate of worker-1: certificate revoked");
     OPENSSL_free(der);
@@ -516,8 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_know_each_other),
-        cmocka_unit_test(a_relay_stands_on_both_sides),
-        cmocka_unit_test(what_a_relay_passes_on_is_verified_as_a_handshake_is),
+        cmocka_unit_test(what_is_passed_on_is_verified_as_a_handshake_is),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(nobody_plays_another_role),
         cmocka_unit_test(an_expired_certificate_is_refused),

@@ -20,9 +20,6 @@ static void a_name_is_read_as_it_is_written(void **state)
     } cases[] = {
         {"server", {.role = CREDENTIAL_SERVER}},
         {"viewer", {.role = CREDENTIAL_VIEWER}},
-        {"relay", {.role = CREDENTIAL_RELAY, .worker = CREDENTIAL_ANY_ID}},
-        {"relay-0", {.role = CREDENTIAL_RELAY, .worker = 0}},
-        {"relay-999999", {.role = CREDENTIAL_RELAY, .worker = CREDENTIAL_IDS - 1}},
         {"worker", {.role = CREDENTIAL_WORKER, .worker = CREDENTIAL_ANY_ID}},
         {"worker-0", {.role = CREDENTIAL_WORKER, .worker = 0}},
         {"worker-10", {.role = CREDENTIAL_WORKER, .worker = 10}},
@@ -45,7 +42,7 @@ static void any_other_name_is_refused(void **state)
     static const char *const names[] = {
         "",          "Server",    "server ",   "workers",   "worker-",        "worker-01",
         "worker--1", "worker-+1", "worker-1 ", "worker-1a", "worker-1000000", "worker-4294967295",
-        "relay-",    "relay-x",   "relays",    "viewer-1",  "server-0"};
+        "viewer-1",  "server-0"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         credential_identity read = {.worker = 77};
         assert_int_equal(identity_parse(names[i], &read), TARRY_ERROR_FORMAT);
@@ -63,8 +60,6 @@ static void a_certificate_states_who_it_was_made_for(void **state)
     const credential_identity all[] = {
         {.role = CREDENTIAL_SERVER},
         {.role = CREDENTIAL_VIEWER},
-        {.role = CREDENTIAL_RELAY, .worker = CREDENTIAL_ANY_ID},
-        {.role = CREDENTIAL_RELAY, .worker = 7},
         {.role = CREDENTIAL_WORKER, .worker = CREDENTIAL_ANY_ID},
         {.role = CREDENTIAL_WORKER, .worker = 12},
     };

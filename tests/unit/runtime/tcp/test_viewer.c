@@ -18,7 +18,7 @@
 #include "pki/authority_files.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/viewer/viewer.h"
 
@@ -171,8 +171,7 @@ static void on_accepting(uv_poll_t *poll, int status, int events)
     channel_close(w->channel);
     SSL *ssl = w->credential != NULL ? credential_open(w->credential) : NULL;
     assert_int_equal(
-        link_channel_open(&w->loop, fd, ssl, false, &settings, &handlers, NULL, &w->channel),
-        TARRY_OK);
+        channel_open(&w->loop, fd, ssl, false, &settings, &handlers, NULL, &w->channel), TARRY_OK);
 }
 
 static void stop_server(world *w)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel_state.h"
 
 enum {
     PARTS_MOST = 32, /* of one write */
@@ -16,7 +16,7 @@ static size_t item_size(const channel_item *item)
     return item->prefix_size + item->load.size;
 }
 
-static void release(link_channel *self, channel_item *item)
+static void release(channel *self, channel_item *item)
 {
     const channel_load load = item->load;
     memory_release(&self->allocator, item->copy);
@@ -26,7 +26,7 @@ static void release(link_channel *self, channel_item *item)
 }
 
 /* Its bytes are its own from here on, and the load's are released. */
-static bool detach(link_channel *self, channel_item *item)
+static bool detach(channel *self, channel_item *item)
 {
     if (item->copy != NULL)
         return true;
@@ -85,7 +85,7 @@ static int gather(const channel_out *out, struct iovec parts[PARTS_MOST], size_t
     *bytes = 0;
     for (int i = 0; i < count; i++)
         *bytes += parts[i].iov_len;
-    for (; item != NULL && count + 2 <= PARTS_MOST && *bytes < LINK_CHANNEL_TURN_BYTES;
+    for (; item != NULL && count + 2 <= PARTS_MOST && *bytes < CHANNEL_TURN_BYTES;
          item = item->next) {
         count += add_item(item, parts + count);
         *bytes += item_size(item);
@@ -112,7 +112,7 @@ static size_t advance_item(channel_out *out, size_t size)
     return left;
 }
 
-static void advance_small(link_channel *self, size_t size)
+static void advance_small(channel *self, size_t size)
 {
     channel_out *out = &self->out;
     out->start += size;
@@ -128,7 +128,7 @@ static void advance_small(link_channel *self, size_t size)
 }
 
 /* `size` bytes of what gather found have gone out, and more could not. */
-static void advance(link_channel *self, size_t size)
+static void advance(channel *self, size_t size)
 {
     channel_out *out = &self->out;
     out->sent += size;
@@ -156,11 +156,11 @@ static void set_waiting(channel_out *out)
 }
 
 /* With the gate held. */
-static void write_out(link_channel *self)
+static void write_out(channel *self)
 {
     channel_out *out = &self->out;
     size_t moved = 0;
-    while (moved < LINK_CHANNEL_TURN_BYTES && !out->broken && !out->blocked) {
+    while (moved < CHANNEL_TURN_BYTES && !out->broken && !out->blocked) {
         struct iovec parts[PARTS_MOST];
         size_t bytes;
         int count = gather(out, parts, &bytes);
@@ -182,18 +182,17 @@ static void write_out(link_channel *self)
     }
 }
 
-void link_channel_write_turn(link_channel *self)
+void channel_write_turn(channel *self)
 {
     channel_out *out = &self->out;
     pthread_mutex_lock(&out->gate);
     write_out(self);
-    out->waits = out->broken || !link_channel_has_sent_all(self);
+    out->waits = out->broken || !channel_has_sent_all(self);
     pthread_mutex_unlock(&out->gate);
 }
 
-size_t link_channel_send_aside(channel *base, const uint8_t *frame, size_t size)
+size_t channel_send_aside(channel *self, const uint8_t *frame, size_t size)
 {
-    link_channel *self = link_channel_of(base);
     channel_out *out = &self->out;
     if (pthread_mutex_trylock(&out->gate) != 0)
         return 0; /* the loop writes just now */
@@ -205,7 +204,7 @@ size_t link_channel_send_aside(channel *base, const uint8_t *frame, size_t size)
 
 /* ---- what is to be sent ---- */
 
-static bool reserve(link_channel *self, size_t size)
+static bool reserve(channel *self, size_t size)
 {
     channel_out *out = &self->out;
     size_t waiting = out->end - out->start;
@@ -220,7 +219,7 @@ static bool reserve(link_channel *self, size_t size)
     size_t capacity = memory_room(2 * out->capacity, waiting + size, SMALL_LEAST);
     uint8_t *grown = memory_grow(&self->allocator, out->small, waiting, capacity, 1);
     if (grown == NULL) {
-        link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
+        channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
         return false;
     }
     out->small = grown;
@@ -228,22 +227,21 @@ static bool reserve(link_channel *self, size_t size)
     return true;
 }
 
-static bool sends(const link_channel *self)
+static bool sends(const channel *self)
 {
     return !self->closed && !self->failed && !self->leaving;
 }
 
-bool link_channel_send(channel *base, const uint8_t *frame, size_t size)
+bool channel_send(channel *self, const uint8_t *frame, size_t size)
 {
-    link_channel *self = link_channel_of(base);
     channel_out *out = &self->out;
     if (!sends(self))
         return false;
     /* Many frames of one turn are no reason to give up a peer that would take them. */
     if (out->end - out->start + size > self->settings.most_waiting && self->open)
-        link_channel_write_turn(self);
+        channel_write_turn(self);
     if (out->end - out->start + size > self->settings.most_waiting) {
-        link_channel_fail(self, CHANNEL_STUCK, "does not take what is sent to it");
+        channel_fail(self, CHANNEL_STUCK, "does not take what is sent to it");
         return false;
     }
     if (!reserve(self, size))
@@ -252,21 +250,19 @@ bool link_channel_send(channel *base, const uint8_t *frame, size_t size)
     out->end += size;
     out->busy = true;
     set_waiting(out);
-    link_channel_wake(self);
+    channel_wake(self);
     return true;
 }
 
-bool link_channel_send_load(channel *base, const uint8_t *prefix, size_t size,
-                            const channel_load *load)
+bool channel_send_load(channel *self, const uint8_t *prefix, size_t size, const channel_load *load)
 {
-    link_channel *self = link_channel_of(base);
     channel_out *out = &self->out;
     assert(size > 0 && size <= CHANNEL_PREFIX_BYTES);
     if (!sends(self))
         return false;
     channel_item *item = memory_allocate(&self->allocator, 1, sizeof(*item));
     if (item == NULL) {
-        link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
+        channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
         return false;
     }
     item->load = *load;
@@ -277,7 +273,7 @@ bool link_channel_send_load(channel *base, const uint8_t *prefix, size_t size,
     out->loads++;
     out->busy = true;
     set_waiting(out);
-    link_channel_wake(self);
+    channel_wake(self);
     return true;
 }
 
@@ -301,7 +297,7 @@ static channel_item *take_waiting(channel_out *out, bool all, uint32_t tag)
     return taken;
 }
 
-static void release_list(link_channel *self, channel_item *list)
+static void release_list(channel *self, channel_item *list)
 {
     while (list != NULL) {
         channel_item *item = list;
@@ -310,59 +306,56 @@ static void release_list(link_channel *self, channel_item *list)
     }
 }
 
-void link_channel_release(link_channel *self)
+void channel_release(channel *self)
 {
     channel_item *list = self->out.finished;
     self->out.finished = NULL;
     release_list(self, list);
 }
 
-bool link_channel_drop(channel *base, uint32_t tag)
+bool channel_drop(channel *self, uint32_t tag)
 {
-    link_channel *self = link_channel_of(base);
-    link_channel_release(self);
+    channel_release(self);
     release_list(self, take_waiting(&self->out, false, tag));
     const channel_item *first = self->out.first;
     return first != NULL && first->load.tag == tag && first->copy == NULL;
 }
 
-bool link_channel_detach(channel *base, uint32_t tag)
+bool channel_detach(channel *self, uint32_t tag)
 {
-    link_channel *self = link_channel_of(base);
-    link_channel_release(self);
+    channel_release(self);
     channel_item *first = self->out.first;
     if (first == NULL || !first->begun || first->load.tag != tag || detach(self, first))
         return true;
-    link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
+    channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
     return false;
 }
 
-bool link_channel_settle(link_channel *self)
+bool channel_settle(channel *self)
 {
-    link_channel_release(self);
+    channel_release(self);
     release_list(self, take_waiting(&self->out, true, 0));
     return self->out.first == NULL || detach(self, self->out.first);
 }
 
-size_t link_channel_loads(const channel *base)
+size_t channel_loads(const channel *self)
 {
-    const link_channel *self = link_channel_of_const(base);
     return self->out.loads;
 }
 
-bool link_channel_has_sent_all(const link_channel *self)
+bool channel_has_sent_all(const channel *self)
 {
     return self->out.first == NULL && self->out.start == self->out.end;
 }
 
-void link_channel_free_out(link_channel *self)
+void channel_free_out(channel *self)
 {
     channel_out *out = &self->out;
     channel_item *list = out->first;
     out->first = NULL;
     out->last = &out->first;
     out->loads = 0;
-    link_channel_release(self);
+    channel_release(self);
     release_list(self, list);
     memory_release(&self->allocator, out->small);
     out->small = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "relay.h"
+#include "proxy.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -31,7 +31,7 @@ typedef struct pair {
     side sides[2];
 } pair;
 
-struct relay {
+struct proxy {
     pthread_t thread;
     pthread_mutex_t lock;
     int listener;
@@ -57,7 +57,7 @@ static void close_pair(pair *its)
     its->used = false;
 }
 
-static void reset_all(relay *its)
+static void reset_all(proxy *its)
 {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     for (uint32_t i = 0; i < MOST; i++) {
@@ -70,7 +70,7 @@ static void reset_all(relay *its)
     its->resets = false;
 }
 
-static void take(relay *its)
+static void take(proxy *its)
 {
     int fd = accept(its->listener, NULL, NULL);
     if (fd < 0)
@@ -102,7 +102,7 @@ static void take(relay *its)
 }
 
 /* False: the connection is over. */
-static bool move(relay *its, pair *between, int from, short got, short other_got)
+static bool move(proxy *its, pair *between, int from, short got, short other_got)
 {
     side *in = &between->sides[from], *out = &between->sides[1 - from];
     if (in->start == in->end && (got & (POLLIN | POLLHUP | POLLERR)) != 0) {
@@ -132,7 +132,7 @@ static short wanted(const pair *its, int which)
 
 static void *run(void *argument)
 {
-    relay *its = argument;
+    proxy *its = argument;
     for (;;) {
         struct pollfd polled[2 + 2 * MOST];
         pair *of[MOST];
@@ -174,9 +174,9 @@ static void *run(void *argument)
     }
 }
 
-relay *relay_begin(const char *to)
+proxy *proxy_begin(const char *to)
 {
-    relay *its = calloc(1, sizeof(*its));
+    proxy *its = calloc(1, sizeof(*its));
     assert_non_null(its);
     char host[64];
     unsigned port;
@@ -198,17 +198,17 @@ relay *relay_begin(const char *to)
     return its;
 }
 
-const char *relay_address(const relay *its)
+const char *proxy_address(const proxy *its)
 {
     return its->address;
 }
 
-static void wake(relay *its)
+static void wake(proxy *its)
 {
     assert_int_equal(write(its->wake[1], "", 1), 1);
 }
 
-void relay_cut(relay *its, uint32_t which)
+void proxy_cut(proxy *its, uint32_t which)
 {
     pthread_mutex_lock(&its->lock);
     uint32_t count = 0;
@@ -224,7 +224,7 @@ void relay_cut(relay *its, uint32_t which)
     wake(its);
 }
 
-void relay_reset_after(relay *its, uint64_t bytes)
+void proxy_reset_after(proxy *its, uint64_t bytes)
 {
     pthread_mutex_lock(&its->lock);
     its->resets = true;
@@ -233,7 +233,7 @@ void relay_reset_after(relay *its, uint64_t bytes)
     wake(its);
 }
 
-void relay_mute(relay *its, bool mute)
+void proxy_mute(proxy *its, bool mute)
 {
     pthread_mutex_lock(&its->lock);
     its->muted = mute;
@@ -241,7 +241,7 @@ void relay_mute(relay *its, bool mute)
     wake(its);
 }
 
-void relay_refuse(relay *its, bool refuse)
+void proxy_refuse(proxy *its, bool refuse)
 {
     pthread_mutex_lock(&its->lock);
     its->refuses = refuse;
@@ -249,7 +249,7 @@ void relay_refuse(relay *its, bool refuse)
     wake(its);
 }
 
-static pair *find(relay *its, const char *seen)
+static pair *find(proxy *its, const char *seen)
 {
     for (uint32_t i = 0; i < MOST; i++) {
         pair *each = &its->pairs[i];
@@ -259,7 +259,7 @@ static pair *find(relay *its, const char *seen)
     return NULL;
 }
 
-bool relay_cut_as(relay *its, const char *seen)
+bool proxy_cut_as(proxy *its, const char *seen)
 {
     pthread_mutex_lock(&its->lock);
     pair *found = find(its, seen);
@@ -271,7 +271,7 @@ bool relay_cut_as(relay *its, const char *seen)
     return found != NULL;
 }
 
-bool relay_holds(relay *its, const char *seen)
+bool proxy_holds(proxy *its, const char *seen)
 {
     pthread_mutex_lock(&its->lock);
     bool held = find(its, seen) != NULL;
@@ -279,7 +279,7 @@ bool relay_holds(relay *its, const char *seen)
     return held;
 }
 
-uint32_t relay_connections(relay *its)
+uint32_t proxy_connections(proxy *its)
 {
     pthread_mutex_lock(&its->lock);
     uint32_t connections = its->connections;
@@ -287,7 +287,7 @@ uint32_t relay_connections(relay *its)
     return connections;
 }
 
-void relay_end(relay *its)
+void proxy_end(proxy *its)
 {
     pthread_mutex_lock(&its->lock);
     its->ending = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "program/relays.h"
+#include "program/connections.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -15,53 +15,34 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/quantile.h"
-#include "cli/text/complain.h"
 #include "program/emulated/emulated.h"
 #include "program/process.h"
 #include "program/site.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/relay/relay.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
 
 enum {
     DIMENSION = 16,
-    PAUSE_US = 200,      /* between looks at what the workers' processes say */
-    SETTLED_US = 100000, /* by then what a death leads to has come to all */
+    PAUSE_US = 200, /* between looks at what the workers' processes say */
     WARM_UP = 1,
     ADDRESS_BYTES = 64,
-    MOST_PARENTS = EMULATED_PARENTS_MOST,
     CREWS = 2, /* processes of workers */
 };
 
 /* Processes, and what they have in common. */
 typedef struct stand {
-    const bench_relays_settings *settings;
+    const bench_connections_settings *settings;
     tarry_plan_settings wanted;
-    bool shared_out;
-    char root[ADDRESS_BYTES], relay[MOST_PARENTS][ADDRESS_BYTES];
+    char address[ADDRESS_BYTES];
     emulated_tally *tally; /* shared */
-    pid_t crews[CREWS], relays[MOST_PARENTS];
+    pid_t crews[CREWS];
     uint32_t rounds; /* that workers were told to report in */
-    uint32_t killed; /* relays: the first ones */
     bench_site site;
-    double server_before, relays_before;
+    double server_before;
 } stand;
 
 /* ---- processes ---- */
-
-static uint32_t parent_count(const stand *its)
-{
-    return its->settings->relays > 0 ? its->settings->relays : 1;
-}
-
-static void name_addresses(stand *its)
-{
-    snprintf(its->root, sizeof(its->root), "unix:@tarry-bench-%ld", (long)getpid());
-    for (uint32_t i = 0; i < its->settings->relays; i++)
-        snprintf(its->relay[i], sizeof(its->relay[i]), "unix:@tarry-bench-%ld-%u", (long)getpid(),
-                 i);
-}
 
 static int be_workers(const stand *its, uint32_t crew)
 {
@@ -73,63 +54,29 @@ static int be_workers(const stand *its, uint32_t crew)
         .first = workers / CREWS * crew,
         .count = crew + 1 < CREWS ? workers / CREWS : workers - workers / CREWS * crew,
         .batch = its->settings->batch,
-        .standby = its->settings->relays > 1,
         .dimension = DIMENSION,
-        .parent_count = parent_count(its),
-        .parents = {its->root},
+        .address = its->address,
     };
-    for (uint32_t i = 0; i < its->settings->relays; i++)
-        settings.parents[i] = its->relay[i];
     if (error == TARRY_OK)
         error = emulated_run(&settings, its->tally, NULL);
     tarry_plan_free(plan);
     return error;
 }
 
-static int be_relay(const stand *its, uint32_t index)
-{
-    const char *const listen[] = {its->relay[index]};
-    const tcp_relay_settings settings = {
-        .connect = its->root,
-        .listen = listen,
-        .listen_count = 1,
-        .security = {.insecure = true},
-        .patience_ns = PATIENCE_NS,
-    };
-    tarry_diagnostic why = {{0}};
-    tcp_relay *relay = NULL;
-    int error = tcp_relay_create(&settings, NULL, &relay, &why);
-    if (error == TARRY_OK)
-        error = tcp_relay_run(relay, &why);
-    tcp_relay_free(relay);
-    if (error != TARRY_OK)
-        complain(EXIT_FAILED, "relays: %s: %s", its->relay[index], why.text);
-    return error;
-}
-
 /* Before this process has any other thread than that which waits for signals. */
-static int start_process(const stand *its, int (*be)(const stand *its, uint32_t index),
-                         uint32_t index, pid_t *process, tarry_diagnostic *diagnostic)
+static int start_crews(stand *its, tarry_diagnostic *diagnostic)
 {
     fflush(NULL);
-    *process = fork();
-    if (*process == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(be(its, index) == TARRY_OK ? 0 : 1);
+    for (uint32_t i = 0; i < CREWS; i++) {
+        its->crews[i] = fork();
+        if (its->crews[i] < 0)
+            return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "a process: %s", strerror(errno));
+        if (its->crews[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(be_workers(its, i) == TARRY_OK ? 0 : 1);
+        }
     }
-    return *process > 0
-               ? TARRY_OK
-               : diagnose(diagnostic, TARRY_ERROR_SYSTEM, "a process: %s", strerror(errno));
-}
-
-static int start_processes(stand *its, tarry_diagnostic *diagnostic)
-{
-    int error = TARRY_OK;
-    for (uint32_t i = 0; error == TARRY_OK && i < CREWS; i++)
-        error = start_process(its, be_workers, i, &its->crews[i], diagnostic);
-    for (uint32_t i = 0; error == TARRY_OK && i < its->settings->relays; i++)
-        error = start_process(its, be_relay, i, &its->relays[i], diagnostic);
-    return error;
+    return TARRY_OK;
 }
 
 static void end_process(pid_t process)
@@ -158,17 +105,6 @@ static bool is_reached(const void *wanted)
     return atomic_load(its->count) >= its->least;
 }
 
-/* By itself; why it has said so itself. */
-static bool has_lost_a_relay(const stand *its)
-{
-    siginfo_t ended = {.si_pid = 0};
-    for (uint32_t i = its->killed; i < its->settings->relays; i++)
-        if (waitid(P_PID, (id_t)its->relays[i], &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            ended.si_pid != 0)
-            return true;
-    return false;
-}
-
 static int await(const stand *its, bool (*done)(const void *what), const void *what,
                  const char *name, tarry_diagnostic *diagnostic)
 {
@@ -177,8 +113,6 @@ static int await(const stand *its, bool (*done)(const void *what), const void *w
         if (atomic_load(&its->tally->failed))
             return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "emulated workers: %s",
                             its->tally->why);
-        if (has_lost_a_relay(its))
-            return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "a relay has ended");
         if (clock_now_ns() > end)
             return diagnose(diagnostic, TARRY_ERROR_STATE, "%s: not within a minute", name);
         usleep(PAUSE_US);
@@ -195,36 +129,22 @@ static int await_count(const stand *its, const _Atomic uint32_t *count, uint32_t
 
 /* ---- the stand ---- */
 
-static int relays_bytes(const stand *its, double *bytes, tarry_diagnostic *diagnostic)
-{
-    int error = TARRY_OK;
-    *bytes = 0;
-    for (uint32_t i = 0; error == TARRY_OK && i < its->settings->relays; i++) {
-        double one = 0;
-        error = bench_resident_bytes(its->relays[i], &one, diagnostic);
-        *bytes += one;
-    }
-    return error;
-}
-
 static int open_stand(stand *its, tarry_diagnostic *diagnostic)
 {
-    name_addresses(its);
+    snprintf(its->address, sizeof(its->address), "unix:@tarry-bench-%ld", (long)getpid());
     its->tally =
         mmap(NULL, sizeof(*its->tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (its->tally == MAP_FAILED) {
         its->tally = NULL;
         return diagnose_no_memory(diagnostic, "memory that processes share");
     }
-    atomic_store(&its->tally->lost_parent, EMULATED_NO_PARENT);
     int error = bench_allow_files(its->settings->workers, diagnostic);
     if (error == TARRY_OK)
-        error = start_processes(its, diagnostic);
+        error = start_crews(its, diagnostic);
     const bench_site_settings wanted = {
         .plan = its->wanted,
         .dimension = DIMENSION,
-        .listen = its->root,
-        .shared_out = its->shared_out,
+        .listen = its->address,
     };
     if (error == TARRY_OK)
         error = bench_site_open(&its->site, &wanted, diagnostic);
@@ -232,16 +152,11 @@ static int open_stand(stand *its, tarry_diagnostic *diagnostic)
         malloc_trim(0);
         error = bench_resident_bytes(getpid(), &its->server_before, diagnostic);
     }
-    if (error == TARRY_OK)
-        error = relays_bytes(its, &its->relays_before, diagnostic);
     if (error != TARRY_OK)
         return error;
     atomic_store(&its->tally->open, true);
     error = await_count(its, &its->tally->ready, its->settings->workers, "the workers' arrival",
                         diagnostic);
-    if (error == TARRY_OK && its->settings->relays > 1)
-        error = await_count(its, &its->tally->standing, its->settings->workers,
-                            "the workers' second connections", diagnostic);
     return error == TARRY_OK ? bench_site_wait(&its->site, diagnostic) : error;
 }
 
@@ -250,8 +165,6 @@ static void close_stand(stand *its)
     bench_site_close(&its->site);
     for (uint32_t i = 0; i < CREWS; i++)
         end_process(its->crews[i]);
-    for (uint32_t i = 0; i < its->settings->relays; i++)
-        end_process(its->relays[i]);
     if (its->tally != NULL)
         munmap(its->tally, sizeof(*its->tally));
 }
@@ -308,19 +221,16 @@ static int end_round(stand_round *call, tarry_diagnostic *diagnostic)
 
 /* ---- what is measured ---- */
 
-static int measure_memory(const stand *its, bench_relays_result *result,
+static int measure_memory(const stand *its, bench_connections_result *result,
                           tarry_diagnostic *diagnostic)
 {
-    double server = 0, relays = 0;
+    double server = 0;
     int error = bench_resident_bytes(getpid(), &server, diagnostic);
-    if (error == TARRY_OK)
-        error = relays_bytes(its, &relays, diagnostic);
     result->server_bytes = (server - its->server_before) / its->settings->workers;
-    result->relay_bytes = (relays - its->relays_before) / its->settings->workers;
     return error;
 }
 
-static int measure_rounds(stand *its, double *samples, bench_relays_result *result,
+static int measure_rounds(stand *its, double *samples, bench_connections_result *result,
                           tarry_diagnostic *diagnostic)
 {
     uint32_t rounds = its->settings->rounds;
@@ -351,11 +261,11 @@ static int measure_rounds(stand *its, double *samples, bench_relays_result *resu
     return measure_memory(its, result, diagnostic);
 }
 
-int bench_relays_run(const bench_relays_settings *settings, bench_relays_result *result,
-                     tarry_diagnostic *diagnostic)
+int bench_connections_run(const bench_connections_settings *settings,
+                          bench_connections_result *result, tarry_diagnostic *diagnostic)
 {
     stand its = {.settings = settings};
-    *result = (bench_relays_result){0};
+    *result = (bench_connections_result){0};
     tarry_plan_settings_init(&its.wanted);
     its.wanted.workers = settings->workers;
     its.wanted.chunks = settings->reports / settings->workers * settings->workers;
@@ -363,74 +273,11 @@ int bench_relays_run(const bench_relays_settings *settings, bench_relays_result 
     its.wanted.order = TARRY_ORDER_AS_IS;
     its.wanted.design = TARRY_DESIGN_CYCLIC;
     double *samples = memory_allocate(NULL, (size_t)3 * settings->rounds, sizeof(double));
-    int error =
-        samples == NULL ? diagnose_no_memory(diagnostic, "relays") : open_stand(&its, diagnostic);
+    int error = samples == NULL ? diagnose_no_memory(diagnostic, "connections")
+                                : open_stand(&its, diagnostic);
     if (error == TARRY_OK)
         error = measure_rounds(&its, samples, result, diagnostic);
     close_stand(&its);
     memory_release(NULL, samples);
-    return error;
-}
-
-/* ---- a relay's death ---- */
-
-static uint32_t workers_of_first(const stand *its)
-{
-    uint32_t count = 0;
-    const emulated_settings spread = {.parent_count = parent_count(its)};
-    for (uint32_t worker = 0; worker < its->settings->workers; worker++)
-        count += emulated_parent(&spread, worker) == 0;
-    return count;
-}
-
-static int kill_first(stand *its, bench_relays_repair *result, tarry_diagnostic *diagnostic)
-{
-    emulated_tally *tally = its->tally;
-    result->lost = workers_of_first(its);
-    atomic_store(&tally->lost_ns, 0);
-    atomic_store(&tally->lost_parent, 0);
-    its->killed = 1;
-    uint64_t died = clock_now_ns();
-    kill(its->relays[0], SIGKILL);
-    int error = await_count(its, &tally->returned, result->lost, "the workers' return", diagnostic);
-    result->detected = (double)(atomic_load(&tally->lost_ns) - died) * 1e-9;
-    result->repaired = (double)(atomic_load(&tally->returned_ns) - died) * 1e-9;
-    result->welcomed = (double)atomic_load(&tally->welcome_most_ns) * 1e-9;
-    result->returned = (double)atomic_load(&tally->return_most_ns) * 1e-9;
-    result->round_trips = result->returned / result->welcomed;
-    usleep(SETTLED_US);
-    result->disturbed = atomic_load(&tally->disturbed);
-    return error;
-}
-
-/* In the first round, in which the server has no times yet that anybody could be late by: what it
- * orders is for the death alone. */
-static int measure_repair(stand *its, bench_relays_repair *result, tarry_diagnostic *diagnostic)
-{
-    stand_round call;
-    int error = begin_round(&call, its, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    int killed = kill_first(its, result, diagnostic);
-    error = end_round(&call, killed == TARRY_OK ? diagnostic : NULL);
-    result->exact = killed == TARRY_OK && error == TARRY_OK && call.round.result.exact;
-    return killed != TARRY_OK ? killed : error;
-}
-
-/* Each chunk has another worker, with another relay, which is told to compute it once the first
- * one is lost. */
-int bench_relays_repair_run(const bench_relays_settings *settings, bench_relays_repair *result,
-                            tarry_diagnostic *diagnostic)
-{
-    stand its = {.settings = settings, .shared_out = true};
-    *result = (bench_relays_repair){0};
-    tarry_plan_settings_init(&its.wanted);
-    its.wanted.workers = its.wanted.chunks = settings->workers;
-    its.wanted.replication = settings->workers > 1 ? 2 : 1;
-    its.wanted.design = TARRY_DESIGN_CYCLIC;
-    int error = open_stand(&its, diagnostic);
-    if (error == TARRY_OK)
-        error = measure_repair(&its, result, diagnostic);
-    close_stand(&its);
     return error;
 }

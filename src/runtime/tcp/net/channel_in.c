@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/channel_state.h"
 
 enum {
     /* Read behind a large frame's bytes: room for the beginning of the next one, and for little of
@@ -11,13 +11,13 @@ enum {
     KEPT_LEAST = 256,
 };
 
-static void no_memory(link_channel *self)
+static void no_memory(channel *self)
 {
-    link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
+    channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
 }
 
 /* Makes room for `size` bytes in all behind those that are kept. */
-static bool reserve(link_channel *self, size_t size)
+static bool reserve(channel *self, size_t size)
 {
     channel_in *in = &self->in;
     if (size <= in->kept_capacity)
@@ -33,7 +33,7 @@ static bool reserve(link_channel *self, size_t size)
     return true;
 }
 
-static void keep(link_channel *self, const uint8_t *bytes, size_t size)
+static void keep(channel *self, const uint8_t *bytes, size_t size)
 {
     if (size == 0 || !reserve(self, self->in.kept_size + size))
         return;
@@ -41,7 +41,7 @@ static void keep(link_channel *self, const uint8_t *bytes, size_t size)
     self->in.kept_size += size;
 }
 
-static void forget_kept(link_channel *self)
+static void forget_kept(channel *self)
 {
     memory_release(&self->allocator, self->in.kept);
     self->in.kept = NULL;
@@ -57,17 +57,17 @@ typedef struct beginning {
 } beginning;
 
 /* False: this is no frame, and the channel ends. */
-static bool look(link_channel *self, const uint8_t *bytes, size_t size, beginning *begins)
+static bool look(channel *self, const uint8_t *bytes, size_t size, beginning *begins)
 {
     *begins = (beginning){.need = WIRE_HEAD_BYTES};
     if (size < WIRE_HEAD_BYTES)
         return true;
     if (wire_head_decode(bytes, &begins->head) != TARRY_OK) {
-        link_channel_fail(self, CHANNEL_NOT_FRAMES, "what came is no frame");
+        channel_fail(self, CHANNEL_NOT_FRAMES, "what came is no frame");
         return false;
     }
     if (begins->head.length > self->settings.most_length) {
-        link_channel_fail(self, CHANNEL_NOT_FRAMES, "a frame is longer than any may be here");
+        channel_fail(self, CHANNEL_NOT_FRAMES, "a frame is longer than any may be here");
         return false;
     }
     if (begins->head.length == 0)
@@ -78,7 +78,7 @@ static bool look(link_channel *self, const uint8_t *bytes, size_t size, beginnin
     size_t fixed = wire_fixed_length(&begins->head, bytes[WIRE_HEAD_BYTES]);
     begins->large = fixed < begins->head.length;
     if (fixed == 0 || (begins->large && fixed > CHANNEL_PREFIX_BYTES - WIRE_HEAD_BYTES)) {
-        link_channel_fail(self, CHANNEL_NOT_FRAMES, "a frame's length does not fit its kind");
+        channel_fail(self, CHANNEL_NOT_FRAMES, "a frame's length does not fit its kind");
         return false;
     }
     begins->need = WIRE_HEAD_BYTES + (begins->large ? fixed : begins->head.length);
@@ -86,7 +86,7 @@ static bool look(link_channel *self, const uint8_t *bytes, size_t size, beginnin
 }
 
 /* One that takes its leave goes on reading, to nowhere: it ends when the peer's stream does. */
-static void stop(link_channel *self)
+static void stop(channel *self)
 {
     if (self->closed || self->leaving)
         return;
@@ -94,7 +94,7 @@ static void stop(link_channel *self)
     link_hold(self->link, true);
 }
 
-static void take_frame(link_channel *self, const beginning *begins, const uint8_t *bytes)
+static void take_frame(channel *self, const beginning *begins, const uint8_t *bytes)
 {
     self->in.after_large = false;
     if (!self->handlers.frame(self->handlers.user, &begins->head, bytes + WIRE_HEAD_BYTES))
@@ -102,7 +102,7 @@ static void take_frame(link_channel *self, const beginning *begins, const uint8_
 }
 
 /* Asks what is to become of a large frame. False: it waits. */
-static bool take_beginning(link_channel *self, const beginning *begins, const uint8_t *bytes)
+static bool take_beginning(channel *self, const beginning *begins, const uint8_t *bytes)
 {
     channel_in *in = &self->in;
     size_t fixed = begins->need - WIRE_HEAD_BYTES;
@@ -130,7 +130,7 @@ static bool take_beginning(link_channel *self, const beginning *begins, const ui
 }
 
 /* `size` more bytes of a large frame are at their place. */
-static void advance(link_channel *self, size_t size)
+static void advance(channel *self, size_t size)
 {
     channel_in *in = &self->in;
     if (in->place != NULL)
@@ -141,7 +141,7 @@ static void advance(link_channel *self, size_t size)
 }
 
 /* Adds bytes to what is kept of a frame, and takes that if it suffices. Gives back how many. */
-static size_t feed_kept(link_channel *self, const uint8_t *bytes, size_t size)
+static size_t feed_kept(channel *self, const uint8_t *bytes, size_t size)
 {
     channel_in *in = &self->in;
     size_t used = 0;
@@ -174,10 +174,10 @@ static size_t feed_kept(link_channel *self, const uint8_t *bytes, size_t size)
 }
 
 /* Takes bytes as they came; keeps what can't be taken yet. */
-static void feed(link_channel *self, const uint8_t *bytes, size_t size)
+static void feed(channel *self, const uint8_t *bytes, size_t size)
 {
     channel_in *in = &self->in;
-    while (size > 0 && link_channel_takes(self)) {
+    while (size > 0 && channel_takes(self)) {
         size_t used;
         beginning begins;
         if (in->left > 0) {
@@ -208,14 +208,14 @@ static void feed(link_channel *self, const uint8_t *bytes, size_t size)
 }
 
 /* Where the next bytes are to come; gives back how many parts. */
-static int find_room(link_channel *self, struct iovec parts[2])
+static int find_room(channel *self, struct iovec parts[2])
 {
     channel_in *in = &self->in;
     uint8_t *shared = self->settings.shared;
     if (in->left > 0 && in->place != NULL) {
         parts[0] = (struct iovec){in->place, in->left};
-        if (in->left > LINK_CHANNEL_TURN_BYTES) {
-            parts[0].iov_len = LINK_CHANNEL_TURN_BYTES;
+        if (in->left > CHANNEL_TURN_BYTES) {
+            parts[0].iov_len = CHANNEL_TURN_BYTES;
             return 1;
         }
         parts[1] = (struct iovec){shared, AHEAD_BYTES};
@@ -231,7 +231,7 @@ static int find_room(link_channel *self, struct iovec parts[2])
 }
 
 /* Hands on what was read into `parts`. */
-static void take(link_channel *self, const struct iovec *parts, int count, size_t got)
+static void take(channel *self, const struct iovec *parts, int count, size_t got)
 {
     size_t first = got < parts[0].iov_len ? got : parts[0].iov_len;
     if (parts[0].iov_base != self->settings.shared)
@@ -242,19 +242,19 @@ static void take(link_channel *self, const struct iovec *parts, int count, size_
         feed(self, parts[1].iov_base, got - first);
 }
 
-static void end_of_stream(link_channel *self, ptrdiff_t how)
+static void end_of_stream(channel *self, ptrdiff_t how)
 {
     const channel_in *in = &self->in;
     if (how == LINK_BROKEN)
-        link_channel_fail(self, CHANNEL_BROKEN, NULL);
+        channel_fail(self, CHANNEL_BROKEN, NULL);
     else if (in->left > 0 || in->kept_size > 0)
-        link_channel_fail(self, CHANNEL_BROKEN, "closed by the peer in the middle of a frame");
+        channel_fail(self, CHANNEL_BROKEN, "closed by the peer in the middle of a frame");
     else
-        link_channel_fail(self, CHANNEL_PEER_CLOSED, "closed by the peer");
+        channel_fail(self, CHANNEL_PEER_CLOSED, "closed by the peer");
 }
 
 /* What was kept while the channel waited. */
-static void take_kept(link_channel *self)
+static void take_kept(channel *self)
 {
     channel_in *in = &self->in;
     uint8_t *kept = in->kept;
@@ -265,17 +265,17 @@ static void take_kept(link_channel *self)
     in->kept_capacity = 0;
     feed(self, kept, size);
     memory_release(&self->allocator, kept);
-    if (link_channel_takes(self))
+    if (channel_takes(self))
         link_hold(self->link, false);
 }
 
-void link_channel_read_turn(link_channel *self)
+void channel_read_turn(channel *self)
 {
-    if (self->in.resumed && link_channel_takes(self))
+    if (self->in.resumed && channel_takes(self))
         take_kept(self);
     bool heard = false;
     size_t moved = 0;
-    while (moved < LINK_CHANNEL_TURN_BYTES && self->open && link_channel_takes(self)) {
+    while (moved < CHANNEL_TURN_BYTES && self->open && channel_takes(self)) {
         struct iovec parts[2];
         int count = find_room(self, parts);
         size_t asked = parts[0].iov_len + (count > 1 ? parts[1].iov_len : 0);
@@ -291,7 +291,7 @@ void link_channel_read_turn(link_channel *self)
         if (!heard && self->handlers.heard != NULL)
             self->handlers.heard(self->handlers.user);
         heard = true;
-        if (!link_channel_takes(self))
+        if (!channel_takes(self))
             break;
         take(self, parts, count, (size_t)got);
         if ((size_t)got < asked)
@@ -302,14 +302,14 @@ void link_channel_read_turn(link_channel *self)
     }
 }
 
-bool link_channel_discard(link_channel *self)
+bool channel_discard(channel *self)
 {
     struct iovec part = {self->settings.shared, CHANNEL_SHARED_BYTES};
     ptrdiff_t got = link_read(self->link, &part, 1);
     return got > 0 || got == LINK_AGAIN;
 }
 
-void link_channel_free_in(link_channel *self)
+void channel_free_in(channel *self)
 {
     memory_release(&self->allocator, self->in.kept);
 }

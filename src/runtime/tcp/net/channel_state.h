@@ -1,38 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A channel over a link of its own. What stands below `link_channel_open` is for the files that
- * make it up: link_channel.c, link_channel_in.c, link_channel_out.c.
- */
-#ifndef TCP_LINK_CHANNEL_H
-#define TCP_LINK_CHANNEL_H
+/* Channels, for the files that make them up: channel.c, channel_in.c, channel_out.c. */
+#ifndef TCP_CHANNEL_STATE_H
+#define TCP_CHANNEL_STATE_H
 
 #include <pthread.h>
 
 #include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/link.h"
 
-enum { CHANNEL_SHARED_BYTES = 64 << 10 };
-
-typedef struct channel_settings {
-    size_t most_waiting;  /* bytes of small frames that wait to go out */
-    uint32_t most_length; /* longest body that is taken, of any kind, at first; the kinds' own
-                             limits hold as well */
-    uint8_t *shared; /* CHANNEL_SHARED_BYTES to read into; borrowed. One is enough for all channels
-                        of a loop: nothing is left in it when a handler of the loop returns */
-} channel_settings;
-
-/* Takes over what link_open takes over. Errors: NO_MEMORY, SYSTEM; fd and ssl are closed then. */
-int link_channel_open(uv_loop_t *loop, int fd, SSL *ssl, bool connecting,
-                      const channel_settings *settings, const channel_handlers *handlers,
-                      const tarry_allocator *allocator, channel **out);
-/* More bytes of small frames, or fewer, may wait from now on. */
-void link_channel_allow_waiting(channel *base, size_t most_waiting);
-
 enum {
     /* A channel takes turns with the others: it moves about so much in each direction, then they
      * do. */
-    LINK_CHANNEL_TURN_BYTES = 1 << 20,
-    LINK_CHANNEL_FAILURE_BYTES = 160,
+    CHANNEL_TURN_BYTES = 1 << 20,
+    CHANNEL_FAILURE_BYTES = 160,
 };
 
 /* Bytes in: frames are parsed where they lie in the shared buffer. What is left of it when a turn
@@ -81,8 +61,7 @@ typedef struct channel_out {
     _Atomic uint64_t sent;
 } channel_out;
 
-typedef struct link_channel {
-    channel base;
+struct channel {
     tcp_link *link;
     uv_idle_t turn; /* runs while there is something to do without the socket's saying so */
     uv_timer_t patience;
@@ -97,53 +76,34 @@ typedef struct link_channel {
     bool told;   /* it was */
     bool leaving, left, closed;
     channel_end how;
-    char failure[LINK_CHANNEL_FAILURE_BYTES];
-} link_channel;
+    char failure[CHANNEL_FAILURE_BYTES];
+};
 
-static inline link_channel *link_channel_of(channel *base)
-{
-    return (link_channel *)base;
-}
-
-static inline const link_channel *link_channel_of_const(const channel *base)
-{
-    return (const link_channel *)base;
-}
-
-/* Has the loop call link_channel.c's turn. */
-void link_channel_wake(link_channel *self);
+/* Has the loop call the channel's turn. */
+void channel_wake(channel *self);
 /* The channel ends; the handler is told in the next turn. `why`: NULL leaves it to the link. */
-void link_channel_fail(link_channel *self, channel_end how, const char *why);
+void channel_fail(channel *self, channel_end how, const char *why);
 /* Frames may be read and handed on. */
-static inline bool link_channel_takes(const link_channel *self)
+static inline bool channel_takes(const channel *self)
 {
     return !self->closed && !self->failed && !self->leaving && !self->in.waiting &&
            !self->in.stopped;
 }
 
 /* Reads for one turn. */
-void link_channel_read_turn(link_channel *self);
+void channel_read_turn(channel *self);
 /* Reads and forgets. False: the stream is over. */
-bool link_channel_discard(link_channel *self);
-void link_channel_free_in(link_channel *self);
+bool channel_discard(channel *self);
+void channel_free_in(channel *self);
 
 /* Writes for one turn. Calls no handler. */
-void link_channel_write_turn(link_channel *self);
+void channel_write_turn(channel *self);
 /* Releases what has been sent. */
-void link_channel_release(link_channel *self);
+void channel_release(channel *self);
 /* Drops all loads that have not begun, and makes the bytes of that which has its own. False: no
  * memory for them. */
-bool link_channel_settle(link_channel *self);
-bool link_channel_has_sent_all(const link_channel *self);
-void link_channel_free_out(link_channel *self);
-
-/* Methods that link_channel_out.c has. */
-bool link_channel_send(channel *base, const uint8_t *frame, size_t size);
-size_t link_channel_send_aside(channel *base, const uint8_t *frame, size_t size);
-bool link_channel_send_load(channel *base, const uint8_t *prefix, size_t size,
-                            const channel_load *load);
-bool link_channel_drop(channel *base, uint32_t tag);
-bool link_channel_detach(channel *base, uint32_t tag);
-size_t link_channel_loads(const channel *base);
+bool channel_settle(channel *self);
+bool channel_has_sent_all(const channel *self);
+void channel_free_out(channel *self);
 
 #endif

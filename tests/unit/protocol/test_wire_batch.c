@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reports of which several come in one frame have the bytes that docs/wire.md says, and nothing
+ * else is read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/wire/wire_batch.h"
+
+enum { MOST_FRAME = WIRE_HEAD_BYTES + 2048 };
+
+/* Reads a frame, whose body is in a block of its very size, so that the sanitizer sees a step
+ * beyond it, and writes what was read. 0: it was refused. */
+static size_t read_and_write(const uint8_t *frame, uint8_t *again)
+{
+    wire_head head;
+    wire_batch batch;
+    if (wire_head_decode(frame, &head) != TARRY_OK || head.kind != WIRE_BATCH ||
+        head.length > MOST_FRAME - WIRE_HEAD_BYTES)
+        return 0;
+    uint8_t *exact = malloc(head.length);
+    assert_non_null(exact);
+    memcpy(exact, frame + WIRE_HEAD_BYTES, head.length);
+    size_t size = 0;
+    if (wire_batch_decode(&head, exact, &batch) == TARRY_OK) {
+        for (uint32_t i = 0; i < batch.count; i++) {
+            tarry_message report;
+            wire_batch_get(&batch, i, &report);
+            assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
+            assert_int_equal(report.round, batch.round);
+            assert_int_equal(report.term, batch.term);
+            wire_batch_put(&batch, again, i, &report);
+        }
+        size = wire_batch_encode(&batch, again);
+    }
+    free(exact);
+    return size;
+}
+
+/* Two reports, the second one failed; and one with its norm, 1.5. */
+static const uint8_t known[][MOST_FRAME] = {
+    {48, 0, 0, 0, 21, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
+     2,  0, 0, 0, 5,  0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 7, 0, 1, 0},
+    {36, 0, 0, 0, 21, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,    0,
+     0,  0, 1, 0, 0,  0, 2, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0xc0, 0x3f},
+};
+static const size_t sizes[] = {56, 44};
+
+enum { KNOWN = sizeof(known) / sizeof(known[0]) };
+
+static void frames_have_the_documented_bytes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KNOWN; i++) {
+        uint8_t again[MOST_FRAME];
+        assert_int_equal(read_and_write(known[i], again), sizes[i]);
+        assert_memory_equal(again, known[i], sizes[i]);
+    }
+}
+
+static void a_report_of_a_batch_says_what_was_put(void **state)
+{
+    (void)state;
+    uint8_t frame[MOST_FRAME];
+    wire_batch batch = {.round = UINT64_C(1) << 40, .term = 7, .count = 2}, read;
+    const tarry_message first = {.epoch = 3, .slot = 4, .next = 5, .sequence = 6, .failed = true};
+    const tarry_message second = {.epoch = UINT32_MAX, .slot = 8, .next = 9, .sequence = 65535};
+    wire_batch_put(&batch, frame, 0, &first);
+    wire_batch_put(&batch, frame, 1, &second);
+    assert_int_equal(wire_batch_encode(&batch, frame), 8 + 16 + 2 * 16);
+    wire_head head;
+    assert_int_equal(wire_head_decode(frame, &head), TARRY_OK);
+    assert_int_equal(wire_batch_decode(&head, frame + WIRE_HEAD_BYTES, &read), TARRY_OK);
+    assert_int_equal(read.count, 2);
+    tarry_message report;
+    wire_batch_get(&read, 0, &report);
+    assert_true(report.failed);
+    assert_int_equal(report.slot, 4);
+    assert_int_equal(report.next, 5);
+    assert_int_equal(report.sequence, 6);
+    assert_int_equal(report.term, 7);
+    assert_true(report.round == UINT64_C(1) << 40);
+    wire_batch_get(&read, 1, &report);
+    assert_false(report.failed);
+    assert_int_equal(report.epoch, UINT32_MAX);
+    assert_int_equal(report.sequence, 65535);
+}
+
+/* Whatever one byte becomes: it is refused, or read for what it is. */
+static void no_byte_is_overlooked(void **state)
+{
+    (void)state;
+    size_t taken = 0;
+    for (size_t i = 0; i < KNOWN; i++) {
+        for (size_t at = 0; at < sizes[i]; at++) {
+            for (unsigned flip = 1; flip < 256; flip <<= 1) {
+                uint8_t frame[MOST_FRAME], again[MOST_FRAME];
+                memcpy(frame, known[i], sizeof(frame));
+                frame[at] ^= (uint8_t)flip;
+                size_t size = read_and_write(frame, again);
+                if (size == 0)
+                    continue;
+                taken++;
+                assert_memory_equal(again, frame, size);
+            }
+        }
+    }
+    assert_true(taken > 0);
+}
+
+static void counts_are_bounded(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t length;
+        int error;
+    } lengths[] = {
+        {31, TARRY_ERROR_FORMAT},
+        {32, TARRY_OK},
+        {16 + 1024 * 20, TARRY_OK},
+        {17 + 1024 * 20, TARRY_ERROR_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        uint8_t bytes[WIRE_HEAD_BYTES] = {[4] = WIRE_BATCH};
+        wire_head head;
+        for (unsigned at = 0; at < 4; at++)
+            bytes[at] = (uint8_t)(lengths[i].length >> 8 * at);
+        assert_int_equal(wire_head_decode(bytes, &head), lengths[i].error);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_have_the_documented_bytes),
+        cmocka_unit_test(a_report_of_a_batch_says_what_was_put),
+        cmocka_unit_test(no_byte_is_overlooked),
+        cmocka_unit_test(counts_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
