@@ -2,8 +2,8 @@
 /*
  * Any bytes are refused, or restore a server whose next checkpoint says the same, but for the
  * arrivals, which go on behind the reserve, and which can then begin a round. The input is the
- * bytes, or changes to a checkpoint of a server with the same plan and settings, of which some have
- * the norms of chunks; and they can be given the seal that belongs to them.
+ * bytes, or changes to a checkpoint of a server with the same plan and settings; and they can be
+ * given the seal that belongs to them.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "base/digest.h"
 #include "fuzz_plans.h"
 
-enum { PATCHED = 1, SEALED = 2, NORMED = 4, SAMPLED = 8 };
+enum { PATCHED = 1, SEALED = 2, BY_ERROR = 4, SAMPLED = 8 };
 enum { SEAL_BYTES = 32, EPOCH_BYTES = 4, MEMBER_BYTES = 72 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,10 +25,8 @@ static tarry_server *make_server(const tarry_plan *plan, uint8_t mode, uint8_t c
     settings.dimension = 64;
     settings.stripe_length = 4;
     settings.silence_ns = 100 + choice;
-    settings.stop = (mode & NORMED) != 0 ? TARRY_STOP_ERROR : TARRY_STOP_EXACT;
-    settings.importance = (mode & NORMED) != 0;
+    settings.stop = (mode & BY_ERROR) != 0 ? TARRY_STOP_ERROR : TARRY_STOP_EXACT;
     settings.sample_chunks = (mode & SAMPLED) != 0;
-    settings.sample_by = TARRY_SAMPLE_NORM;
     tarry_server *server = NULL;
     require(tarry_server_create(plan, &settings, NULL, &server, NULL) == TARRY_OK);
     return server;

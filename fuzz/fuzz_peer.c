@@ -377,7 +377,7 @@ static size_t draw_batch(const tarry_message *first, uint8_t how, uint8_t *frame
     wire_batch batch = {.round = first->round, .term = first->term, .count = how / 16 % 8};
     tarry_message report = *first;
     for (uint32_t i = 0; i < batch.count; i++, report.slot++, report.sequence++)
-        wire_batch_put(&batch, frame, i, &report);
+        wire_batch_put(frame, i, &report);
     return wire_batch_encode(&batch, frame);
 }
 

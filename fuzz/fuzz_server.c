@@ -52,7 +52,6 @@ static void secure(tarry_server_settings *settings)
     settings->stop = TARRY_STOP_EXACT;
     settings->fill = TARRY_FILL_NONE;
     settings->compress = TARRY_COMPRESS_NONE;
-    settings->importance = false;
     settings->sample_chunks = 0;
 }
 
@@ -95,10 +94,8 @@ static bool begin(run *its, input *in)
         settings.compress_matrix_count = 1;
         settings.compress_matrices = &matrix;
     }
-    settings.importance = (rest & 128) != 0;
     if ((rest & 16) != 0) {
         settings.sample_chunks = 1 + (rest >> 6);
-        settings.sample_by = (tarry_sample)(rest >> 5 & 1);
         settings.sample_seed = rest;
     }
     if ((settings.silence_ns & 0x84) == 0x84)
@@ -285,8 +282,6 @@ static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t wo
         message.slot = places % (FUZZ_MOST_CHUNKS + 1);
         message.next = places / 16 % (FUZZ_MOST_CHUNKS + 2);
         message.failed = kind >= 0xe0;
-        message.normed = (places & 0x80) != 0;
-        message.norm = (float)(kind >> 4);
         break;
     }
     }

@@ -194,7 +194,7 @@ static size_t write_batch(const wire_head *head, const uint8_t *body, uint8_t *a
     for (uint32_t i = 0; i < batch.count; i++) {
         tarry_message report;
         wire_batch_get(&batch, i, &report);
-        wire_batch_put(&batch, again, i, &report);
+        wire_batch_put(again, i, &report);
     }
     return wire_batch_encode(&batch, again);
 }

@@ -286,7 +286,6 @@ typedef struct sets {
     uint64_t psi[MAX_WORDS], stripes, stale, first, barred, recalled, group;
     uint32_t stood[MAX_STRIPES];
     float weights[64];
-    uint32_t ranked[64];
     uint32_t holders[64], lives[FUZZ_MOST_WORKERS];
 } sets;
 
@@ -372,18 +371,13 @@ static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_
     message->attempt = take(in);
 }
 
-/* Ranks that mostly are some; what was not sampled is not computed. */
-static void draw_numbers(run *its, input *in, uint8_t kind, sets *own, tarry_message *round)
+/* What was not sampled has the weight 0. */
+static const float *draw_weights(const run *its, input *in, sets *own)
 {
-    uint8_t sampled = take(in), turn = take(in);
-    for (uint32_t slot = 0; slot < its->load; slot++) {
-        own->weights[slot] = (sampled >> slot % 8 & 1) != 0 ? 1 + (float)(turn & 3) : 0;
-        own->ranked[slot] = (slot + turn) % its->load;
-    }
-    if (turn == 0xff && its->load > 0)
-        own->ranked[0] = own->ranked[its->load - 1];
-    round->weights = (kind & 0x80) != 0 ? own->weights : NULL;
-    round->ranked = own->ranked;
+    uint8_t sampled = take(in), weight = take(in);
+    for (uint32_t slot = 0; slot < its->load; slot++)
+        own->weights[slot] = (sampled >> slot % 8 & 1) != 0 ? 1 + (float)(weight & 3) : 0;
+    return own->weights;
 }
 
 static tarry_message draw_message(run *its, input *in, sets *own)
@@ -408,7 +402,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
     if (message.type == TARRY_MESSAGE_ROUND)
         message.round += (off & 1) == 0;
     if (message.type == TARRY_MESSAGE_ROUND && (kind & 0x08) != 0)
-        draw_numbers(its, in, kind, own, &message);
+        message.weights = draw_weights(its, in, own);
     if (message.type == TARRY_MESSAGE_SIGNAL) {
         message.attempt++;
         message.parts -= take(in) % 3 == 0 ? message.parts - plan_least_parts(its->plan) : 0;
@@ -587,8 +581,6 @@ static bool draw(run *its, input *in, tarry_event *event, tarry_message *message
             .round = its->round - (kind >= 0xf0),
             .slot = its->slot,
             .failed = kind >> 2 == 1,
-            .normed = (kind & 1) != 0,
-            .norm = (float)(kind >> 4),
         };
         return its->computing || kind >= 0xf0;
     }

@@ -54,6 +54,30 @@ GONE = {
         "leave early",
         "leaves early",
     ],
+    "norms": [
+        "importance",
+        "chunk_norm",
+        "chunk-norm",
+        "sample_by",
+        "TARRY_SAMPLE_UNIFORM",
+        "TARRY_SAMPLE_NORM",
+        "TARRY_SETTING_IMPORTANCE",
+        "tarry_server_norm",
+        "tarry_sim_norms",
+        "server_norms",
+        "server_ranked",
+        "order_next_ranked",
+        "settings_want_norms",
+        "coverage_value",
+        "norm_of",
+        "vectors_norm",
+        "model_norms",
+        "invariants_norms",
+        "PLANT_BEND_NORM",
+        "CODEC_NORM_BYTES",
+        "FLAG_NORM",
+        "FLAG_RANKED",
+    ],
     "relays": [
         "relay",
         "relays",
@@ -152,7 +176,10 @@ def main():
             continue
         for word in pattern.findall(name):
             found.append(f"{name}: a file of {features[word]}, which went")
-        for number, line in enumerate(path.read_bytes().decode("utf-8", "replace").splitlines(), 1):
+        text = path.read_bytes().decode("utf-8", "replace")
+        if not any(word in text for word in features):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
             for word in pattern.findall(line):
                 found.append(f"{name}:{number}: {word}: of {features[word]}, which went")
     print("\n".join(found) if found else "nothing of what is gone is left")

@@ -5,11 +5,11 @@
 #include "program/allreduce.h"
 #include "program/connections.h"
 #include "program/forms.h"
-#include "program/importance.h"
 #include "program/kernels.h"
 #include "program/masks.h"
 #include "program/network.h"
 #include "program/round.h"
+#include "program/sampling.h"
 #include "program/simulate.h"
 #include "program/step.h"
 
@@ -26,7 +26,7 @@ static int run(int argc, char **argv)
         {"connections", command_bench_connections, "a server with thousands of workers"},
         {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
         {"step", command_bench_step, "steps of workers that all get the sum"},
-        {"importance", command_bench_importance, "what norms and samples of chunks are worth"},
+        {"sampling", command_bench_sampling, "what sampling chunks is worth"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},
     };
     const subcommand_set set = {

@@ -135,13 +135,11 @@ typedef struct tarry_message {
                             NONE where a worker leaves nothing behind */
     uint32_t parts;      /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;         /* REPORT */
-    bool normed;         /* REPORT: `norm` is that of the gradient, |g|: >= 0 and finite */
-    float norm;
-    bool fetched;     /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
-    bool digests;     /* LOAD, COMMIT: `state` of the answer is wanted */
-    uint32_t from;    /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
-    tarry_sum_id sum; /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
-                         FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
+    bool fetched;        /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
+    bool digests;        /* LOAD, COMMIT: `state` of the answer is wanted */
+    uint32_t from;       /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
+    tarry_sum_id sum;    /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
+                            FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
     /*
      * Of a sum that failed, its first `whole` numbers of each part may be complete: a piece, of the
      * name of that sum and a digest of its own. FAILED: the one that the worker has. SIGNAL: the
@@ -208,13 +206,11 @@ typedef struct tarry_message {
     uint32_t life;
     const uint32_t *stood;
     /*
-     * ROUND: a number per position of the receiver's order; borrowed as the sets are. weights: what
-     * the chunk's gradient counts with in the round's sum, >= 1 and finite; 0: it was not sampled,
-     * and nobody computes it. NULL: each counts once. ranked: all positions, those that come first
-     * of what is to be computed first; NULL: as they follow each other.
+     * ROUND: a number per position of the receiver's order; borrowed as the sets are: what the
+     * chunk's gradient counts with in the round's sum, >= 1 and finite; 0: it was not sampled, and
+     * no worker computes it. NULL: each counts once.
      */
     const float *weights;
-    const uint32_t *ranked;
     /* SIGNAL with `sum`: one bit per worker of the plan, set for those who make the sum; else NULL.
      */
     const uint64_t *group;
@@ -262,8 +258,6 @@ typedef struct tarry_event {
     uint32_t stripe;
     uint32_t slot;
     bool failed;
-    bool normed; /* COMPUTED: as a REPORT has it */
-    float norm;
     tarry_sum_id
         sum; /* REDUCED, FETCHED, STEPPED: that of the effect, with the digest; LOADED; LOGGED */
     uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
@@ -320,8 +314,8 @@ typedef struct tarry_round_result {
                        sample_chunks: every one that was sampled */
     double expected_error;  /* relative expected squared error: mean over stripes of sum_i w_i (l -
                                rank_i) / l, where chunk i is the share w_i of the data: 1 / N, but
-                               in a plan that changed; with `importance` the share of the squared
-                               norms; see tarry_fill for what a fill makes of it */
+                               in a plan that changed; with sample_chunks over the chunks that
+                               were sampled; see tarry_fill for what a fill makes of it */
     uint32_t chunks_filled; /* TARRY_FILL_STALE: chunks taken from the round before by the last
                                encode signal */
     double filled_share;    /* the same: what they recover of the round before; mean over stripes
@@ -339,9 +333,8 @@ typedef struct tarry_round_result {
     uint64_t copies_coded;    /* of these, in the state of the last encode signal */
     uint64_t copies_needed;   /* N * l, of chunks that were not sampled as well */
     uint32_t chunks_sampled;  /* that take part in the round: all, without sample_chunks */
-    double sampling_error;    /* with sample_chunks: the variance that the draw had over the squared
-                                 sum of norms: sum (1/p_i - 1) |g_i|^2 / sum |g_i|^2, by the norms
-                                 known before it, else of equal chunks */
+    double sampling_error;    /* with sample_chunks: the variance of the sum over draws, relative to
+                                 the sum of the chunks' squares: 1/p - 1 */
     uint32_t workers_heard;   /* workers that reported at least one finished chunk */
     uint32_t workers_lost;    /* workers absent when the round ended */
     uint32_t workers_late;    /* workers that were left out of this round as late */

@@ -70,14 +70,6 @@ typedef enum tarry_fill {
     TARRY_FILL_STALE,
 } tarry_fill;
 
-/* How likely each chunk is to be sampled. */
-typedef enum tarry_sample {
-    TARRY_SAMPLE_UNIFORM, /* each as any other */
-    TARRY_SAMPLE_NORM, /* in proportion to its gradient's norm, as it was reported last, but no less
-                          than if that were a tenth of the mean; a chunk that nobody has reported
-                          yet as if it had the mean */
-} tarry_sample;
-
 typedef struct tarry_server_settings {
     size_t size; /* of this structure: its init sets it */
     tarry_stop stop;
@@ -159,23 +151,13 @@ typedef struct tarry_server_settings {
      */
     tarry_compress compress_down;
     /*
-     * Workers report the norm of each gradient (docs/importance.md). Stop rules and expected_error
-     * go by squared norms in place of the data that a chunk is: those reported in this round, else
-     * the last ones; a chunk of which none is known counts as the mean of the others, and all the
-     * same as long as none is. In a dynamic order chunks of large norms are computed first where
-     * the stop rule may leave some out. Norms tell something of the data.
-     */
-    bool importance;
-    /*
-     * Before each round some chunks are drawn, each by itself with a chance p; so many whole ones
-     * on average, or as many times the pieces of one. Nobody computes the others, which are not
-     * missing, and those drawn count 1/p times: so the sum is that of all in the mean over draws.
-     * They are drawn by this seed, the round and the chunk. 0: all take part. With
-     * TARRY_SAMPLE_NORM workers report norms. Not with credit by whole worker, TARRY_STOP_WORKERS
-     * or TARRY_FILL_STALE.
+     * Before each round some chunks are drawn, each by itself with the chance p (docs/sampling.md);
+     * so many whole ones on average, or as many times the pieces of one. No worker computes the
+     * others, which are not missing, and a drawn chunk counts 1/p times: the mean of the sum over
+     * draws is the sum of all. This seed, the round and the chunk decide. 0: all chunks take part.
+     * Not with credit by whole worker, TARRY_STOP_WORKERS or TARRY_FILL_STALE.
      */
     uint32_t sample_chunks;
-    tarry_sample sample_by;
     uint64_t sample_seed;
     /*
      * Secure sums (docs/privacy.md): the bits of the integers modulo 2^secure that workers send in
@@ -242,8 +224,6 @@ TARRY_API double tarry_server_pace_ns(const tarry_server *server, uint32_t worke
  * (in the middle of a round).
  */
 TARRY_API int tarry_server_costs(tarry_server *server, const double *costs);
-/* The norm of a chunk's gradient that was reported last; negative: none was. */
-TARRY_API float tarry_server_norm(const tarry_server *server, uint32_t chunk);
 /* What the chunk counts with in the sum of this round, or of the last one; 0: it was not sampled.
  */
 TARRY_API float tarry_server_weight(const tarry_server *server, uint32_t chunk);
@@ -309,7 +289,7 @@ TARRY_API int tarry_server_adapt(const tarry_server *server, double share, const
 #define TARRY_CHECKPOINT_ARRIVALS 4096
 
 /* Bytes of a checkpoint; the same for all servers of plans with as many workers, and the sum in the
- * same place, and, where workers report norms, as many chunks. */
+ * same place. */
 TARRY_API size_t tarry_server_checkpoint_size(const tarry_server *server);
 /* Writes a checkpoint, checkpoint_size bytes, little-endian and the same on every machine. Errors:
  * NO_MEMORY (for a digest). */

@@ -77,12 +77,9 @@ typedef struct tarry_sim_settings {
     uint64_t overhead_ns;
     const double *chunk_cost; /* per chunk of the original plan, relative; a part of one has its
                                  share of it; NULL: all 1; borrowed */
-    /* Where reports have norms: those of the original chunks' gradients, of which a part of one has
-     * its share; NULL: all 1, or, with `vectors`, those of the vectors; borrowed. */
-    const double *chunk_norm;
-    size_t dimension;       /* d >= 1: sets what parts weigh */
-    size_t parameter_bytes; /* sent to each worker with a round; 0: they don't count */
-    tarry_sim_link link;    /* of every worker */
+    size_t dimension;         /* d >= 1: sets what parts weigh */
+    size_t parameter_bytes;   /* sent to each worker with a round; 0: they don't count */
+    tarry_sim_link link;      /* of every worker */
     /* How many times less than that each worker's link carries, above 0, by worker; NULL: all as
      * much; borrowed until the world is made. */
     const double *link_factor;
@@ -128,10 +125,6 @@ TARRY_API void tarry_sim_free(tarry_sim *sim); /* NULL is allowed */
  * nothing changes then.
  */
 TARRY_API int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost,
-                              tarry_diagnostic *diagnostic);
-
-/* The same of the norms. */
-TARRY_API int tarry_sim_norms(tarry_sim *sim, const double *chunk_norm,
                               tarry_diagnostic *diagnostic);
 
 /*

@@ -3,5 +3,7 @@
 
 GONE = {
     "early": "no longer exists; use sum='everywhere' to make sums faster where vectors take long",
+    "importance": "no longer exists; use sample_chunks or smaller batches for cheaper rounds",
     "relays": "no longer exists; use way='direct' where the server's network is too slow",
+    "sample_by": "no longer exists; leave it out, as chunks are always sampled uniformly",
 }

@@ -23,7 +23,6 @@ KEEPS = _values("TARRY_KEEP_", "all", "credited")
 COMPRESSES = _values("TARRY_COMPRESS_", "none", "bf16", "int8", "int4", "topk", "sign", "powersgd")
 DOWNS = {name: COMPRESSES[name] for name in ("none", "bf16", "int8")}
 FILLS = _values("TARRY_FILL_", "none", "scale", "stale")
-SAMPLES = _values("TARRY_SAMPLE_", "uniform", "norm")
 SUMS = _values("TARRY_SUM_", "server", "everywhere")
 SHAPES = _values("TARRY_SHAPE_", "auto", "direct", "grid", "tree")
 WAYS = _values("TARRY_SIM_", "star", "ring", "direct", "grid", "tree", "chosen")

@@ -47,7 +47,7 @@ class Round:
     copies_needed: int
     chunks_filled: int
     chunks_sampled: int  # that took part: all, but with sample_chunks
-    sampling_error: float  # relative variance of the draw, by what was known before it
+    sampling_error: float  # relative variance of the draw
     upload_bytes: int
     control_bytes: int
     control_messages: int

@@ -16,7 +16,6 @@ from .names import (
     FILLS,
     KEEPS,
     PICKS,
-    SAMPLES,
     SHAPES,
     STOPS,
     SUMS,
@@ -60,9 +59,7 @@ class ServerSettings(TypedDict, total=False):
     compress_down the form in which parameters come down to workers: 'none' (default: float32), or what has changed in
                   'bf16' or 'int8', which is rounded by chance; with 'everywhere' and one part that of the sum, on its
                   way from who sums it to all
-    importance    workers report norms of gradients, and stop rules go by these (docs/importance.md)
-    sample_chunks so many chunks are drawn in each round, on average (default 0: all take part)
-    sample_by     'norm' or 'uniform' (default): what their chances go by
+    sample_chunks so many chunks are drawn in each round, on average (default 0: all take part; docs/sampling.md)
     sample_seed   of the draw (default 0)
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
@@ -91,9 +88,7 @@ class ServerSettings(TypedDict, total=False):
     compress_matrices: Sequence[tuple[int, int]]
     compress_exact: int
     compress_down: Literal["none", "bf16", "int8"]
-    importance: bool
     sample_chunks: int
-    sample_by: Literal["norm", "uniform"]
     sample_seed: int
     shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
@@ -156,9 +151,7 @@ _SERVER: dict[str, _Setting] = {
     "compress_matrices": _Setting("compress_matrices", _matrices),
     "compress_exact": _Setting("compress_exact", _as_it_is),
     "compress_down": _Setting("compress_down", _named(DOWNS), lib.TARRY_SETTING_COMPRESS_DOWN),
-    "importance": _Setting("importance", _as_it_is, lib.TARRY_SETTING_IMPORTANCE),
     "sample_chunks": _Setting("sample_chunks", _as_it_is, lib.TARRY_SETTING_SAMPLE),
-    "sample_by": _Setting("sample_by", _named(SAMPLES)),
     "sample_seed": _Setting("sample_seed", _as_it_is),
     "shape": _Setting("shape", _named(SHAPES)),
     "voters_grace": _Setting("voters_grace_ns", nanoseconds),

@@ -35,7 +35,6 @@ typedef enum random_purpose {
     RANDOM_LINK = 33,
     RANDOM_JITTER = 34,
     RANDOM_SAMPLE = 36,
-    RANDOM_NORM = 37,
     RANDOM_FACTOR = 38,
     RANDOM_TEST = 100,
 } random_purpose;

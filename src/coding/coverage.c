@@ -79,6 +79,7 @@ void coverage_clear(coverage *state)
         with->recovered = 0;
         with->rank_sum = 0;
     }
+    state->excused = 0;
 }
 
 static void set_rank(const coverage *state, coverage_recovery *with, uint32_t parts, uint32_t chunk,
@@ -99,6 +100,7 @@ void coverage_excuse(coverage *state, uint32_t chunk)
         uint32_t parts = state->least + i % state->count;
         set_rank(state, &state->with[i], parts, chunk, parts);
     }
+    state->excused += plan_weight(state->plan, chunk);
 }
 
 void coverage_copy(coverage *to, const coverage *from)
@@ -111,6 +113,7 @@ void coverage_copy(coverage *to, const coverage *from)
         to->with[i].recovered = from->with[i].recovered;
         to->with[i].rank_sum = from->with[i].rank_sum;
     }
+    to->excused = from->excused;
 }
 
 int coverage_judge(const coverage *state, uint32_t parts, uint32_t chunk, coefficients_worth *worth)
@@ -203,16 +206,8 @@ bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
 
 static double error_of(const coverage *state, const coverage_recovery *with, uint32_t parts)
 {
-    if (state->values == NULL) {
-        uint64_t full = plan_total_weight(state->plan) * parts;
-        return (double)(full - with->rank_sum) / (double)full;
-    }
-    double missing = 0, all = 0;
-    for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++) {
-        missing += state->values[chunk] * (parts - with->ranks[chunk]);
-        all += state->values[chunk] * parts;
-    }
-    return all > 0 ? missing / all : 0;
+    uint64_t full = plan_total_weight(state->plan) * parts, wanted = coverage_wanted(state) * parts;
+    return wanted > 0 ? (double)(full - with->rank_sum) / (double)wanted : 0;
 }
 
 double coverage_expected_error(const coverage *state, uint32_t parts)

@@ -23,16 +23,15 @@ typedef struct coverage_recovery {
 typedef struct coverage {
     tarry_allocator allocator;
     const tarry_plan *plan;
-    coefficients *work;      /* NULL with at most one part */
-    uint64_t *credits;       /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
-    uint32_t *copies;        /* per chunk */
-    uint32_t *ranks;         /* of all recoveries, one behind the other */
-    uint32_t *found;         /* scratch: a rank per recovery */
-    const double *values;    /* per chunk, borrowed: what it counts for in the error; NULL: as much
-                                as it is of the data */
-    uint32_t least;          /* parts of the first recovery */
-    uint32_t count;          /* of numbers of parts */
-    coverage_recovery *with; /* of least parts and more, in turn */
+    coefficients *work;        /* NULL with at most one part */
+    uint64_t *credits;         /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
+    uint32_t *copies;          /* per chunk */
+    uint32_t *ranks;           /* of all recoveries, one behind the other */
+    uint32_t *found;           /* scratch: a rank per recovery */
+    uint32_t least;            /* parts of the first recovery */
+    uint32_t count;            /* of numbers of parts */
+    uint64_t excused;          /* data of the chunks that are excused */
+    coverage_recovery *with;   /* of least parts and more, in turn */
     coverage_recovery *raised; /* the same with TARRY_CONDITIONING_MOST, if that is more than the
                                   limit; with one part at most, `with` */
 } coverage;
@@ -49,8 +48,8 @@ void coverage_free(coverage *state); /* NULL is allowed */
 
 /* Takes all credits back: a new round. */
 void coverage_clear(coverage *state);
-/* Nothing of `chunk`, of which no copy is credited, is missing: it counts as recovered until the
- * next coverage_clear, and no copy of it may be credited. */
+/* Until the next coverage_clear `chunk` counts as recovered, and for nothing in the error. No copy
+ * of it is credited, and none may be. */
 void coverage_excuse(coverage *state, uint32_t chunk);
 /* Credits in `to` what is credited in `from`, and nothing else; both are of one plan and limit. */
 void coverage_copy(coverage *to, const coverage *from);
@@ -76,24 +75,14 @@ static inline uint32_t coverage_recovered(const coverage *state, uint32_t parts)
 {
     return coverage_with(state, parts)->recovered;
 }
-/* What `chunk` counts for in the error. */
-static inline double coverage_value(const coverage *state, uint32_t chunk)
+/* The data of the chunks that are not excused. */
+static inline uint64_t coverage_wanted(const coverage *state)
 {
-    return state->values == NULL ? (double)plan_weight(state->plan, chunk) : state->values[chunk];
+    return plan_total_weight(state->plan) - state->excused;
 }
-/* sum_i v_i (l - rank_i) / (l sum_i v_i) by the chunks' values; 0 if these are all 0. */
+/* sum_i w_i (l - rank_i) / (l sum_i w_i) over the chunks that are not excused, where chunk i is w_i
+ * of the data (plan_weight); 0 if all are excused. Equal errors are equal to the bit. */
 double coverage_expected_error(const coverage *state, uint32_t parts);
-/*
- * Whether an error is at most as large as another one, or as a limit. Values are rounded, and so
- * are sums of them: errors that are equal, such as those of nothing in two and in three parts, may
- * differ in their last bits, which must decide nothing. So they are equal within this share, beyond
- * what rounding does to sums of a million values.
- */
-#define COVERAGE_ERROR_EQUAL 1e-9
-static inline bool coverage_error_within(double error, double limit)
-{
-    return error <= limit * (1 + COVERAGE_ERROR_EQUAL);
-}
 
 /* What a signal with a raised limit would give: coefficients.h. Ranks are at least those above. */
 static inline const coverage_recovery *coverage_if_raised(const coverage *state, uint32_t parts)

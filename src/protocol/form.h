@@ -211,11 +211,4 @@ static inline bool form_may_be(tarry_compress kind, tarry_compress wanted)
     return kind == wanted || (kind == TARRY_COMPRESS_NONE && compress_feeds_back(wanted));
 }
 
-/* Whether reports have norms. */
-static inline bool settings_want_norms(const tarry_server_settings *settings)
-{
-    return settings->importance ||
-           (settings->sample_chunks > 0 && settings->sample_by == TARRY_SAMPLE_NORM);
-}
-
 #endif

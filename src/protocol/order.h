@@ -14,24 +14,7 @@ typedef struct order_sets {
     const uint64_t *done, *failed; /* finished, and impossible */
     const uint64_t *first;         /* to be computed before the others */
     const uint64_t *barred;        /* no copy is wanted */
-    const uint32_t
-        *ranked; /* all positions, the one to look at first first; NULL: as they follow */
 } order_sets;
-
-static inline uint32_t order_next_ranked(const order_sets *of)
-{
-    uint32_t any = of->load;
-    for (uint32_t i = 0; i < of->load; i++) {
-        uint32_t slot = of->ranked[i];
-        if (bitset_test(of->done, slot) || bitset_test(of->failed, slot) ||
-            bitset_test(of->barred, slot))
-            continue;
-        if (bitset_test(of->first, slot))
-            return slot;
-        any = any == of->load ? slot : any;
-    }
-    return any;
-}
 
 /*
  * The first position that is neither finished nor impossible nor barred, of those in `first` as
@@ -39,8 +22,6 @@ static inline uint32_t order_next_ranked(const order_sets *of)
  */
 static inline uint32_t order_next(const order_sets *of)
 {
-    if (of->ranked != NULL)
-        return order_next_ranked(of);
     uint32_t any = of->load;
     for (uint32_t word = 0; word < bitset_words(of->load); word++) {
         uint64_t open = ~(of->done[word] | of->failed[word] | of->barred[word]);

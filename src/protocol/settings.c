@@ -24,7 +24,6 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_COMPRESS] = "compress",
     [TARRY_SETTING_COMPRESS_DOWN] = "compress-down",
     [TARRY_SETTING_DP] = "dp",
-    [TARRY_SETTING_IMPORTANCE] = "importance",
     [TARRY_SETTING_SAMPLE] = "sample-chunks",
     [TARRY_SETTING_SECURE] = "secure",
 };
@@ -182,11 +181,6 @@ static bool is_noised(const tarry_settings *settings)
     return settings->noised;
 }
 
-static bool goes_by_norms(const tarry_settings *settings)
-{
-    return settings->server.importance;
-}
-
 static bool samples(const tarry_settings *settings)
 {
     return settings->server.sample_chunks > 0;
@@ -272,7 +266,6 @@ typedef enum trait {
     EVERYWHERE,
     BY_ERROR,
     NOISED,
-    BY_NORMS,
     SAMPLED,
     DOWN_COMPRESSED,
     SECURE,
@@ -316,7 +309,6 @@ static const struct {
     [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
     [BY_ERROR] = {TARRY_SETTING_STOP, stops_by_error, false},
     [NOISED] = {TARRY_SETTING_DP, is_noised, false},
-    [BY_NORMS] = {TARRY_SETTING_IMPORTANCE, goes_by_norms, false},
     [SAMPLED] = {TARRY_SETTING_SAMPLE, samples, false},
     [DOWN_COMPRESSED] = {TARRY_SETTING_COMPRESS_DOWN, compresses_down, false},
     [SECURE] = {TARRY_SETTING_SECURE, is_secure, false},
@@ -359,8 +351,6 @@ static const rule rules[] = {
     {FED_BACK, EVERYWHERE, "what rounding lost would have to follow pieces of attempts that stand"},
     {SUMS_COMPRESSED, SEVERAL_PARTS, "among workers a sum of several parts comes back as float32"},
     {FED_BACK, SCALED, "what rounding lost would be multiplied with the sum"},
-    {BY_NORMS, ADAPTS, "norms are of chunks that the next plan does not have"},
-    {BY_NORMS, NOISED, "a norm that is reported tells something of the data"},
     {SAMPLED, WHOLE, "of a worker's chunks only some are sampled"},
     {SAMPLED, BY_WORKERS, "of a worker's chunks only some are sampled"},
     {SAMPLED, STALE, "a gradient of the round before was sampled with another chance"},
@@ -387,9 +377,7 @@ static const rule rules[] = {
     {SECURE, COMPRESSED, "masked integers look random: no form is shorter"},
     {SECURE, DOWN_COMPRESSED, "workers hold each other to the parameters as they were sent"},
     {SECURE, NOISED, "where the server learns sums alone, noise would have to come from workers"},
-    {BY_NORMS, SECURE, "a norm that is reported tells something of the data"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
-    {BY_NORMS, EXACT, "an exact sum leaves out no chunk, large or small"},
 };
 
 #define RULES (sizeof(rules) / sizeof(rules[0]))

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <float.h>
 #include <math.h>
 
 #include "base/diagnostic.h"
@@ -81,19 +80,7 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
                 "single copy of each chunk, an exact sum and all gradients kept";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: %s", fault);
-    error = settings_check_costs(plan, settings->chunk_cost, diagnostic);
-    return error == TARRY_OK ? settings_check_norms(plan, settings->chunk_norm, diagnostic) : error;
-}
-
-int settings_check_norms(const tarry_plan *plan, const double *chunk_norm,
-                         tarry_diagnostic *diagnostic)
-{
-    for (uint32_t chunk = 0; chunk_norm != NULL && chunk < plan->origins; chunk++)
-        if (!(chunk_norm[chunk] >= 0 && chunk_norm[chunk] <= FLT_MAX))
-            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                            "simulator: the norm of chunk %u must be at least 0, and a float",
-                            chunk);
-    return TARRY_OK;
+    return settings_check_costs(plan, settings->chunk_cost, diagnostic);
 }
 
 int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,

@@ -182,14 +182,6 @@ int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost, tarry_diagnostic *
     return error;
 }
 
-int tarry_sim_norms(tarry_sim *sim, const double *chunk_norm, tarry_diagnostic *diagnostic)
-{
-    int error = settings_check_norms(sim->plan, chunk_norm, diagnostic);
-    if (error == TARRY_OK)
-        sim->settings.chunk_norm = chunk_norm;
-    return error;
-}
-
 /* What chunks of the plan cost by those of the original one. */
 static int tell_costs(tarry_sim *sim)
 {

@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "coding/coefficients.h"
 #include "coding/layout.h"
-#include "coding/norm.h"
 #include "coding/transfer.h"
 #include "compress/factors.h"
 #include "compress/residuals.h"
@@ -346,11 +345,6 @@ void vectors_send_sum(vectors *state, uint32_t stripe)
                     compress_key(state->seed, state->round, 0, nobody, stripe), state->packed);
     memset(numbers, 0, length * sizeof(*numbers));
     compress_decode_add(form, state->packed, length, 1, numbers);
-}
-
-float vectors_norm(const vectors *state, uint32_t chunk)
-{
-    return norm_of(state->gradients + chunk * state->dimension, state->dimension);
 }
 
 const float *vectors_estimate(const vectors *state)

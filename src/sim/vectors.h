@@ -54,8 +54,6 @@ void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t
 /* Once all parts are in the estimate's stripe: among workers it becomes what who has summed it
  * sends to all, in the form of sums. */
 void vectors_send_sum(vectors *state, uint32_t stripe);
-/* The norm of the chunk's gradient in the round begun. */
-float vectors_norm(const vectors *state, uint32_t chunk);
 
 const float *vectors_estimate(const vectors *state);
 const double *vectors_truth(const vectors *state);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <float.h>
 
 #include "protocol/form.h"
 #include "sim/cost.h"
@@ -304,24 +303,8 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
     return error;
 }
 
-/* Of the gradient at `slot`; all parts of a chunk point in one direction. */
-static float norm_at(const tarry_sim *sim, uint32_t id, uint32_t slot)
-{
-    uint32_t chunk = tarry_plan_chunk(sim->plan, id, slot);
-    const double *norm = sim->settings.chunk_norm;
-    if (norm == NULL && sim->vectors != NULL)
-        return vectors_norm(sim->vectors, chunk);
-    double sum = 0;
-    for (uint32_t i = 0; i < tarry_plan_span_count(sim->plan, chunk); i++) {
-        tarry_span span = tarry_plan_span(sim->plan, chunk, i);
-        sum += (norm != NULL ? norm[span.origin] : 1) * span.count / span.of;
-    }
-    return sum <= FLT_MAX ? (float)sum : FLT_MAX;
-}
-
 static int take_computed(tarry_sim *sim, const sim_event *event)
 {
-    const bool normed = settings_want_norms(&sim->settings.server);
     uint32_t id = event->node;
     sim_worker *node = &sim->workers[id];
     node->busy = QUEUE_NONE;
@@ -330,8 +313,6 @@ static int take_computed(tarry_sim *sim, const sim_event *event)
                          .type = TARRY_EVENT_COMPUTED,
                          .round = event->message.round,
                          .slot = event->message.slot,
-                         .normed = normed,
-                         .norm = normed ? norm_at(sim, id, event->message.slot) : 0,
                      });
     if (error == TARRY_OK && node->there && ++node->computed == load_of(sim, id) &&
         node->dies_at == node->computed) {

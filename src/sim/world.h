@@ -99,8 +99,6 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
                    tarry_diagnostic *diagnostic);
 int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,
                          tarry_diagnostic *diagnostic);
-int settings_check_norms(const tarry_plan *plan, const double *chunk_norm,
-                         tarry_diagnostic *diagnostic);
 
 /* Schedules at now or later; an event at TARRY_NEVER does not happen, and then its bits are freed
  * and *id is QUEUE_NONE. Takes the bits over, also on failure. Errors: NO_MEMORY. */

@@ -10,6 +10,18 @@ ADDRESSES = "takes one address, the server's; second connections no longer exist
 
 
 class Gone(TarryTest):
+    def test_norms(self):
+        self.fail_with(2, "tarry: --importance: no longer exists; use --sample-chunks K or --batch N for cheaper rounds",
+                       "train", "--importance")
+        self.fail_with(2, "tarry: --sample-chunks: '6:norm': sampling by norm no longer exists; write K for uniform "
+                       "sampling", "train", "--sample-chunks", "6:norm")
+        self.fail_with(2, "tarry: --chunk-norm: no longer exists; leave it out, as workers report no norms", "simulate",
+                       "--chunk-norm", "lognormal:2/run")
+        self.fail_like(2, "tarry: --scheme: .*importance: no longer exists; .*", "simulate", "--scheme",
+                       "partial:stop=error:0.2,importance=true")
+        self.write("job.ini", "importance = true\n")
+        self.fail_like(2, "tarry: job.ini:1: importance: no longer exists; .*", "train", "--config", "job.ini")
+
     def test_leaving_early(self):
         said = "early: no longer exists; use --sum everywhere to make sums faster where vectors take long"
         for command in "train", "serve", "simulate", "plan":

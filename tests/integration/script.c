@@ -306,10 +306,10 @@ bool script_batch(script *its, const tarry_message *reports, uint32_t count)
 {
     wire_batch batch = {.round = reports->round, .term = reports->term, .count = count};
     uint8_t *frame =
-        malloc(WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + count * wire_batch_stride(&batch));
+        malloc(WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + count * WIRE_BATCH_REPORT_BYTES);
     assert_non_null(frame);
     for (uint32_t i = 0; i < count; i++)
-        wire_batch_put(&batch, frame, i, &reports[i]);
+        wire_batch_put(frame, i, &reports[i]);
     bool sent = script_send(its, frame, wire_batch_encode(&batch, frame));
     free(frame);
     return sent;

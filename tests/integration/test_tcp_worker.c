@@ -44,7 +44,7 @@ typedef struct stage {
     tarry_diagnostic why;
     uint32_t arrivals; /* of the worker that it was told of, before the last one */
     wire_head head;    /* the frame that was read last */
-    uint8_t body[WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_LONGEST_BYTES];
+    uint8_t body[WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES];
 } stage;
 
 static void pass(sem_t *gate)

@@ -46,7 +46,7 @@ MENUS = {
     "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "privacy", "mpi",
               "stragglers", "data-formats"),
     "Reference": ("api", "reports", "pairs", "glossary"),
-    "How it works": ("architecture", "protocol", "collective", "dynamic", "evolution", "parts", "compression", "importance", "conditioning", "local-steps", "fill",
+    "How it works": ("architecture", "protocol", "collective", "dynamic", "evolution", "parts", "compression", "sampling", "conditioning", "local-steps", "fill",
                      "network", "wire", "kernels", "simulator", "testing", "fuzzing"),
     "Measurements": ("measurements", "regimes", "gossip", "experiments", "traces", "scale", "reliability", "tried"),
 }

@@ -90,7 +90,7 @@ static size_t write_reports(const emulated *all, const emulated_worker *its)
             frame += WIRE_HEAD_BYTES + CODEC_HEADER_BYTES;
             continue;
         }
-        wire_batch_put(&batch, frame, batch.count++, &report);
+        wire_batch_put(frame, batch.count++, &report);
         if (batch.count == all->settings->batch || slot + 1 == load) {
             frame += wire_batch_encode(&batch, frame);
             batch.count = 0;

@@ -13,6 +13,8 @@ from tarry.settings import server_settings
     ("wanted", "said"),
     [
         ({"early": True}, "early: no longer exists; use sum='everywhere'"),
+        ({"importance": True}, "importance: no longer exists; use sample_chunks or smaller batches"),
+        ({"sample_chunks": 3, "sample_by": "norm"}, "sample_by: no longer exists; leave it out"),
     ],
 )
 def test_a_setting_that_is_gone_says_what_to_use_instead(wanted: dict[str, Any], said: str) -> None:

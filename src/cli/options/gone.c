@@ -12,14 +12,17 @@
 static const struct {
     const char *name, *sentence;
 } gone[] = {
+    {"chunk-norm", "no longer exists; leave it out, as workers report no norms"},
     {"connect:LIST", "takes one address, the server's; second connections no longer exist"},
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
+    {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
     {"relay", RELAYS},
     {"relay-batch", RELAYS},
     {"relay-deaths", RELAYS},
     {"relay-grace", RELAYS},
     {"relay-notice", RELAYS},
     {"relays", RELAYS},
+    {"sample-chunks:norm", "sampling by norm no longer exists; write K for uniform sampling"},
 };
 
 const char *gone_option(const char *name)

@@ -331,20 +331,12 @@ static const option_entry rule_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = downs,
      FIELD(settings.server.compress_down)},
-    {.name = "importance",
-     .help =
-         "Workers report the norms of their gradients: deadline and error go by what is missing "
-         "of their squares, not by numbers of chunks, and a dynamic order computes the largest "
-         "first",
-     .kind = OPTION_FLAG,
-     FIELD(settings.server.importance)},
     {.name = "sample-chunks",
-     .argument = "K[:HOW]",
+     .argument = "K",
      .help =
-         "Each round draws some chunks, K on average, that alone are computed and count so much "
-         "more, so that the sum is that of all in the mean: each as likely as any (uniform, "
-         "default), or large ones rather than small, by the norms that workers reported last "
-         "(norm); 0 (default): all take part",
+         "Each round draws chunks, K on average and each as likely as any, and computes those "
+         "only; they count more, so that the mean of the sum is the sum of all chunks (default 0: "
+         "all take part)",
      .kind = OPTION_TEXT,
      .read = read_sample,
      FIELD(sample)},

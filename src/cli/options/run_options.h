@@ -32,7 +32,7 @@ typedef struct run_options {
 typedef enum run_table {
     RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
     RUN_LAYOUT, /* design, order, racks */
-    RUN_RULES,  /* credit, keep, ahead, fill, compress, importance, sample-chunks, adapt */
+    RUN_RULES,  /* credit, keep, ahead, fill, compress, sample-chunks, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
     RUN_LIMITS, /* silence, attempt-limit, shape, digest-steps: of runs, not of plans */
 } run_table;

@@ -192,13 +192,6 @@ static const option_entry message_entries[] = {
      .least = 1,
      .most = 100000000,
      FIELD(vectors)},
-    {.name = "chunk-norm",
-     .argument = "SPEC",
-     .help = "How the norms of chunks' gradients differ, where workers report them, as for "
-             "--chunk-cost "
-             "(default: not, or as those of --vectors do)",
-     .kind = OPTION_TEXT,
-     FIELD(chunk_norm)},
 };
 
 static const option_entry run_entries[] = {
@@ -259,7 +252,6 @@ void simulate_options_init(simulate_options *options)
         .chunks = 200,
         .straggler = "exp:1",
         .chunk_cost = "uniform",
-        .chunk_norm = "uniform",
         .chunk_seconds = 1,
         .bandwidth = INFINITY,
         .server_bandwidth = INFINITY,

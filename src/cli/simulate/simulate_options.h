@@ -18,7 +18,7 @@ typedef struct simulate_options {
     uint32_t workers, chunks;
     bool workers_given;
     const char *straggler;
-    const char *chunk_cost, *chunk_norm;
+    const char *chunk_cost;
     double chunk_seconds;
     double overhead; /* of each piece, in seconds */
     /* By worker: what it takes for a whole chunk besides the SPEC's seconds, INFINITY: it never

@@ -369,8 +369,7 @@ static int fix_settings(size_t kind, scheme_settings *settings, tarry_diagnostic
     if (settings->fixed != 0)
         settings->run.given &= ~TARRY_SETTING_BIT(TARRY_SETTING_ADAPT);
     if ((settings->fixed & TARRY_SETTING_BIT(TARRY_SETTING_STOP)) != 0)
-        settings->run.given &=
-            ~(TARRY_SETTING_BIT(TARRY_SETTING_FILL) | TARRY_SETTING_BIT(TARRY_SETTING_IMPORTANCE));
+        settings->run.given &= ~TARRY_SETTING_BIT(TARRY_SETTING_FILL);
     return TARRY_OK;
 }
 

@@ -52,7 +52,6 @@ typedef struct trial_draws {
     tarry_straggler *straggler;
     /* By piece, of one round after the other, with room for any variant's; NULL: all 1. */
     double *costs;
-    double *norms;   /* the same of the norms */
     double *uncoded; /* by round: what it takes without a code; NULL: not asked for */
     double *links;   /* by worker: how many times less its link carries; NULL: all as much */
 } trial_draws;
@@ -63,7 +62,6 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     tarry_sim_settings settings = variant->sim;
     settings.straggler = draws->straggler;
     settings.chunk_cost = draws->costs;
-    settings.chunk_norm = draws->norms;
     settings.link_factor = draws->links;
     settings.seed = draws->seed;
     settings.first_round = (uint64_t)draws->trial * trials->options->rounds;
@@ -75,23 +73,14 @@ static double bound_seconds(uint64_t time_ns)
     return time_ns == TARRY_NEVER ? INFINITY : (double)time_ns * 1e-9;
 }
 
-/* Norms and costs are drawn apart. */
-#define NORMS_APART UINT64_C(0x6e6f726d73)
-
-/* The last step before a round: its chunk costs, for the world and for the bounds, and norms. */
+/* The last step before a round: its chunk costs, for the world and for the bounds. */
 static int draw_costs(const simulate_trials *trials, const trial_draws *draws, uint32_t pieces,
                       uint64_t round, simulate_world *world, tarry_diagnostic *diagnostic)
 {
-    const uint32_t chunks = trials->options->chunks;
-    int error = TARRY_OK;
-    if (draws->norms != NULL) {
-        chunk_cost_draw(trials->norms, draws->seed ^ NORMS_APART, round, chunks, pieces,
-                        draws->norms);
-        error = simulate_world_norms(world, draws->norms, diagnostic);
-    }
-    if (draws->costs == NULL || error != TARRY_OK)
-        return error;
-    chunk_cost_draw(trials->costs, draws->seed, round, chunks, pieces, draws->costs);
+    if (draws->costs == NULL)
+        return TARRY_OK;
+    chunk_cost_draw(trials->costs, draws->seed, round, trials->options->chunks, pieces,
+                    draws->costs);
     return simulate_world_costs(world, draws->costs, diagnostic);
 }
 
@@ -284,20 +273,15 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
     }
     if (error == TARRY_OK)
         error = draw_links(options, draws, diagnostic);
-    bool costs = !chunk_cost_uniform(trials->costs), norms = !chunk_cost_uniform(trials->norms);
-    if (error != TARRY_OK || (!costs && !norms))
+    if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
         return error;
     size_t pieces = 1;
     for (size_t i = 0; i < trials->variants->count; i++) {
         size_t own = trials->variants->items[i].run.settings.plan.pieces;
         pieces = own > pieces ? own : pieces;
     }
-    if (costs)
-        draws->costs = memory_allocate(NULL, options->chunks * pieces, sizeof(*draws->costs));
-    if (norms)
-        draws->norms = memory_allocate(NULL, options->chunks * pieces, sizeof(*draws->norms));
-    bool there = (!costs || draws->costs != NULL) && (!norms || draws->norms != NULL);
-    return there ? TARRY_OK : diagnose_no_memory(diagnostic, "chunk costs");
+    draws->costs = memory_allocate(NULL, options->chunks * pieces, sizeof(*draws->costs));
+    return draws->costs != NULL ? TARRY_OK : diagnose_no_memory(diagnostic, "chunk costs");
 }
 
 static void finish_run(crew *all)
@@ -322,7 +306,6 @@ static int run_trial(crew *all, size_t trial, tarry_diagnostic *diagnostic)
     memory_release(NULL, draws.links);
     memory_release(NULL, draws.uncoded);
     memory_release(NULL, draws.costs);
-    memory_release(NULL, draws.norms);
     tarry_straggler_free(draws.straggler);
     return error;
 }
@@ -428,10 +411,7 @@ static int read_specs(simulate_trials *trials)
         return complain_spec("--straggler", error, &why);
     tarry_straggler_free(straggler);
     error = chunk_cost_create(options->chunk_cost, NULL, &trials->costs, &why);
-    if (error != TARRY_OK)
-        return complain_spec("--chunk-cost", error, &why);
-    error = chunk_cost_create(options->chunk_norm, NULL, &trials->norms, &why);
-    return error == TARRY_OK ? OPTIONS_PROCEED : complain_spec("--chunk-norm", error, &why);
+    return error == TARRY_OK ? OPTIONS_PROCEED : complain_spec("--chunk-cost", error, &why);
 }
 
 static int make_plans(simulate_trials *trials)
@@ -511,7 +491,6 @@ void simulate_trials_free(simulate_trials *trials)
     tarry_plan_free(trials->uncoded_plan);
     simulate_variants_free(&trials->uncoded);
     chunk_cost_free(trials->costs);
-    chunk_cost_free(trials->norms);
     memory_release(NULL, trials->outcomes);
     memory_release(NULL, trials->errors);
     memory_release(NULL, trials->done);

@@ -29,7 +29,7 @@ typedef struct simulate_outcome {
 typedef struct simulate_trials {
     const simulate_options *options;
     const simulate_variants *variants;
-    chunk_cost *costs, *norms;
+    chunk_cost *costs;
     tarry_plan **plans;        /* by variant; NULL elements with --plan-per-trial */
     simulate_variants uncoded; /* what all variants are compared with: one, or none */
     tarry_plan *uncoded_plan;

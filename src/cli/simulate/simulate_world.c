@@ -24,12 +24,6 @@ int simulate_world_costs(simulate_world *world, const double *chunk_cost,
                               : baseline_costs(world->model, chunk_cost, diagnostic);
 }
 
-int simulate_world_norms(simulate_world *world, const double *chunk_norm,
-                         tarry_diagnostic *diagnostic)
-{
-    return world->sim != NULL ? tarry_sim_norms(world->sim, chunk_norm, diagnostic) : TARRY_OK;
-}
-
 int simulate_world_round(simulate_world *world, tarry_round_result *result)
 {
     return world->sim != NULL ? tarry_sim_round(world->sim, result)

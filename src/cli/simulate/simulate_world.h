@@ -20,9 +20,6 @@ void simulate_world_free(simulate_world *world);
 /* As tarry_sim_costs. */
 int simulate_world_costs(simulate_world *world, const double *chunk_cost,
                          tarry_diagnostic *diagnostic);
-/* As tarry_sim_norms; a model has none. */
-int simulate_world_norms(simulate_world *world, const double *chunk_norm,
-                         tarry_diagnostic *diagnostic);
 /* As tarry_sim_round. */
 int simulate_world_round(simulate_world *world, tarry_round_result *result);
 

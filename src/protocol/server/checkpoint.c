@@ -4,9 +4,8 @@
  *   identity: name 8, version 4, workers 4, the plan's digest 32, and the settings
  *     stop 4, credit 4, fill 4, reproducible 1, secure 1, keep 2, workers_needed 4, deadline_ns 8,
  *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8,
- *     importance 4, sample_chunks 4, sample_by 4, sample_seed 8 (0 where none are sampled)
+ *     sample_chunks 4, sample_seed 8 (0 if none are sampled)
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
- *   where norms are reported: per chunk the last one 4 (below 0: there is none)
  *   per worker: epoch 4, times of answers 68 (count 4, microseconds 16 x 4)
  *   TARRY_SUM_EVERYWHERE: the term 4, and the log's last two entries 48 (step 8, term 4, attempt 4,
  * digest 8) SHA-256 of all before it 32
@@ -14,19 +13,18 @@
 #include "protocol/server/server_state.h"
 
 #include <assert.h>
-#include <float.h>
 
 #include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/digest.h"
 
 enum {
-    VERSION = 4,
-    NORM_BYTES = 4,
+    VERSION = 5,
     NAME_BYTES = 8,
     SETTINGS_OFFSET = NAME_BYTES + 4 + 4 + TARRY_DIGEST_SIZE,
-    IDENTITY_BYTES = SETTINGS_OFFSET + 5 * 4 + 6 * 8 + 3 * 4 + 8,
+    IDENTITY_BYTES = SETTINGS_OFFSET + 5 * 4 + 6 * 8 + 4 + 8,
     ESTIMATE_BYTES = 24,
+    MEMBERS_OFFSET = IDENTITY_BYTES + 8 + ESTIMATE_BYTES,
     RECENT_BYTES = 4 + 4 * RECENT_TIMES,
     MEMBER_BYTES = 4 + RECENT_BYTES,
     SUM_BYTES = 24,
@@ -39,20 +37,9 @@ static const char NAME[NAME_BYTES + 1] = "tarrysrv";
 /* Thirty years: sums of such times stay far below 2^64 nanoseconds. */
 static const double LONGEST_NS = 1e18;
 
-/* Of the last norms. */
-static size_t norms_offset(void)
-{
-    return IDENTITY_BYTES + 8 + ESTIMATE_BYTES;
-}
-
-static size_t norms_size(const tarry_server *server)
-{
-    return server->norms.last != NULL ? (size_t)server->plan->chunks * NORM_BYTES : 0;
-}
-
 static size_t vote_offset(const tarry_server *server)
 {
-    return norms_offset() + norms_size(server) + (size_t)server->plan->workers * MEMBER_BYTES;
+    return MEMBERS_OFFSET + (size_t)server->plan->workers * MEMBER_BYTES;
 }
 
 static size_t body_size(const tarry_server *server)
@@ -86,11 +73,8 @@ static uint8_t *put_identity(const tarry_server *server, uint8_t *at)
     at = bytes_put(at, settings->silence_ns, 8);
     at = bytes_put(at, settings->dimension, 8);
     at = bytes_put(at, settings->stripe_length, 8);
-    bool samples = settings->sample_chunks > 0;
-    at = bytes_put(at, settings->importance, 4);
     at = bytes_put(at, settings->sample_chunks, 4);
-    at = bytes_put(at, samples ? settings->sample_by : 0, 4);
-    return bytes_put(at, samples ? settings->sample_seed : 0, 8);
+    return bytes_put(at, settings->sample_chunks > 0 ? settings->sample_seed : 0, 8);
 }
 
 static uint8_t *put_estimate(uint8_t *at, const estimate *times)
@@ -168,8 +152,6 @@ int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
     uint8_t *at = put_identity(server, bytes);
     at = bytes_put(at, server->round, 8);
     at = put_estimate(at, &server->part_time);
-    for (uint32_t chunk = 0; norms_size(server) > 0 && chunk < server->plan->chunks; chunk++)
-        at = bytes_put_f32(at, server->norms.last[chunk]);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         at = bytes_put(at, server->members[worker].epoch, 4);
         at = put_recent(at, &server->answers[worker]);
@@ -181,7 +163,7 @@ int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
 
 void tarry_server_stored(tarry_server *server, const uint8_t *bytes)
 {
-    const uint8_t *at = bytes + norms_offset() + norms_size(server);
+    const uint8_t *at = bytes + MEMBERS_OFFSET;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++, at += MEMBER_BYTES)
         server->members[worker].epoch_end = after_reserve((uint32_t)bytes_get(at, 4));
     server->restored = false;
@@ -226,22 +208,9 @@ static int check_identity(const tarry_server *server, const uint8_t *bytes, size
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "checkpoint: %s", fault);
 }
 
-/* Reads the norms into `last`, or, if that is NULL, checks them only. */
-static bool get_norms(const uint8_t *at, size_t count, float *last)
-{
-    bool good = true;
-    for (size_t i = 0; i < count; i++, at += NORM_BYTES) {
-        float norm = bytes_get_f32(at);
-        good = good && (norm == -1 || (norm >= 0 && norm <= FLT_MAX));
-        if (last != NULL)
-            last[i] = norm;
-    }
-    return good;
-}
-
 /* Reads what follows the identity into the server, or, without one, checks it only, of so many
- * workers and norms. */
-static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers, size_t norms)
+ * workers. */
+static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers)
 {
     estimate times;
     uint64_t round = bytes_get(at, 8);
@@ -249,8 +218,6 @@ static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers,
     at += 8;
     good = get_estimate(at, &times) && good;
     at += ESTIMATE_BYTES;
-    good = get_norms(at, norms, server != NULL ? server->norms.last : NULL) && good;
-    at += norms * NORM_BYTES;
     if (server != NULL) {
         server->round = round;
         server->part_time = times;
@@ -272,7 +239,6 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
                          tarry_diagnostic *diagnostic)
 {
     uint32_t workers = server->plan->workers;
-    size_t norms = norms_size(server) / NORM_BYTES;
     if (!server_is_fresh(server))
         return diagnose(diagnostic, TARRY_ERROR_STATE, "checkpoint: the server is in use");
     int error = check_identity(server, bytes, size, diagnostic);
@@ -284,12 +250,12 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
     tarry_sum_id log[2];
     uint32_t term;
     if (memcmp(seal, bytes + body_size(server), SEAL_BYTES) != 0 ||
-        !get_state(NULL, bytes + IDENTITY_BYTES, workers, norms) ||
+        !get_state(NULL, bytes + IDENTITY_BYTES, workers) ||
         (server->vote != NULL && !get_vote(bytes + vote_offset(server), log, &term)))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "checkpoint: it is damaged");
     if (server->vote != NULL)
         vote_restart(server->vote, log, term + 1); /* in the next term */
-    get_state(server, bytes + IDENTITY_BYTES, workers, norms);
+    get_state(server, bytes + IDENTITY_BYTES, workers);
     server_stood_begin_life(server, NULL);
     server->restored = true;
     return TARRY_OK;

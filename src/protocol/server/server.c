@@ -106,8 +106,6 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
                 "shape direct";
     else if (settings->sample_chunks > plan->origins / plan->pieces)
         fault = "there are not so many chunks to sample";
-    else if ((unsigned)settings->sample_by > TARRY_SAMPLE_NORM)
-        fault = "unknown chances of chunks";
     else if (settings->secure != 0 && settings->secure != 32 && settings->secure != 64)
         fault = "integers of secure sums have 32 bits or 64";
     else
@@ -199,7 +197,7 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     if (error == TARRY_OK)
         error = server_stood_allocate(server, allocator);
     if (error == TARRY_OK)
-        error = server_norms_allocate(server, allocator);
+        error = server_sample_allocate(server, allocator);
     if (error == TARRY_OK)
         error = server_secure_allocate(server, allocator);
     if (error != TARRY_OK)
@@ -254,7 +252,7 @@ void tarry_server_free(tarry_server *server)
     if (server == NULL)
         return;
     tarry_allocator allocator = server->allocator;
-    server_norms_free(server);
+    server_sample_free(server);
     steering_free(server);
     vote_free(server->vote);
     coverage_free(server->credited);

@@ -99,43 +99,34 @@ const coverage *server_fill_source(const tarry_server *server, uint32_t chunk)
                                                                      : server->credited;
 }
 
-/* The chunk's rank by these copies, times what it counts for. */
-static double weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk,
-                           bool raised)
+/* The chunk's rank by these copies, times its weight; 0 if it takes no part in the round. */
+static uint64_t weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                             bool raised)
 {
-    return coverage_value(server->credited, chunk) * rank_of(server, copies, chunk, raised);
+    uint64_t weight = server_takes_part(server, chunk) ? plan_weight(server->plan, chunk) : 0;
+    return weight * rank_of(server, copies, chunk, raised);
 }
 
-/* What it misses of all its parts, the same way; not by a difference of sums, in which what counts
- * for little would be lost. */
-static double weighed_gap(const tarry_server *server, const coverage *copies, uint32_t chunk,
-                          bool raised)
+/* The sum of weighed_rank once every chunk is there. */
+static uint64_t full_rank_sum(const tarry_server *server)
 {
-    uint32_t gap = server->cut.parts - rank_of(server, copies, chunk, raised);
-    return coverage_value(server->credited, chunk) * gap;
+    return coverage_wanted(server->credited) * server->cut.parts;
 }
 
-static double full_rank(const tarry_server *server, uint32_t chunk)
+/* 0 of a round that has sampled nothing. */
+static double share_of(uint64_t part, uint64_t all)
 {
-    return coverage_value(server->credited, chunk) * server->cut.parts;
-}
-
-/* Of what counts for nothing at all nothing is missing. */
-static double share_of(double part, double all)
-{
-    return all > 0 ? part / all : 0;
+    return all > 0 ? (double)part / (double)all : 0;
 }
 
 static double left(const tarry_server *server, const server_standing *stands, bool raised)
 {
-    double full = 0, missing = 0;
-    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
-        full += full_rank(server, chunk);
-        missing += weighed_gap(
+    uint64_t full = full_rank_sum(server), ranks = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        ranks += weighed_rank(
             server, is_filled(server, stands, chunk, raised) ? stands->stale : stands->credited,
             chunk, raised);
-    }
-    return share_of(missing, full);
+    return share_of(full - ranks, full);
 }
 
 double server_fill_left(const tarry_server *server, const server_standing *stands)
@@ -147,21 +138,18 @@ double server_fill_left(const tarry_server *server, const server_standing *stand
 void server_fill_attempt(tarry_server *server)
 {
     tarry_round_result *result = &server->result;
-    double full = 0, fresh = 0, stale = 0, missing = 0;
+    uint64_t full = full_rank_sum(server), fresh = 0, stale = 0;
     result->copies_coded = 0;
     result->chunks_filled = 0;
     bool raised = server->attempt_raised;
     server_standing stands = server_stands(server);
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
-        full += full_rank(server, chunk);
         if (is_filled(server, &stands, chunk, raised)) {
             result->chunks_filled++;
             stale += weighed_rank(server, server->stale, chunk, raised);
-            missing += full_rank(server, chunk);
         } else {
             result->copies_coded += coverage_copies(server->credited, chunk);
             fresh += weighed_rank(server, server->credited, chunk, raised);
-            missing += weighed_gap(server, server->credited, chunk, raised);
         }
     }
     server->attempt_missing = raised ? coverage_raised_error(server->credited, server->cut.parts)
@@ -169,11 +157,11 @@ void server_fill_attempt(tarry_server *server)
     server->attempt_left = left(server, &stands, raised);
     server->attempt_filled = share_of(stale, full);
     server->attempt_scale = 1;
-    server->attempt_error = share_of(missing, full);
+    server->attempt_error = share_of(full - fresh, full);
     /* E|(1/k) P g - g|^2 / E|g|^2 with a projection P of rank k: 1/k - 2 + 1. */
     if (server->settings.fill == TARRY_FILL_SCALE && fresh > 0) {
-        server->attempt_scale = full / fresh;
-        server->attempt_error = missing / fresh;
+        server->attempt_scale = (double)full / (double)fresh;
+        server->attempt_error = share_of(full - fresh, fresh);
     }
 }
 

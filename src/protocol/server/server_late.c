@@ -249,9 +249,8 @@ static int weigh_exclusion(tarry_server *server, uint64_t now, exclusion *out)
         return error;
     uint32_t parts = server_pick_parts(server, &without, now);
     out->as_good = parts != 0 &&
-                   coverage_error_within(coverage_expected_error(without.credited, parts),
-                                         server->attempt_missing) &&
-                   coverage_error_within(server_fill_left(server, &without), server->attempt_left);
+                   coverage_expected_error(without.credited, parts) <= server->attempt_missing &&
+                   server_fill_left(server, &without) <= server->attempt_left;
     return out->as_good ? TARRY_OK : could_make_up(server, now, &out->could, &out->compute_ns);
 }
 

@@ -49,8 +49,7 @@ static bool raises(const tarry_server *server, uint32_t parts)
 {
     const coverage *credited = server->credited;
     if (server->settings.stop == TARRY_STOP_ERROR &&
-        coverage_error_within(coverage_expected_error(credited, parts),
-                              server->settings.error_limit))
+        coverage_expected_error(credited, parts) <= server->settings.error_limit)
         return false;
     return coverage_if_raised(credited, parts)->rank_sum > coverage_with(credited, parts)->rank_sum;
 }

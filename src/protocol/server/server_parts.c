@@ -35,8 +35,7 @@ static bool meets_rule(const tarry_server *server, const server_standing *stands
     case TARRY_STOP_DEADLINE:
         return coverage_recovered(credited, parts) == server->plan->chunks;
     case TARRY_STOP_ERROR:
-        return coverage_error_within(coverage_expected_error(credited, parts),
-                                     server->settings.error_limit);
+        return coverage_expected_error(credited, parts) <= server->settings.error_limit;
     case TARRY_STOP_WORKERS:
         return stands->whole >= server->settings.workers_needed;
     }
@@ -85,14 +84,10 @@ uint32_t server_pick_parts(const tarry_server *server, const server_standing *st
     if (!is_overdue(server, stands, now))
         return 0;
     uint32_t best = most;
-    double least_error = coverage_expected_error(stands->credited, most);
-    for (uint32_t parts = most; parts >= least; parts--) {
-        double error = coverage_expected_error(stands->credited, parts);
-        if (coverage_error_within(least_error, error))
-            continue;
-        best = parts;
-        least_error = error;
-    }
+    for (uint32_t parts = most; parts >= least; parts--)
+        if (coverage_expected_error(stands->credited, parts) <
+            coverage_expected_error(stands->credited, best))
+            best = parts;
     return best;
 }
 

@@ -32,7 +32,7 @@ void server_enlist(tarry_server *server, uint32_t worker)
     server->able++;
     server->capable++;
     server_member *member = &server->members[worker];
-    member->finished = member->spared = server_norms_spare(server, worker);
+    member->finished = member->spared = server_sample_spare(server, worker);
     if (server_has_work(server, worker))
         server->busy++;
     else
@@ -115,7 +115,7 @@ tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t wo
     member->stopped = false;
     member->begun_ns = member->ended_ns = member->since_ns = now;
     server_stood_tell(server, worker, &effect->message);
-    server_norms_tell(server, worker, &effect->message);
+    effect->message.weights = server_sample_weights(server, worker);
     steering_address(server, now, worker, &effect->message);
     return &effect->message;
 }
@@ -276,10 +276,8 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (server_ended(member) == 0)
         member->first_ns = now;
     member->ended_ns = now;
-    if (!message->failed) {
+    if (!message->failed)
         count_finished(server, now, worker);
-        server_norms_take(server, worker, message);
-    }
     member->since_ns = now;
     if (!message->failed && server_keeps_credited(server) && server_voids(server, worker, message))
         return TARRY_OK;

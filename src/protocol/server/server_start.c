@@ -33,7 +33,7 @@ int server_start(tarry_server *server, uint64_t now)
     server_aim_parts(server);
     bitset_clear(server->complete, server->stripes);
     coverage_clear(server->credited);
-    server_norms_start(server);
+    server_sample_start(server);
     memset(server->possible, 0, plan->chunks * sizeof(*server->possible));
     server->able = server->busy = server->whole = server->capable = 0;
     server_wake(server, now);

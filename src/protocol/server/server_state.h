@@ -6,7 +6,7 @@
  *   server_start.c     the beginning of a round
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
- *   server_norms.c     norms of gradients, and the chunks that are sampled
+ *   server_sample.c    the chunks that a round samples
  *   server_secure.c    whose copies a secure sum has
  *   server_limit.c     the conditioning limit of one signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
@@ -92,22 +92,11 @@ typedef struct server_standing {
     uint32_t busy, whole;
 } server_standing;
 
-/* What is known of the chunks' gradients, and which are sampled; server_norms.c. */
-typedef struct server_norms {
-    float *last;     /* per chunk, as reported last; below 0: never; NULL: norms are not reported */
-    uint32_t *from;  /* per chunk: who reported it in this round; the same */
-    double *values;  /* per chunk, of coverage; NULL: it goes by the data alone, and all is here */
-    double *scratch; /* chunks */
-    uint32_t *order; /* scratch: chunks */
-    uint32_t *ranked;    /* per slot: the worker's positions, the one to look at first first */
-    uint32_t *filled;    /* scratch: per worker */
-    uint32_t unknown;    /* chunks whose norm was never reported */
-    bool equal;          /* `values` are of equal chunks, as long as no norm above 0 is known */
-    bool ranks;          /* `ranked` is this round's */
-    float *weights;      /* per chunk: of this round, 0: not sampled; NULL: all take part */
+/* What chunks count with in this round, 0: not sampled; NULL without sample_chunks. */
+typedef struct server_sample {
+    float *weights;      /* per chunk */
     float *slot_weights; /* the same per slot */
-    uint32_t sampled;    /* chunks */
-} server_norms;
+} server_sample;
 
 struct tarry_server {
     tarry_allocator allocator;
@@ -197,7 +186,7 @@ struct tarry_server {
     uint64_t *bits;      /* bit sets of outgoing messages: per worker its own region */
     size_t *bits_offset; /* workers + 1, in words: psi, and three sets of positions */
 
-    server_norms norms;
+    server_sample sample;
     steering *steering; /* NULL with TARRY_PICK_PLAN */
     vote *vote;         /* NULL with TARRY_SUM_SERVER */
     bool vote_due;      /* who takes part in the round may have changed */
@@ -377,30 +366,23 @@ int server_limit_attempt(tarry_server *server);
 /* `limit` of the attempt's signals. */
 double server_signal_limit(const tarry_server *server);
 
-/* server_norms.c */
-int server_norms_allocate(tarry_server *server, const tarry_allocator *allocator);
-void server_norms_free(tarry_server *server);
+/* server_sample.c */
+int server_sample_allocate(tarry_server *server, const tarry_allocator *allocator);
+void server_sample_free(tarry_server *server);
 /* A round begins, and nothing is credited yet: draws its chunks. */
-void server_norms_start(tarry_server *server);
+void server_sample_start(tarry_server *server);
 /* The worker has finished, for all that comes, what was not sampled of its chunks: so many. */
-uint32_t server_norms_spare(tarry_server *server, uint32_t worker);
-/* What ROUND says of its positions. */
-void server_norms_tell(const tarry_server *server, uint32_t worker, tarry_message *round);
-/* A report of a finished chunk. */
-void server_norms_take(tarry_server *server, uint32_t worker, const tarry_message *report);
+uint32_t server_sample_spare(tarry_server *server, uint32_t worker);
+/* What ROUND says of the worker's positions. */
+const float *server_sample_weights(const tarry_server *server, uint32_t worker);
 static inline float server_weight(const tarry_server *server, uint32_t chunk)
 {
-    return server->norms.weights != NULL ? server->norms.weights[chunk] : 1;
+    return server->sample.weights != NULL ? server->sample.weights[chunk] : 1;
 }
 /* Whether the chunk is one of those of the round. */
 static inline bool server_takes_part(const tarry_server *server, uint32_t chunk)
 {
     return server_weight(server, chunk) > 0;
-}
-/* The order in which the worker looks at its positions; NULL: as they follow each other. */
-static inline const uint32_t *server_ranked(const tarry_server *server, uint32_t worker)
-{
-    return server->norms.ranks ? server->norms.ranked + server->plan->worker_offset[worker] : NULL;
 }
 
 /* server_fill.c */

@@ -14,8 +14,7 @@
 
 /* A chunk that the worker holds, has not finished, is not at, and of which copies are wanted. */
 typedef struct pick_candidate {
-    uint32_t slot;    /* its position in the worker's order; candidates ascend by it, or are
-                         ranked */
+    uint32_t slot;    /* its position in the worker's order; candidates ascend by it */
     uint32_t copies;  /* finished, in progress, and next in line at other workers */
     uint32_t wanted;  /* copies that the chunk should get, >= 1 */
     double capacity;  /* of its other holders: how many of all their open chunks they finish per ns,

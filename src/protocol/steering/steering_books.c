@@ -153,7 +153,6 @@ uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_
         .failed = it->closed + words,
         .first = it->first + words,
         .barred = it->barred + words,
-        .ranked = server_ranked(server, worker),
     });
     if (current < load)
         bitset_reset(it->closed + words, current);

@@ -40,9 +40,7 @@ void choose_next(tarry_server *server, double time, uint32_t worker)
     size_t count = 0;
     double rest = steering_rest_ns(server, worker, time);
     double per_cost_ns = steering_pace(server, worker, time);
-    const uint32_t *ranked = server_ranked(server, worker);
-    for (uint32_t i = 0; i < load; i++) {
-        uint32_t slot = ranked != NULL ? ranked[i] : i;
+    for (uint32_t slot = 0; slot < load; slot++) {
         if (bitset_test(plans, slot))
             steering_unplan(server, worker, slot);
         uint32_t chunk = plan->slot_chunk[first + slot];

@@ -28,7 +28,7 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
-    [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED | FLAG_WEIGHTS | FLAG_RANKED,
+    [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED | FLAG_WEIGHTS,
     [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_TERM | FLAG_HOLDERS,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
@@ -124,17 +124,13 @@ static unsigned flags_of(const tarry_message *message)
         flags |= codec_is_timed(message) ? FLAG_TIMED : 0;
     } else {
         flags |= tells_stood(message->type) && message->stood != NULL ? FLAG_STOOD : 0;
-        bool report = message->type == TARRY_MESSAGE_REPORT;
-        flags |= report && message->failed ? FLAG_FAILED : 0;
-        flags |= report && message->normed ? FLAG_NORM : 0;
+        flags |= message->type == TARRY_MESSAGE_REPORT && message->failed ? FLAG_FAILED : 0;
         bool news = message->type == TARRY_MESSAGE_NEWS;
         flags |= news && message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
         flags |= news && message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
     }
-    if (message->type == TARRY_MESSAGE_ROUND) {
+    if (message->type == TARRY_MESSAGE_ROUND)
         flags |= message->weights != NULL ? FLAG_WEIGHTS : 0;
-        flags |= message->ranked != NULL ? FLAG_RANKED : 0;
-    }
     flags |= message->term != 0 ? FLAG_TERM : 0;
     unsigned sets = sets_of(message->type, allowed);
     for (size_t i = 0; sets != 0 && i < SLOT_SETS; i++)
@@ -142,10 +138,9 @@ static unsigned flags_of(const tarry_message *message)
     return flags & allowed;
 }
 
-/* How many numbers a ROUND has for each position. */
-static size_t round_numbers(unsigned flags)
+static bool has_weights(tarry_message_type type, unsigned flags)
 {
-    return (size_t)((flags & FLAG_WEIGHTS) != 0) + ((flags & FLAG_RANKED) != 0);
+    return type == TARRY_MESSAGE_ROUND && (flags & FLAG_WEIGHTS) != 0;
 }
 
 static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigned flags)
@@ -160,10 +155,8 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
         size += codec_vote_size(type, (flags & FLAG_TIMED) != 0);
     else if (tells_stood(type) && (flags & FLAG_STOOD))
         size += (1 + shape->stripes) * CODEC_STOOD_BYTES;
-    else if (type == TARRY_MESSAGE_REPORT && (flags & FLAG_NORM))
-        size += CODEC_NORM_BYTES;
-    if (type == TARRY_MESSAGE_ROUND)
-        size += round_numbers(flags) * shape->slots * CODEC_SLOT_BYTES;
+    if (has_weights(type, flags))
+        size += shape->slots * CODEC_SLOT_BYTES;
     unsigned of_sets = sets_of(type, flags);
     for (size_t i = 0; of_sets != 0 && i < SLOT_SETS; i++)
         size += of_sets & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
@@ -195,7 +188,7 @@ size_t codec_max_size(const codec_shape *shape)
 
 size_t codec_plain_max_size(const codec_shape *shape)
 {
-    return max_size(shape, FLAG_WEIGHTS | FLAG_RANKED);
+    return max_size(shape, FLAG_WEIGHTS);
 }
 
 static size_t stood_words(const codec_shape *shape)
@@ -208,7 +201,7 @@ size_t codec_words(const codec_shape *shape)
     size_t group = bitset_words(shape->workers), secure = codec_secure_words(shape);
     size_t sets = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
                   (group > secure ? group : secure),
-           round = stood_words(shape) + 2 * codec_number_words(shape->slots);
+           round = stood_words(shape) + codec_number_words(shape->slots);
     return (sets > round ? sets : round) + SLOT_SETS * bitset_words(shape->slots);
 }
 
@@ -258,11 +251,9 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
         at = bytes_put(at, message->life, CODEC_STOOD_BYTES);
         for (size_t stripe = 0; stripe < shape->stripes; stripe++)
             at = bytes_put(at, message->stood[stripe], CODEC_STOOD_BYTES);
-    } else if (message->type == TARRY_MESSAGE_REPORT && (flags & FLAG_NORM)) {
-        bytes_put_f32(at, message->norm);
     }
-    if (message->type == TARRY_MESSAGE_ROUND)
-        at = codec_round_put(message, shape->slots, at);
+    if (has_weights(message->type, flags))
+        at = codec_weights_put(message->weights, shape->slots, at);
     unsigned sets = sets_of(message->type, flags);
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (sets & slot_sets[i].flag)
@@ -306,32 +297,15 @@ static const uint32_t *get_stood(cursor *from, size_t stripes, size_t words, uin
     return stood;
 }
 
-/* Room for a number of each slot, of which *at are the bytes. */
-static void *take_numbers(cursor *from, size_t slots, const uint8_t **at)
-{
-    void *numbers = from->words;
-    *at = from->at;
-    if (slots == 0)
-        return numbers; /* no room, as above */
-    from->at += slots * CODEC_SLOT_BYTES;
-    from->words += codec_number_words(slots);
-    return numbers;
-}
-
 static const float *get_weights(cursor *from, size_t slots)
 {
-    const uint8_t *at;
-    float *weights = take_numbers(from, slots, &at);
-    from->damaged = !codec_weights_get(at, slots, weights) || from->damaged;
+    float *weights = (float *)from->words;
+    if (slots == 0)
+        return weights; /* no room, as above */
+    from->damaged = !codec_weights_get(from->at, slots, weights) || from->damaged;
+    from->at += slots * CODEC_SLOT_BYTES;
+    from->words += codec_number_words(slots);
     return weights;
-}
-
-static const uint32_t *get_ranked(cursor *from, size_t slots)
-{
-    const uint8_t *at;
-    uint32_t *ranked = take_numbers(from, slots, &at);
-    from->damaged = !codec_ranked_get(at, slots, ranked) || from->damaged;
-    return ranked;
 }
 
 static uint32_t get_term(cursor *from)
@@ -432,10 +406,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
                                 ? get_stood(&from, shape->stripes, stood_words(shape), &life)
                                 : NULL;
     bool round = type == TARRY_MESSAGE_ROUND;
-    const float *weights =
-        round && (flags & FLAG_WEIGHTS) ? get_weights(&from, shape->slots) : NULL;
-    const uint32_t *ranked =
-        round && (flags & FLAG_RANKED) ? get_ranked(&from, shape->slots) : NULL;
+    const float *weights = has_weights(type, flags) ? get_weights(&from, shape->slots) : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};
     unsigned of_sets = sets_of(type, flags);
     for (size_t i = 0; of_sets != 0 && i < SLOT_SETS; i++)
@@ -477,7 +448,6 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .life = life,
         .stood = stood,
         .weights = weights,
-        .ranked = ranked,
     };
     for (size_t i = 0; of_sets != 0 && i < SLOT_SETS; i++)
         *slot_set(message, i) = sets[i];
@@ -503,8 +473,8 @@ size_t codec_kept_words(const codec_shape *shape, const tarry_message *message)
                 (flags & FLAG_HOLDERS ? codec_secure_words(shape) : 0);
     else if (tells_stood(message->type) && (flags & FLAG_STOOD))
         words = stood_words(shape);
-    if (message->type == TARRY_MESSAGE_ROUND)
-        words += round_numbers(flags) * codec_number_words(shape->slots);
+    if (has_weights(message->type, flags))
+        words += codec_number_words(shape->slots);
     unsigned sets = sets_of(message->type, flags);
     for (size_t i = 0; i < SLOT_SETS; i++)
         words += sets & slot_sets[i].flag ? bitset_words(shape->slots) : 0;
@@ -534,8 +504,10 @@ void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t 
         message->stood = (const uint32_t *)words;
         words += stood_words(shape);
     }
-    if (message->type == TARRY_MESSAGE_ROUND)
-        words = codec_round_keep(message, shape->slots, words);
+    if (has_weights(message->type, flags)) {
+        message->weights = memcpy(words, message->weights, shape->slots * sizeof(float));
+        words += codec_number_words(shape->slots);
+    }
     unsigned sets = sets_of(message->type, flags);
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (sets & slot_sets[i].flag)

@@ -11,11 +11,10 @@
  * bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next` in place of the
  * attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME, REPORT and ALIVE
  * have a turn; the others have neither (zero). Messages of the vote (codec_vote.h) go on with sums.
- * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. Bits 3 and 5
- * of ROUND: behind that, before its sets, 4 per position, the weights, and 4, the ranks. Bit 3 of
- * REPORT: a norm, 4, behind the term. Bit 7 of a SIGNAL: before its sets 4 per worker, the lives,
- * and 4 per chunk, the holders; beside it only a term. The numbers of parameters and coded parts
- * follow a frame outside of it.
+ * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. Bit 3 of
+ * ROUND: behind that, before its sets, 4 per position, the weights. Bit 7 of a SIGNAL: before its
+ * sets 4 per worker, the lives, and 4 per chunk, the holders; beside it only a term. The numbers of
+ * parameters and coded parts follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -31,9 +30,8 @@ enum {
     CODEC_TERM_BYTES = 4,
     CODEC_LIMIT_BYTES = 8,
     CODEC_STOOD_BYTES = 4, /* per stripe, and of `life` */
-    CODEC_NORM_BYTES = 4,
     /* of a worker's frame where the server sums; */
-    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_NORM_BYTES,
+    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES,
     CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_STATE_BYTES, /* of any */
 };
 
@@ -55,7 +53,7 @@ void codec_shape_secure(codec_shape *shape, const tarry_plan *plan);
  * The message's sets are looked at for being there, not into. */
 static inline size_t codec_size(const codec_shape *shape, const tarry_message *message);
 size_t codec_max_size(const codec_shape *shape);
-/* The same of a run whose ROUNDs have neither weights nor ranks. */
+/* The same of a run whose ROUNDs have no weights. */
 size_t codec_plain_max_size(const codec_shape *shape);
 size_t codec_words(const codec_shape *shape);
 
@@ -81,12 +79,6 @@ size_t codec_kept_words(const codec_shape *shape, const tarry_message *message);
  * was made from. */
 void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words);
 
-/* Whether four bytes are a norm: not negative, and finite. */
-static inline bool codec_is_norm(const uint8_t *bytes)
-{
-    return bytes_get(bytes, CODEC_NORM_BYTES) < UINT32_C(0x7f800000);
-}
-
 /* ---- inline: every report is measured ---- */
 
 size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *message);
@@ -94,8 +86,7 @@ size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *messa
 static inline size_t codec_size(const codec_shape *shape, const tarry_message *message)
 {
     if (message->type == TARRY_MESSAGE_REPORT)
-        return (size_t)(CODEC_HEADER_BYTES + (message->term != 0 ? CODEC_TERM_BYTES : 0) +
-                        (message->normed ? CODEC_NORM_BYTES : 0));
+        return (size_t)(CODEC_HEADER_BYTES + (message->term != 0 ? CODEC_TERM_BYTES : 0));
     return codec_size_with_sets(shape, message);
 }
 

@@ -14,15 +14,13 @@ enum {
     FLAG_CREDITED = 1 << 3,
     FLAG_GROUP = 1 << 3,   /* of a SIGNAL, which tells no fate */
     FLAG_WEIGHTS = 1 << 3, /* of a ROUND, the same */
-    FLAG_NORM = 1 << 3,    /* of a REPORT, the same */
     FLAG_TIMED = 1 << 3,   /* of HELD that is not fetched */
     FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
-    FLAG_RANKED = 1 << 5, /* of a ROUND, which tells no fate */
     FLAG_TERM = 1 << 6,
     FLAG_RECALLED = 1 << 7,
     FLAG_HOLDERS = 1 << 7, /* of a SIGNAL, which recalls nothing */
-    CODEC_REPORT_FLAGS = FLAG_FAILED | FLAG_NORM | FLAG_TERM,
+    CODEC_REPORT_FLAGS = FLAG_FAILED | FLAG_TERM,
     FLAGS_OF_SETS = FLAG_FIRST | FLAG_BARRED | FLAG_STALE | FLAG_RECALLED,
 };
 

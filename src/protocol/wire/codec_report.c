@@ -9,14 +9,12 @@
 int codec_report_get(const uint8_t *frame, size_t size, tarry_message *message)
 {
     unsigned flags = frame[1];
-    bool termed = (flags & FLAG_TERM) != 0, normed = (flags & FLAG_NORM) != 0;
+    bool termed = (flags & FLAG_TERM) != 0;
     if ((flags & ~(unsigned)CODEC_REPORT_FLAGS) != 0 ||
-        size != CODEC_HEADER_BYTES + (size_t)(termed ? CODEC_TERM_BYTES : 0) +
-                    (size_t)(normed ? CODEC_NORM_BYTES : 0))
+        size != CODEC_HEADER_BYTES + (size_t)(termed ? CODEC_TERM_BYTES : 0))
         return TARRY_ERROR_FORMAT;
     uint32_t term = termed ? (uint32_t)bytes_get(frame + CODEC_HEADER_BYTES, CODEC_TERM_BYTES) : 0;
-    const uint8_t *behind = frame + size - CODEC_NORM_BYTES;
-    if ((termed && term == 0) || (normed && !codec_is_norm(behind)))
+    if (termed && term == 0)
         return TARRY_ERROR_FORMAT;
     *message = (tarry_message){
         .type = TARRY_MESSAGE_REPORT,
@@ -29,8 +27,6 @@ int codec_report_get(const uint8_t *frame, size_t size, tarry_message *message)
         .stripe = 0,
         .parts = 0,
         .failed = (flags & FLAG_FAILED) != 0,
-        .normed = normed,
-        .norm = normed ? bytes_get_f32(behind) : 0,
         .fetched = false,
         .digests = false,
         .from = 0,
@@ -55,7 +51,6 @@ int codec_report_get(const uint8_t *frame, size_t size, tarry_message *message)
         .life = 0,
         .stood = NULL,
         .weights = NULL,
-        .ranked = NULL,
         .group = NULL,
         .holders = NULL,
         .lives = NULL,

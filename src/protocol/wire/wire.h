@@ -120,7 +120,6 @@ typedef struct wire_welcome {
     bool keeps_stale;
     bool ships;                   /* chunks can be fetched */
     bool everywhere;              /* TARRY_SUM_EVERYWHERE */
-    bool norms;                   /* reports have norms */
     tarry_compress compress;      /* the form of coded parts; `everywhere`: one without feedback */
     tarry_compress compress_down; /* that of changes of the view (NONE: there is none), or with
                                      `everywhere` of the sum on its way back */

@@ -7,23 +7,17 @@ size_t wire_batch_encode(const wire_batch *batch, uint8_t *frame)
 {
     uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, batch->round, 8);
     at = bytes_put(at, batch->term, 4);
-    at = bytes_put(at, batch->norms, 1);
-    at = bytes_put(at, 0, 3);
-    return wire_close(WIRE_BATCH, frame, at + batch->count * wire_batch_stride(batch), 0);
+    at = bytes_put(at, 0, 4);
+    return wire_close(WIRE_BATCH, frame, at + batch->count * WIRE_BATCH_REPORT_BYTES, 0);
 }
 
-/* The last two bytes of each: a flag, and a zero; or, behind them, its norm. */
+/* The last two bytes of each: a flag, and a zero. */
 static bool are_reports(const wire_batch *batch)
 {
-    size_t stride = wire_batch_stride(batch);
-    size_t behind = 2 + (size_t)(batch->norms ? CODEC_NORM_BYTES : 0);
-    const uint8_t *last = batch->reports + stride - behind;
-    unsigned wrong = 0, flags = batch->norms ? 0 : 1; /* what failed has no norm */
-    for (uint32_t i = 0; i < batch->count; i++, last += stride) {
-        wrong |= (last[0] & ~flags) | last[1];
-        if (batch->norms)
-            wrong |= !codec_is_norm(last + 2);
-    }
+    const uint8_t *last = batch->reports + WIRE_BATCH_REPORT_BYTES - 2;
+    unsigned wrong = 0;
+    for (uint32_t i = 0; i < batch->count; i++, last += WIRE_BATCH_REPORT_BYTES)
+        wrong |= (last[0] & ~1U) | last[1];
     return wrong == 0;
 }
 
@@ -32,14 +26,13 @@ int wire_batch_decode(const wire_head *head, const uint8_t *body, wire_batch *ba
     wire_reader from = wire_reader_make(body, head->length);
     wire_batch read = {.round = wire_get(&from, 8)};
     read.term = (uint32_t)wire_get(&from, 4);
-    read.norms = wire_get_bool(&from);
-    wire_get_zeros(&from, 3);
-    size_t count = from.left / wire_batch_stride(&read);
+    wire_get_zeros(&from, 4);
+    size_t count = from.left / WIRE_BATCH_REPORT_BYTES;
     wire_require(&from, count >= 1 && count <= WIRE_BATCH_MOST);
     if (from.damaged)
         return TARRY_ERROR_FORMAT;
     read.count = (uint32_t)count;
-    read.reports = wire_take(&from, count * wire_batch_stride(&read));
+    read.reports = wire_take(&from, count * WIRE_BATCH_REPORT_BYTES);
     if (!wire_ended(&from) || !are_reports(&read))
         return TARRY_ERROR_FORMAT;
     *batch = read;

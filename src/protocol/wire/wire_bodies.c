@@ -7,8 +7,7 @@ enum {
     FLAG_KEEPS_STALE = 1 << 0,
     FLAG_SHIPS = 1 << 1,
     FLAG_EVERYWHERE = 1 << 2,
-    FLAG_NORMS = 1 << 3,
-    FLAGS = FLAG_KEEPS_STALE | FLAG_SHIPS | FLAG_EVERYWHERE | FLAG_NORMS,
+    FLAGS = FLAG_KEEPS_STALE | FLAG_SHIPS | FLAG_EVERYWHERE,
     NUMBER_BYTES = 4,
 };
 
@@ -62,9 +61,9 @@ int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *he
 
 size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
 {
-    unsigned flags =
-        (welcome->keeps_stale ? FLAG_KEEPS_STALE : 0U) | (welcome->ships ? FLAG_SHIPS : 0U) |
-        (welcome->everywhere ? FLAG_EVERYWHERE : 0U) | (welcome->norms ? FLAG_NORMS : 0U);
+    unsigned flags = (welcome->keeps_stale ? FLAG_KEEPS_STALE : 0U) |
+                     (welcome->ships ? FLAG_SHIPS : 0U) |
+                     (welcome->everywhere ? FLAG_EVERYWHERE : 0U);
     uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, welcome->version, 2);
     at = bytes_put(at, welcome->keep, 1);
     at = bytes_put(at, flags, 1);
@@ -133,7 +132,6 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     read.keeps_stale = (flags & FLAG_KEEPS_STALE) != 0;
     read.ships = (flags & FLAG_SHIPS) != 0;
     read.everywhere = (flags & FLAG_EVERYWHERE) != 0;
-    read.norms = (flags & FLAG_NORMS) != 0;
     read.worker = (uint32_t)wire_get(&from, 4);
     wire_get_bytes(&from, read.job, WIRE_ID_BYTES);
     wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);

@@ -78,8 +78,7 @@ void worker_compute_next(tarry_worker *worker)
                                              .done = worker->done,
                                              .failed = worker->failed,
                                              .first = worker->first,
-                                             .barred = worker->barred,
-                                             .ranked = worker->ranks ? worker->ranked : NULL});
+                                             .barred = worker->barred});
     if (slot == worker->load)
         return;
     tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_COMPUTE);
@@ -225,39 +224,21 @@ static void emit_settled(tarry_worker *worker, bool any)
     effect->voids = worker->residuals.voids;
 }
 
-/* Whether each position is there once. */
-static bool ranks_all(tarry_worker *worker, const uint32_t *ranked)
-{
-    uint64_t *seen = worker->seen;
-    bitset_clear(seen, worker->load);
-    for (uint32_t i = 0; i < worker->load; i++) {
-        if (ranked[i] >= worker->load || bitset_test(seen, ranked[i]))
-            return false;
-        bitset_set(seen, ranked[i]);
-    }
-    return true;
-}
-
 /* What the round says of its positions: nobody computes what was not sampled. */
 static void set_round(tarry_worker *worker, const tarry_message *round)
 {
     worker->weighted = round->weights != NULL;
-    worker->ranks = round->ranked != NULL;
     bitset_clear(worker->failed, worker->load);
     for (uint32_t slot = 0; worker->weighted && slot < worker->load; slot++) {
         worker->weights[slot] = round->weights[slot];
         bitset_put(worker->failed, slot, !(round->weights[slot] > 0));
     }
-    for (uint32_t i = 0; worker->ranks && i < worker->load; i++)
-        worker->ranked[i] = round->ranked[i];
 }
 
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
     if (is_old_round(worker, message))
         return worker_reject(worker, TARRY_REJECT_STALE);
-    if (message->ranked != NULL && !ranks_all(worker, message->ranked))
-        return worker_reject(worker, TARRY_REJECT_RANGE);
     tarry_refusal refusal = worker_secure_judge(worker, message);
     if (refusal != TARRY_REFUSAL_NONE)
         return worker_refuse(worker, refusal);
@@ -506,8 +487,6 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
     tarry_effect *effect = send_message(worker, TARRY_MESSAGE_REPORT);
     effect->message.slot = event->slot;
     effect->message.failed = event->failed;
-    effect->message.normed = event->normed && !event->failed;
-    effect->message.norm = event->norm;
     effect->message.term = worker->term;
     if (worker->active && !worker->stopped)
         worker_compute_next(worker);

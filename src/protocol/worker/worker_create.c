@@ -64,7 +64,7 @@ uint64_t *worker_shared_group(worker_shared *shared)
 }
 
 /* Sets of a bit per position, one behind the other. */
-enum { SLOT_SETS = 9 };
+enum { SLOT_SETS = 8 };
 
 static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
 {
@@ -74,14 +74,12 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
     worker->weights = memory_allocate(allocator, worker->load, sizeof(float));
-    worker->ranked = memory_allocate(allocator, worker->load, sizeof(uint32_t));
     worker->done = sets;
-    if (sets == NULL || worker->coefficients == NULL || worker->weights == NULL ||
-        worker->ranked == NULL)
+    if (sets == NULL || worker->coefficients == NULL || worker->weights == NULL)
         return TARRY_ERROR_NO_MEMORY;
     uint64_t **const at[SLOT_SETS] = {
-        &worker->done,   &worker->open,  &worker->folded, &worker->stale, &worker->previous,
-        &worker->failed, &worker->first, &worker->barred, &worker->seen,
+        &worker->done,     &worker->open,   &worker->folded, &worker->stale,
+        &worker->previous, &worker->failed, &worker->first,  &worker->barred,
     };
     for (size_t set = 0; set < SLOT_SETS; set++)
         *at[set] = sets + set * words;
@@ -190,7 +188,6 @@ void tarry_worker_free(tarry_worker *worker)
     fates_destroy(&worker->residuals, &allocator);
     memory_release(&allocator, worker->holders);
     memory_release(&allocator, worker->coefficients);
-    memory_release(&allocator, worker->ranked);
     memory_release(&allocator, worker->weights);
     memory_release(&allocator, worker->done);
     memory_release(&allocator, worker);

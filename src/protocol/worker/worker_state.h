@@ -48,14 +48,11 @@ struct tarry_worker {
     uint64_t *failed;    /* a bit per position: impossible, or not sampled */
     uint64_t *first;     /* a bit per position: to be computed before the others */
     uint64_t *barred;    /* a bit per position: no copy is wanted */
-    uint64_t *seen;      /* scratch: a bit per position */
     uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
     uint64_t *stale;     /* a bit per position: this attempt takes the gradient of the round before
                           */
     float *weights;      /* per position: what the gradient counts with in this round's sum */
     bool weighted;       /* not all of them are 1 */
-    uint32_t *ranked;    /* in which order it looks at its positions in this round, */
-    bool ranks;          /* if not as they follow each other */
     float *coefficients; /* load x parts of this attempt; room for the plan's */
     struct coefficients *work;
     fates residuals; /* of its stripes; none without feedback */

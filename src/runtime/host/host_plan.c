@@ -28,7 +28,7 @@ static int shape_messages(const host *self, const tarry_plan *plan, planned *mad
 {
     const host_settings *settings = &self->settings;
     const tarry_allocator *allocator = &self->allocator;
-    bool numbers = settings->server.importance || settings->server.sample_chunks > 0;
+    bool samples = settings->server.sample_chunks > 0;
     made->shapes = memory_allocate(allocator, plan->workers, sizeof(*made->shapes));
     if (made->shapes == NULL)
         return diagnose_no_memory(diagnostic, settings->name);
@@ -37,7 +37,7 @@ static int shape_messages(const host *self, const tarry_plan *plan, planned *mad
         made->shapes[worker] = codec_shape_of(plan, worker, self->cut.stripes);
         if (settings->server.secure != 0)
             codec_shape_secure(&made->shapes[worker], plan);
-        size_t size = numbers ? codec_max_size(&made->shapes[worker])
+        size_t size = samples ? codec_max_size(&made->shapes[worker])
                               : codec_plain_max_size(&made->shapes[worker]);
         most = size > most ? size : most;
     }

@@ -268,7 +268,6 @@ static executor_settings common_settings(local_runtime *local)
         .form = form_of_parts(&local->base.host->settings.server),
         .dense = dense_rounds_of(&settings->server),
         .compress_seed = settings->server.compress_seed,
-        .norms = settings_want_norms(&settings->server),
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };
 }

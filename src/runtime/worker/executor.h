@@ -77,7 +77,6 @@ typedef struct executor_settings {
     compress_form form; /* in which z is sent, */
     dense_rounds dense; /* but for these rounds, and what it is rounded by */
     uint64_t compress_seed;
-    bool norms;                       /* reports have norms */
     const tarry_straggler *straggler; /* NULL for none */
     tarry_compute *compute;           /* NULL: tasks are taken by executor_take */
     void *user;                       /* of compute */

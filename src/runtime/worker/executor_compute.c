@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "coding/norm.h"
 #include "protocol/form.h"
 #include "runtime/clock.h"
 #include "straggler/straggler.h"
@@ -132,7 +131,7 @@ static void hand_out_step(executor *self)
 }
 
 /* With the lock held. */
-static void report(executor *self, bool good, float norm, uint64_t taken_ns)
+static void report(executor *self, bool good, uint64_t taken_ns)
 {
     uint64_t round = self->task.round;
     uint32_t slot = self->task.slot;
@@ -141,14 +140,9 @@ static void report(executor *self, bool good, float norm, uint64_t taken_ns)
     else
         executor_free_place(self, slot);
     self->task.ticket = 0;
-    executor_step(self, &(tarry_event){
-                            .type = TARRY_EVENT_COMPUTED,
-                            .round = round,
-                            .slot = slot,
-                            .failed = !good,
-                            .normed = good && self->settings.norms,
-                            .norm = norm,
-                        });
+    executor_step(self,
+                  &(tarry_event){
+                      .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
 }
 
 /* Hands out what there is to step on or to compute, if there is anything. With the lock held, which
@@ -170,7 +164,7 @@ static bool begin_task(executor *self)
         }
         /* The round is over, and its end is on its way here. */
         snapshots_release(pool, held);
-        report(self, false, 0, 0);
+        report(self, false, 0);
     }
     return false;
 }
@@ -203,22 +197,19 @@ int executor_take(executor *self, uint64_t until_ns, const tarry_task **task)
 }
 
 /* What was cancelled is kept, too: the server may ask for it again. */
-static int give(executor *self, uint64_t ticket, float norm, int result)
+static int give(executor *self, uint64_t ticket, int result)
 {
     executor_call *call = &self->call;
     uint64_t taken_ns;
     bool good = straggle(self, call, &taken_ns) && result == 0;
     worker_slate *seat = call->seat;
-    if (good && seat == self->slate && seat->keep == TARRY_KEEP_ALL) {
-        size_t place = executor_place_of(seat, call->task.round, call->slot);
-        seat->finished[place] = call->generation;
-        seat->norm[place] = norm;
-    }
+    if (good && seat == self->slate && seat->keep == TARRY_KEEP_ALL)
+        seat->finished[executor_place_of(seat, call->task.round, call->slot)] = call->generation;
     if (good && seat == self->slate && seat->secret.grid.bits != 0)
         seat->finished[call->slot] = call->generation;
     call->out = false;
     if (is_current(self, ticket)) {
-        report(self, good, norm, taken_ns);
+        report(self, good, taken_ns);
         return TARRY_OK;
     }
     executor_answer(self);
@@ -241,8 +232,6 @@ int tarry_task_give(const tarry_task *task, int result)
     const executor_uplink *uplink = &self->settings.uplink;
     if (uplink->given != NULL)
         uplink->given(uplink->user, task, result);
-    bool normed = self->settings.norms && result == 0 && task->gradient != NULL;
-    float norm = normed ? norm_of(task->gradient, task->dimension) : 0;
     pthread_mutex_lock(&self->lock);
     self->callers++;
     int error = TARRY_ERROR_STATE;
@@ -252,7 +241,7 @@ int tarry_task_give(const tarry_task *task, int result)
     } else if (self->call.held != NULL && self->call.task.ticket == ticket) {
         snapshots_release(self->settings.snapshots, self->call.held);
         self->call.held = NULL;
-        error = give(self, ticket, norm, result);
+        error = give(self, ticket, result);
     }
     if (steps)
         mailbox_wake(&self->inbox);

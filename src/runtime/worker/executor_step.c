@@ -447,8 +447,6 @@ static bool take_answer(executor *self, tarry_event *event)
     if (task->ticket == 0)
         return false;
     bool kept = executor_has_kept(self);
-    size_t place = executor_place_of(self->slate, task->round, task->slot);
-    float norm = kept ? self->slate->norm[place] : 0;
     bool refused = self->leaving && (!task->begun || clock_now_ns() >= self->grace_until_ns);
     if (!kept && !refused)
         return false;
@@ -457,13 +455,7 @@ static bool take_answer(executor *self, tarry_event *event)
     task->ticket = 0;
     pthread_cond_broadcast(&self->change);
     *event = (tarry_event){
-        .type = TARRY_EVENT_COMPUTED,
-        .round = task->round,
-        .slot = task->slot,
-        .failed = !kept,
-        .normed = kept && self->settings.norms,
-        .norm = norm,
-    };
+        .type = TARRY_EVENT_COMPUTED, .round = task->round, .slot = task->slot, .failed = !kept};
     return true;
 }
 

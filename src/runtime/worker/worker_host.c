@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "plan/plan.h"
-#include "protocol/form.h"
 #include "runtime/clock.h"
 #include "runtime/worker/executor.h"
 #include "runtime/worker/pass_exchange.h"
@@ -165,7 +164,6 @@ static int make_executor(tarry_worker_host *own)
     const executor_settings wanted = {
         .worker = settings->worker,
         .pieces = own->plan->pieces,
-        .norms = settings_want_norms(&settings->server),
         .cut = own->cut,
         .kernels = kernel_best(),
         .straggler = settings->straggler,

@@ -90,11 +90,10 @@ static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t part
     self->words = memory_allocate(allocator, codec_words(&self->shape), sizeof(uint64_t));
     self->gradient = memory_allocate(allocator, vectors, sizeof(*self->gradient));
     self->finished = memory_allocate(allocator, vectors, sizeof(uint64_t));
-    self->norm = memory_allocate(allocator, vectors, sizeof(*self->norm));
     self->inputs = memory_allocate(allocator, self->load, sizeof(*self->inputs));
     self->scratch = memory_allocate(allocator, transfer_encode_scratch(self->load, parts), 1);
     if (self->words == NULL || self->gradient == NULL || self->finished == NULL ||
-        self->norm == NULL || self->inputs == NULL || self->part == NULL || self->scratch == NULL)
+        self->inputs == NULL || self->part == NULL || self->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
     if (self->keep == TARRY_KEEP_CREDITED)
         return allocate_places(self, cut, allocator);
@@ -224,7 +223,6 @@ void worker_slate_free(worker_slate *self, const tarry_allocator *allocator)
     memory_release(allocator, self->spare);
     memory_release(allocator, self->place);
     memory_release(allocator, self->finished);
-    memory_release(allocator, self->norm);
     memory_release(allocator, self->gradient);
     memory_release(allocator, self->span);
     memory_release(allocator, self->span_offset);

@@ -22,7 +22,6 @@ typedef struct worker_slate {
     /* TARRY_KEEP_ALL: per vector of `gradient`: the generation of the parameters for which it is
      * finished; 0: it is not. Secure sums: the same of the gradient at a position. */
     uint64_t *finished;
-    float *norm; /* the same: its norm, where reports have one */
     /* TARRY_KEEP_CREDITED: what `gradient` points into. Of the spare ones the last is taken first,
      * so that no more memory is written to than is needed at a time. */
     uint32_t places; /* one, and as many as it may run ahead; as many as chunks do */

@@ -19,15 +19,15 @@
  *   draws.c           everything random
  *   model/            what the server should do, which knows nothing of the worlds:
  *   model.c           the round and its attempts
- *   model_norms.c     norms of gradients, and what is sampled
+ *   model_sample.c    what is sampled
  *   model_rank.c      what sets of workers can recover
  *   model_rule.c      the stop rule, and limits that are raised
  *   model_plan.c      what goes by the plan: bytes of messages, the next plan's server
  *   invariants.c      what must hold, checked at every step
  *   invariants_absence.c  the same of workers that are left out
  *   invariants_limit.c  the same of limits that are raised
- *   invariants_norms.c  the same of norms and samples
  *   invariants_order.c  the same of dynamic orders
+ *   invariants_sample.c  the same of what is sampled
  *   invariants_sum.c  the same of the estimate
  *   feedback.c        what rounding loses of coded parts
  *   seen.c            views of the parameters
@@ -54,8 +54,8 @@ enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
     FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES + CODEC_STATE_BYTES +
-                  CODEC_STOOD_BYTES * (1 + MAX_STRIPES) + CODEC_NORM_BYTES +
-                  2 * CODEC_SLOT_BYTES * MAX_CHUNKS + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
+                  CODEC_STOOD_BYTES * (1 + MAX_STRIPES) + CODEC_SLOT_BYTES * MAX_CHUNKS +
+                  (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS = (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 2 + 4 +
                   MAX_CHUNKS, /* psi, stripes, group, sets of positions; numbers of them */
@@ -111,8 +111,7 @@ typedef enum plant {
     PLANT_BEND_VIEW,   /* a bit of a change is wrong at a worker */
     PLANT_KEEP_VIEW,   /* a worker computes with the view before */
     PLANT_FORGET_VIEW, /* a restarted server begins a new view */
-    /* where chunks have norms, or are sampled: */
-    PLANT_BEND_NORM,    /* the server hears of another norm than the worker said */
+    /* where chunks are sampled: */
     PLANT_OTHER_SAMPLE, /* a worker takes another chunk for sampled */
     PLANT_ADD_ONCE,     /* what was sampled counts once, whatever its chance was */
     /* where everyone gets the sum: */
@@ -287,8 +286,6 @@ typedef struct cluster {
     codec_shape shapes[MAX_WORKERS];
     draws draws;
     tarry_server_settings settings;
-    bool normed; /* reports have norms, or chunks are sampled */
-    double saved_norms[MAX_CHUNKS];
     uint32_t workers, rounds;
     uint32_t stripes; /* of the least number of parts */
     bool reorder_up, reorder_down;
@@ -374,6 +371,11 @@ void cluster_free(cluster *it); /* NULL is allowed */
  * making it takes longer than they do. Errors: NO_MEMORY.
  */
 int cluster_run(cluster *it, const cluster_job *job);
+
+static inline bool cluster_samples(const cluster *it)
+{
+    return it->settings.sample_chunks > 0;
+}
 
 static inline bool cluster_planted(const cluster *it, plant wanted)
 {

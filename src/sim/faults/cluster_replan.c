@@ -17,7 +17,7 @@ static const double CHANGE_CHANCE = 0.25;
 void cluster_plan_change(cluster *it, uint64_t start)
 {
     random_stream details;
-    if (it->normed || !draws_fault(&it->draws, FAULT_REPLAN, 0, CHANGE_CHANCE, &details))
+    if (cluster_samples(it) || !draws_fault(&it->draws, FAULT_REPLAN, 0, CHANGE_CHANCE, &details))
         return;
     uint32_t changes = stream_chance(&details, 0.2) ? 2 : 1;
     for (uint32_t i = 0; i < changes; i++) {

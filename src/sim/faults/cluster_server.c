@@ -147,12 +147,6 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
     bool should_take = model_event(&it->model, it->now, event);
     tarry_message forged;
     tarry_event given = everywhere_forge(it, event, &forged);
-    if (cluster_planted(it, PLANT_BEND_NORM) && event->type == TARRY_EVENT_MESSAGE &&
-        event->message->normed) {
-        forged = *event->message;
-        forged.norm *= 2;
-        given.message = &forged;
-    }
     int error = tarry_server_step(it->server, it->now, &given, &effects);
     if (error != TARRY_OK) {
         invariant_broken(it, "steps_succeed", "server: %s", tarry_error_text(error));
@@ -196,7 +190,6 @@ void cluster_save(cluster *it)
         everywhere_save(it);
     seen_save(it);
     it->saved_plan = it->number;
-    memcpy(it->saved_norms, it->model.norm, sizeof(it->saved_norms));
     it->saved_round = it->model.round;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->saved_epochs[worker] = it->model.members[worker].epoch;
@@ -249,10 +242,8 @@ int cluster_restart_server(cluster *it, random_stream *details)
     error = seen_restart(it);
     if (error != TARRY_OK)
         return error;
-    if (it->normed) {
-        model_norms_init(&it->model); /* until it samples again */
-        model_norms_restore(&it->model, it->saved_norms);
-    }
+    if (cluster_samples(it))
+        model_sample_init(&it->model); /* until it samples again */
     if (it->everywhere)
         everywhere_restore(it);
     cluster_save(it);

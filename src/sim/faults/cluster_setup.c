@@ -106,26 +106,20 @@ static void draw_settings(cluster *it)
 }
 
 /* From a stream of their own, so that other worlds stay what they are. */
-static void draw_norms(cluster *it)
+static void draw_sample(cluster *it)
 {
     enum { STREAM = 4 };
     tarry_server_settings *settings = &it->settings;
     draws *from = &it->draws;
     bool may_sample = settings->credit == TARRY_CREDIT_CHUNK &&
-                      settings->stop != TARRY_STOP_WORKERS && settings->fill != TARRY_FILL_STALE;
-    it->normed = draws_chance(from, DRAW_SETUP, STREAM, 0.4) && !it->secure.on;
-    if (!it->normed)
+                      settings->stop != TARRY_STOP_WORKERS && settings->fill != TARRY_FILL_STALE &&
+                      !it->secure.on;
+    if (!may_sample || !draws_chance(from, DRAW_SETUP, STREAM, 0.3))
         return;
-    settings->importance = draws_chance(from, DRAW_SETUP, STREAM, 0.6);
-    if (may_sample && draws_chance(from, DRAW_SETUP, STREAM, 0.6)) {
-        settings->sample_chunks =
-            draws_between(from, DRAW_SETUP, STREAM, 1, tarry_plan_chunks(it->plan));
-        settings->sample_by = (tarry_sample)draws_between(from, DRAW_SETUP, STREAM,
-                                                          TARRY_SAMPLE_UNIFORM, TARRY_SAMPLE_NORM);
-        settings->sample_seed = draws_between(from, DRAW_SETUP, STREAM, 0, UINT32_MAX - 1);
-    }
-    cluster_note(it, "%s%u chunks sampled by %d", settings->importance ? "by norms, " : "",
-                 settings->sample_chunks, settings->sample_by);
+    settings->sample_chunks =
+        draws_between(from, DRAW_SETUP, STREAM, 1, tarry_plan_chunks(it->plan));
+    settings->sample_seed = draws_between(from, DRAW_SETUP, STREAM, 0, UINT32_MAX - 1);
+    cluster_note(it, "%u chunks sampled", settings->sample_chunks);
 }
 
 /* Where everyone gets the sum: from a stream of their own, so that the rest is as it is where the
@@ -287,7 +281,7 @@ int cluster_set_up(cluster *it)
     error = seen_draw(it);
     if (error != TARRY_OK)
         return error;
-    draw_norms(it);
+    draw_sample(it);
     while (!model_init(&it->model, it->plan, &it->settings))
         it->settings.conditioning_limit *= 1.01;
     cluster_take_plan(it, 0);

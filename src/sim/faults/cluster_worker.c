@@ -201,7 +201,7 @@ static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
     if (fold)
         node->sum[chunk] += (cluster_planted(it, PLANT_FOLD_TWICE) ? 2 : 1) *
                             (cluster_planted(it, PLANT_ADD_ONCE) ? 1 : (double)effect->weight);
-    if (fold && it->normed && node->sum[chunk] > node->times[chunk] * (1 + 1e-6))
+    if (fold && cluster_samples(it) && node->sum[chunk] > node->times[chunk] * (1 + 1e-6))
         invariant_broken(it, "no_chunk_counted_twice", "worker %u, chunk %u in its sum: %g of %g",
                          worker, chunk, node->sum[chunk], node->times[chunk]);
 }
@@ -256,13 +256,6 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
     invariants_of_worker(it, worker);
 }
 
-/* Whole numbers, also 0; and of no two workers the same, so that it shows whose counts. */
-static float norm_of_chunk(const cluster_node *node, uint32_t worker, uint32_t chunk)
-{
-    uint32_t drawn = (uint32_t)(7 * chunk + 3 * node->present.round) % 11;
-    return drawn == 0 ? 0 : (float)(drawn + (1 + worker) / 16.0);
-}
-
 void cluster_computed(cluster *it, const cluster_item *done)
 {
     cluster_node *node = &it->nodes[done->worker];
@@ -279,9 +272,7 @@ void cluster_computed(cluster *it, const cluster_item *done)
                         &(tarry_event){.type = TARRY_EVENT_COMPUTED,
                                        .round = done->round,
                                        .slot = done->slot,
-                                       .failed = done->failed,
-                                       .normed = model_wants_norms(&it->model),
-                                       .norm = norm_of_chunk(node, done->worker, chunk)},
+                                       .failed = done->failed},
                         NULL);
 }
 

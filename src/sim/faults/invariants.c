@@ -464,7 +464,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     for (size_t i = 0; i < effects->count; i++) /* the result counts what comes after it, too */
         if (effects->items[i].type == TARRY_EFFECT_SEND)
             count_sent(it, &effects->items[i]);
-    invariants_of_norms(it);
+    invariants_of_draw(it);
     bool done = false;
     for (size_t i = 0; i < effects->count && it->broken == NULL; i++) {
         const tarry_effect *effect = &effects->items[i];
@@ -546,7 +546,7 @@ void invariants_of_memory(cluster *it, uint32_t worker)
         invariant_broken(it, "runs_no_further_ahead", "worker %u: %d gradients and a sum, of %u",
                          worker, gradients, it->settings.ahead + 1);
     for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
-        if (!it->normed && node->sum[chunk] > 1)
+        if (!cluster_samples(it) && node->sum[chunk] > 1)
             invariant_broken(it, "no_chunk_counted_twice", "worker %u, chunk %u in its sum", worker,
                              chunk);
 }

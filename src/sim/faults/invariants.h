@@ -51,8 +51,8 @@ void invariants_of_holders(cluster *it, const tarry_effect *signal);
 void invariants_of_masks(cluster *it, uint32_t worker, uint32_t stripe,
                          const uint8_t kappa[KAPPA_BYTES], const uint64_t *plain);
 void invariants_of_secure_sum(cluster *it);
-/* invariants_norms.c. After a step; of a ROUND; when the worker begins to compute the chunk. */
-void invariants_of_norms(cluster *it);
+/* invariants_sample.c. After a step; of a ROUND; when the worker begins to compute the chunk. */
+void invariants_of_draw(cluster *it);
 void invariants_of_round(cluster *it, const tarry_effect *effect);
 void invariants_of_sample(cluster *it, uint32_t worker, uint32_t chunk);
 /* It begins a chunk. */

@@ -4,20 +4,19 @@
 
 #include <math.h>
 
-/* Where chunks have norms, they are the original ones. */
+/* Where chunks are sampled, they are the original ones. */
 double invariants_times(const cluster *it, uint32_t unit)
 {
-    return it->normed ? it->model.times[unit / GRAIN] : 1;
+    return cluster_samples(it) ? it->model.times[unit / GRAIN] : 1;
 }
 
 /* What the unit counts for in the error, 1 on average. */
-static double value_of(const cluster *it, uint32_t stripe, uint32_t unit)
+static double value_of(const cluster *it, uint32_t unit)
 {
     const server_model *model = &it->model;
-    double all = model->valued_all[stripe];
-    if (!it->normed)
+    if (!cluster_samples(it))
         return 1;
-    return all > 0 ? model->valued[stripe][unit / GRAIN] / all * model->chunks : 0;
+    return model->all > 0 ? model->weight[unit / GRAIN] / model->all * model->chunks : 0;
 }
 
 /* ||C - I||_F^2 of one stripe of the estimate, summed over the units of the data; *worst: the
@@ -34,7 +33,7 @@ static double estimate_error(const cluster *it, uint32_t stripe, double *worst)
                 off /= times > 0 ? times : 1;
                 square += off * off;
             }
-        sum += square * value_of(it, stripe, unit);
+        sum += square * value_of(it, unit);
         *worst = square > *worst ? square : *worst;
     }
     return sum;
@@ -58,7 +57,7 @@ static double filled_in(cluster *it, uint32_t stripe)
         if (fresh > 0 && stale > 0)
             invariant_broken(it, "one_round_for_each_chunk", "original chunk %u, stripe %u",
                              unit / GRAIN, stripe);
-        sum += (model->parts - off) * value_of(it, stripe, unit);
+        sum += (model->parts - off) * value_of(it, unit);
     }
     return sum;
 }

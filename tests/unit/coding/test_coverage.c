@@ -213,6 +213,37 @@ static void pieces_count_for_what_they_are(void **state)
     }
 }
 
+static void what_is_excused_counts_for_nothing(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 1);
+    coverage *tracker, *copy;
+    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+    assert_int_equal(coverage_create(plan, LIMIT, NULL, &copy), TARRY_OK);
+    coverage_clear(tracker);
+    coverage_excuse(tracker, 0);
+    assert_int_equal(coverage_recovered(tracker, 1), 1);
+    assert_true(coverage_wanted(tracker) == 2 * PLAN_ORIGIN_WEIGHT &&
+                coverage_expected_error(tracker, 1) == 1);
+    for (uint32_t position = 0; position < tarry_plan_load(plan, 2); position++)
+        if (tarry_plan_chunk(plan, 2, position) == 1)
+            assert_int_equal(coverage_add(tracker, 2, position), TARRY_OK);
+    assert_int_equal(coverage_recovered(tracker, 1), 2);
+    assert_true(coverage_expected_error(tracker, 1) == 0.5);
+    coverage_copy(copy, tracker);
+    assert_true(coverage_expected_error(copy, 1) == 0.5);
+    coverage_clear(tracker);
+    assert_true(coverage_wanted(tracker) == 3 * PLAN_ORIGIN_WEIGHT &&
+                coverage_expected_error(tracker, 1) == 1);
+    for (uint32_t chunk = 0; chunk < 3; chunk++)
+        coverage_excuse(tracker, chunk);
+    assert_int_equal(coverage_recovered(tracker, 1), 3);
+    assert_true(coverage_expected_error(tracker, 1) == 0);
+    coverage_free(copy);
+    coverage_free(tracker);
+    edge_plan_free(plan);
+}
+
 static void equal_columns_never_recover(void **state)
 {
     (void)state;
@@ -368,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_recount_after_random_steps),
         cmocka_unit_test(pieces_count_for_what_they_are),
+        cmocka_unit_test(what_is_excused_counts_for_nothing),
         cmocka_unit_test(equal_columns_never_recover),
         cmocka_unit_test(what_a_raised_limit_gives_is_kept_beside),
         cmocka_unit_test(adaptive_parts_are_all_kept_at_once),

@@ -133,15 +133,9 @@ static void compresses_down(tarry_settings *settings)
     settings->server.compress_down = TARRY_COMPRESS_INT8;
 }
 
-static void importance(tarry_settings *settings)
-{
-    settings->server.importance = true;
-}
-
 static void samples(tarry_settings *settings)
 {
     settings->server.sample_chunks = 4;
-    settings->server.sample_by = TARRY_SAMPLE_NORM;
 }
 
 static void feeds_back(tarry_settings *settings)
@@ -183,7 +177,6 @@ static const feature features[] = {
     {"--compress int8", TARRY_SETTING_COMPRESS, compresses},
     {"--compress-down int8", TARRY_SETTING_COMPRESS_DOWN, compresses_down},
     {"--compress int4", TARRY_SETTING_COMPRESS, feeds_back},
-    {"--importance", TARRY_SETTING_IMPORTANCE, importance},
     {"--sample-chunks 4", TARRY_SETTING_SAMPLE, samples},
     {"--dp ...", TARRY_SETTING_DP, noised},
     {"--secure", TARRY_SETTING_SECURE, secure},

@@ -15,7 +15,7 @@
 #include "seed.h"
 #include "story.h"
 
-enum { WORKERS = 3, SEAL = 32, ROUND_OFFSET = 136, MEMBERS_OFFSET = ROUND_OFFSET + 8 + 24 };
+enum { WORKERS = 3, SEAL = 32, ROUND_OFFSET = 128, MEMBERS_OFFSET = ROUND_OFFSET + 8 + 24 };
 
 typedef struct saved {
     uint8_t bytes[512];

@@ -26,7 +26,7 @@ enum {
 typedef struct sample {
     tarry_message message;
     uint64_t psi[4], stripes[4], first[4], barred[4], recalled[4], stale[4], group[4];
-    uint32_t stood[MAX_BITS], ranked[MAX_BITS], holders[MAX_CHUNKS], lives[MAX_BITS];
+    uint32_t stood[MAX_BITS], holders[MAX_CHUNKS], lives[MAX_BITS];
     float weights[MAX_BITS];
 } sample;
 
@@ -47,15 +47,12 @@ static tarry_sum_id draw_sum(random_stream *stream)
 }
 
 /* Of each position: as many as there are at most, of which the shape says how many are sent. */
-static void draw_numbers(random_stream *stream, sample *drawn)
+static void draw_weights(random_stream *stream, sample *drawn)
 {
-    for (uint32_t slot = 0; slot < MAX_BITS; slot++) {
+    for (uint32_t slot = 0; slot < MAX_BITS; slot++)
         drawn->weights[slot] =
             random_below(stream, 2) == 1 ? (float)(1 / random_uniform(stream)) : 0;
-        drawn->ranked[slot] = slot == 0 ? 0 : random_below(stream, slot);
-    }
     drawn->message.weights = random_below(stream, 2) == 1 ? drawn->weights : NULL;
-    drawn->message.ranked = random_below(stream, 2) == 1 ? drawn->ranked : NULL;
 }
 
 /* Bits beyond the sets' sizes are set too: they must not be sent. */
@@ -68,10 +65,6 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
                       }};
     if (type == TARRY_MESSAGE_REPORT)
         drawn->message.failed = random_below(stream, 2) == 1;
-    if (type == TARRY_MESSAGE_REPORT && random_below(stream, 2) == 1) {
-        drawn->message.normed = true;
-        drawn->message.norm = (float)(1 / random_uniform(stream) - 1);
-    }
     if (type == TARRY_MESSAGE_REPORT || type == TARRY_MESSAGE_ALIVE) {
         drawn->message.next = random_u32(stream);
     } else {
@@ -129,7 +122,7 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->stood[stripe] = random_u32(stream);
     drawn->message.stood = random_below(stream, 2) == 1 ? drawn->stood : NULL;
     drawn->message.life = random_u32(stream);
-    draw_numbers(stream, drawn);
+    draw_weights(stream, drawn);
 }
 
 /* A signal of secure sums, in a shape that has room for it: it says little else. */
@@ -261,17 +254,12 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.weights != NULL, rounds && sent.message.weights != NULL);
         if (read.weights != NULL)
             assert_memory_equal(read.weights, sent.weights, shape.slots * sizeof(float));
-        assert_int_equal(read.ranked != NULL, rounds && sent.message.ranked != NULL);
-        if (read.ranked != NULL)
-            assert_memory_equal(read.ranked, sent.ranked, shape.slots * sizeof(uint32_t));
         assert_int_equal(read.holders != NULL, sent.message.holders != NULL);
         assert_int_equal(read.lives != NULL, sent.message.lives != NULL);
         if (read.holders != NULL) {
             assert_memory_equal(read.holders, sent.holders, shape.chunks * sizeof(uint32_t));
             assert_memory_equal(read.lives, sent.lives, shape.workers * sizeof(uint32_t));
         }
-        assert_int_equal(read.normed, sent.message.normed);
-        assert_true(read.norm == sent.message.norm);
         assert_true(read.limit == (type == TARRY_MESSAGE_SIGNAL ? sent.message.limit : 0));
         if (type == TARRY_MESSAGE_SIGNAL) {
             assert_same_bits(read.psi, sent.psi, shape.psi_bits);
@@ -293,15 +281,14 @@ static void every_message_survives_the_wire(void **state)
     }
 }
 
-/* A weight below 1 that is not 0, a norm that is none, a position that there is not. */
-static void numbers_out_of_range_are_refused(void **state)
+/* Below 1 and not 0, or not finite. */
+static void weights_out_of_range_are_refused(void **state)
 {
     (void)state;
     codec_shape shape = {.slots = 3};
     const float odd[] = {0.5F, -0.0F, -2, INFINITY, NAN};
     for (size_t i = 0; i < 5; i++) {
         const float weights[] = {1, odd[i], 0};
-        const uint32_t ranked[] = {2, 0, 1}, beyond[] = {2, 3, 1};
         uint8_t frame[64];
         uint64_t words[32];
         tarry_message read, round = {.type = TARRY_MESSAGE_ROUND, .weights = weights};
@@ -309,15 +296,6 @@ static void numbers_out_of_range_are_refused(void **state)
         size_t size = codec_size(&shape, &round);
         assert_int_equal(size, 36);
         assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_ERROR_FORMAT);
-        round = (tarry_message){.type = TARRY_MESSAGE_ROUND, .ranked = i == 0 ? ranked : beyond};
-        codec_encode(&shape, &round, frame);
-        assert_int_equal(codec_decode(&shape, frame, size, words, &read),
-                         i == 0 ? TARRY_OK : TARRY_ERROR_FORMAT);
-        tarry_message report = {.type = TARRY_MESSAGE_REPORT, .normed = true, .norm = odd[i]};
-        codec_encode(&shape, &report, frame);
-        assert_int_equal(codec_size(&shape, &report), 28);
-        assert_int_equal(codec_decode(&shape, frame, 28, words, &read),
-                         i == 0 ? TARRY_OK : TARRY_ERROR_FORMAT);
     }
 }
 
@@ -773,7 +751,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_survives_the_wire),
-        cmocka_unit_test(numbers_out_of_range_are_refused),
+        cmocka_unit_test(weights_out_of_range_are_refused),
         cmocka_unit_test(frames_have_the_documented_bytes),
         cmocka_unit_test(votes_have_the_documented_bytes),
         cmocka_unit_test(frames_without_meaning_are_refused),

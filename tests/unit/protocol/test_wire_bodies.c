@@ -181,7 +181,6 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->keeps_stale = random_below(stream, 2) == 1;
     welcome->ships = random_below(stream, 2) == 1;
     welcome->everywhere = random_below(stream, 2) == 1;
-    welcome->norms = random_below(stream, 2) == 1;
     welcome->compress = (tarry_compress)random_below(
         stream, welcome->everywhere ? TARRY_COMPRESS_INT8 + 1 : TARRY_COMPRESSES);
     welcome->compress_down = (tarry_compress)random_below(stream, TARRY_COMPRESS_INT8 + 1);
@@ -394,9 +393,9 @@ static const struct {
     wire_kind kind;
     unsigned at, least, most;
 } bounded[] = {
-    {WIRE_HELLO, 0, 'T', 'T'},  {WIRE_HELLO, 5, 0, 0},     {WIRE_HELLO, 10, 0, 3},
+    {WIRE_HELLO, 0, 'T', 'T'},  {WIRE_HELLO, 5, 0, 0},     {WIRE_HELLO, 10, 0, 1},
     {WIRE_HELLO, 11, 0, 255},   {WIRE_WELCOME, 0, 11, 11}, {WIRE_WELCOME, 1, 0, 0},
-    {WIRE_WELCOME, 2, 0, 1},    {WIRE_WELCOME, 3, 0, 15},  {WIRE_WELCOME, 60, 0, 0},
+    {WIRE_WELCOME, 2, 0, 1},    {WIRE_WELCOME, 3, 0, 7},   {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},   {WIRE_WELCOME, 71, 0, 0},  {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},   {WIRE_WELCOME, 111, 0, 0}, {WIRE_WELCOME, 119, 0, 0},
     {WIRE_WELCOME, 120, 0, 5},  {WIRE_WELCOME, 121, 0, 2}, {WIRE_WELCOME, 127, 0, 0},

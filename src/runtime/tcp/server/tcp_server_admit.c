@@ -116,7 +116,6 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .keep = (uint8_t)settings->keep,
         .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
-        .norms = settings_want_norms(settings),
         .ships = server->settings.ship != NULL,
         .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .compress = settings->compress,
@@ -170,7 +169,7 @@ double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker)
 static uint32_t most_length(const tarry_tcp_server *server)
 {
     size_t part = CODEC_HEADER_BYTES + server->base.host->pool.length * sizeof(float);
-    size_t most = WIRE_BATCH_HEAD_BYTES + (size_t)WIRE_BATCH_MOST * WIRE_BATCH_LONGEST_BYTES;
+    size_t most = WIRE_BATCH_HEAD_BYTES + (size_t)WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES;
     return (uint32_t)(part > most ? part : most);
 }
 

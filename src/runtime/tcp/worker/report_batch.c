@@ -16,7 +16,7 @@ bool report_batch_fits(const report_batch *self, const tarry_message *message)
     const wire_batch *held = &self->held;
     return message->type == TARRY_MESSAGE_REPORT &&
            (held->count == 0 || (held->count < REPORT_BATCH_MOST && held->round == message->round &&
-                                 held->term == message->term && held->norms == message->normed));
+                                 held->term == message->term));
 }
 
 static uint64_t wait_ns(const report_batch *self, uint64_t now_ns)
@@ -35,11 +35,10 @@ bool report_batch_put(report_batch *self, const tarry_message *report, bool more
         self->began_ns = now_ns;
     }
     if (self->held.count == 0) {
-        self->held =
-            (wire_batch){.round = report->round, .term = report->term, .norms = report->normed};
+        self->held = (wire_batch){.round = report->round, .term = report->term};
         self->due_ns = now_ns + wait_ns(self, now_ns);
     }
-    wire_batch_put(&self->held, self->frame, self->held.count++, report);
+    wire_batch_put(self->frame, self->held.count++, report);
     uint64_t piece_ns = now_ns - self->last_ns;
     self->last_ns = now_ns;
     /* Nothing waits in vain: the next one is there in time if its piece takes as long. */

@@ -15,8 +15,8 @@
 enum {
     REPORT_BATCH_FRACTION = 8, /* a report waits for this fraction of the round so far at most */
     REPORT_BATCH_MOST = 128,   /* reports that wait */
-    REPORT_BATCH_BYTES = WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES +
-                         REPORT_BATCH_MOST * (WIRE_BATCH_REPORT_BYTES + CODEC_NORM_BYTES),
+    REPORT_BATCH_BYTES =
+        WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + REPORT_BATCH_MOST * WIRE_BATCH_REPORT_BYTES,
 };
 
 /* All zeros: nothing waits. */

@@ -86,7 +86,7 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->compress_down == other->compress_down &&
            one->compress_seed == other->compress_seed &&
            one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
-           one->everywhere == other->everywhere && one->norms == other->norms;
+           one->everywhere == other->everywhere;
 }
 
 /* Whether what was not sent is there: HELLO may have spoken of what was replaced since. */
@@ -231,7 +231,6 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .form = form_of_welcome(welcome),
         .dense = {.first = welcome->compress_first, .from = welcome->compress_from},
         .compress_seed = welcome->compress_seed,
-        .norms = welcome->norms,
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,
         .user = worker->settings.user,

@@ -76,7 +76,7 @@ static const char *fault_of(tarry_tcp_worker *worker, const wire_welcome *welcom
     if (memcmp(rules->roster, worker->roster->digest, sizeof(rules->roster)) != 0)
         return "it goes by another list of workers (" ROSTER_FILE_NAME ") than the worker";
     if (welcome->keep != TARRY_KEEP_CREDITED || welcome->everywhere || welcome->ships ||
-        welcome->keeps_stale || welcome->norms || welcome->compress != TARRY_COMPRESS_NONE ||
+        welcome->keeps_stale || welcome->compress != TARRY_COMPRESS_NONE ||
         welcome->compress_down != TARRY_COMPRESS_NONE)
         return "it wants sums of a kind that can't be secure";
     pthread_mutex_lock(&worker->lock);

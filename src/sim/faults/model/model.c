@@ -53,7 +53,7 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
     set_parts(it, it->least);
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         weigh(it, chunk);
-    model_norms_init(it);
+    model_sample_init(it);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].probed = TARRY_NEVER;
         for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
@@ -196,7 +196,6 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
         it->result.chunks_filled += filled;
         it->result.copies_coded += filled ? 0 : set_size(fresh);
     }
-    model_norms_attempt(it);
     it->conditioning = it->raised ? model_conditioning(it) : 0;
     uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
     it->asked = set_size(stripes);
@@ -335,7 +334,6 @@ static void start(server_model *it, uint64_t now)
     it->attempt = 0;
     it->broken = false;
     it->complete = 0;
-    it->scale = 1;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
         member->reported = member->late = member->participant = false;
@@ -353,7 +351,7 @@ static void start(server_model *it, uint64_t now)
     };
     it->ready = TARRY_NEVER;
     set_parts(it, it->least);
-    model_norms_start(it);
+    model_sample_start(it);
 }
 
 static bool report(server_model *it, uint32_t worker, const tarry_message *message)
@@ -373,7 +371,6 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
         return true;
     }
     it->result.copies_computed++;
-    model_norms_take(it, worker, chunk, message);
     it->result.workers_heard += !member->reported;
     member->reported = true;
     if (message->term < member->signal_term) {

@@ -61,16 +61,9 @@ typedef struct server_model {
     /* How much of the data a chunk is, in original chunks, exactly; and what it counts for in the
      * error, and all do. */
     double data[MAX_CHUNKS], weight[MAX_CHUNKS], all;
-    /* model_norms.c */
-    double norm[MAX_CHUNKS];        /* as a worker said last; below 0: nobody did */
-    uint32_t norm_from[MAX_CHUNKS]; /* who did, in this round; UINT32_MAX: nobody */
-    /* By stripe, what chunks counted for, and all did, when the attempt began that it is of; and
-     * that attempt's factor. */
-    double valued[MAX_STRIPES][MAX_CHUNKS], valued_all[MAX_STRIPES], scale;
+    /* model_sample.c */
     double times[MAX_CHUNKS]; /* what its gradient counts with in this round's sum */
     uint32_t sampled;         /* chunks that are in it, a bit each */
-    double size[MAX_CHUNKS]; /* what the chunks counted for when the round began: large ones come */
-    bool ranks;              /* first, if any do */
     /* Of R_S, by the parts and the set S of workers that share a chunk; and with a raised limit. */
     uint8_t rank[MAX_PARTS + 1][1 << MAX_WORKERS];
     uint8_t raised_rank[MAX_PARTS + 1][1 << MAX_WORKERS];
@@ -200,18 +193,9 @@ bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight);
 /* What should follow at `now`. */
 model_verdict model_decide(const server_model *it, uint64_t now, bool foresight);
 
-/* model_norms.c. Nothing is known of norms, and every chunk is in; a round begins. */
-void model_norms_init(server_model *it);
-void model_norms_start(server_model *it);
-/* A worker has reported the chunk as finished. */
-void model_norms_take(server_model *it, uint32_t worker, uint32_t chunk,
-                      const tarry_message *report);
-/* An attempt begins, with its psi: what its stripes go by, whatever norms come in later. */
-void model_norms_attempt(server_model *it);
-/* The server goes on with these norms. */
-void model_norms_restore(server_model *it, const double norm[MAX_CHUNKS]);
-/* Whether reports have norms. */
-bool model_wants_norms(const server_model *it);
+/* model_sample.c. Every chunk is in; a round begins. */
+void model_sample_init(server_model *it);
+void model_sample_start(server_model *it);
 static inline bool model_in(const server_model *it, uint32_t chunk)
 {
     return (it->sampled & bit(chunk)) != 0;

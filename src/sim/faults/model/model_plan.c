@@ -23,7 +23,6 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
         sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U) +
                (message->recalled != NULL ? 1U : 0U);
         return 24 + term + sets * ((slots + 7) / 8) + (message->weights != NULL ? 4 * slots : 0) +
-               (message->ranked != NULL ? 4 * slots : 0) +
                (message->stood != NULL ? 4 * (UINT64_C(1) + model_stripes(it, it->least)) : 0);
     case TARRY_MESSAGE_STATE:
     case TARRY_MESSAGE_FAILED:
@@ -35,8 +34,6 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
         return 48;
     case TARRY_MESSAGE_HELD:
         return message->took_ns > 0 ? 64 : 48;
-    case TARRY_MESSAGE_REPORT:
-        return 24 + term + (message->normed ? 4 : 0);
     default:
         return 24 + term;
     }

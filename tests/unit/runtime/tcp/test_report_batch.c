@@ -180,28 +180,19 @@ static void others_stand_in_another_frame(void **state)
     assert_int_equal(report_batch_close(&batch), 0);
 }
 
-/* The longest that there is. */
-static tarry_message normed_report_of(uint32_t slot)
-{
-    tarry_message report = report_of(1, slot);
-    report.normed = true;
-    report.norm = 1.5F;
-    return report;
-}
-
 static void a_full_frame_goes_out(void **state)
 {
     (void)state;
     report_batch batch = {0};
-    tarry_message said[REPORT_BATCH_MOST], report = normed_report_of(0);
+    tarry_message said[REPORT_BATCH_MOST], report = report_of(1, 0);
     report_batch_put(&batch, &report, true, 1);
     report_batch_close(&batch);
     for (uint32_t slot = 1; slot <= REPORT_BATCH_MOST; slot++) {
-        report = normed_report_of(slot);
+        report = report_of(1, slot);
         assert_int_equal(report_batch_put(&batch, &report, true, 100 * NS_PER_MS + slot),
                          slot > 1 && slot < REPORT_BATCH_MOST);
     }
-    report = normed_report_of(0);
+    report = report_of(1, 0);
     assert_false(report_batch_fits(&batch, &report));
     size_t size = report_batch_close(&batch);
     assert_true(size == sizeof(batch.frame));

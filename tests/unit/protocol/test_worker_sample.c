@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker makes of weights and ranks, and the norms that it reports. */
+/* What a worker makes of weights. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,27 +16,21 @@ static void begin(desk *its, tarry_keep keep)
         its, (tarry_worker_settings){.dimension = 3, .stripe_length = 3, .keep = keep, .ahead = 3});
 }
 
-static void hears_round(desk *its, const float *weights, const uint32_t *ranked)
+static void hears_round(desk *its, const float *weights)
 {
-    hears_message(
-        its, (tarry_message){.type = TARRY_MESSAGE_ROUND, .weights = weights, .ranked = ranked});
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND, .weights = weights});
 }
 
-static void has_computed(desk *its, uint32_t slot, float norm)
+static void has_computed(desk *its, uint32_t slot)
 {
-    happens(its, &(tarry_event){.type = TARRY_EVENT_COMPUTED,
-                                .round = its->round,
-                                .slot = slot,
-                                .normed = true,
-                                .norm = norm});
+    happens(its, &(tarry_event){.type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot});
 }
 
-static void expect_report(desk *its, uint32_t slot, float norm)
+static void expect_report(desk *its, uint32_t slot)
 {
     const tarry_message *report = &expect(its, TARRY_EFFECT_SEND)->message;
     assert_int_equal(report->type, TARRY_MESSAGE_REPORT);
     assert_int_equal(report->slot, slot);
-    assert_true(report->normed && report->norm == norm);
 }
 
 static const tarry_effect *hears_signal(desk *its, uint64_t psi)
@@ -57,13 +51,13 @@ static void computes_what_was_sampled_and_weighs_it(void **state)
     desk its;
     begin(&its, TARRY_KEEP_ALL);
     const float weights[LOAD] = {2.5F, 0, 4};
-    hears_round(&its, weights, NULL);
+    hears_round(&its, weights);
     assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 0);
-    has_computed(&its, 0, 3);
-    expect_report(&its, 0, 3);
+    has_computed(&its, 0);
+    expect_report(&its, 0);
     assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 2);
-    has_computed(&its, 2, 0.5F);
-    expect_report(&its, 2, 0.5F);
+    has_computed(&its, 2);
+    expect_report(&its, 2);
     /* Chunk 1 has a copy at the third worker, too: each sends half of it. */
     const tarry_effect *encode = hears_signal(&its, OWN_0 | OWN_2 | UINT64_C(1) << 6);
     assert_true(encode->coefficients[0] == 2.5F);
@@ -71,11 +65,11 @@ static void computes_what_was_sampled_and_weighs_it(void **state)
     assert_true(encode->coefficients[2] == 2);
     happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 0, .attempt = 1});
     its.round++; /* nothing of it is left in the next round */
-    hears_round(&its, NULL, NULL);
+    hears_round(&its, NULL);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
         assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, slot);
-        has_computed(&its, slot, 1);
-        expect_report(&its, slot, 1);
+        has_computed(&its, slot);
+        expect_report(&its, slot);
     }
     encode = hears_signal(&its, OWN_0);
     assert_true(encode->coefficients[0] == 1 && encode->coefficients[2] == 0);
@@ -89,17 +83,17 @@ static void a_running_sum_takes_each_gradient_with_its_weight(void **state)
     desk its;
     begin(&its, TARRY_KEEP_CREDITED);
     const float weights[LOAD] = {0, 8, 1.25F};
-    hears_round(&its, weights, NULL);
+    hears_round(&its, weights);
     assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 1);
-    has_computed(&its, 1, 1);
-    expect_report(&its, 1, 1);
+    has_computed(&its, 1);
+    expect_report(&its, 1);
     assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 2);
     hears_message(
         &its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = 1, .fate = TARRY_FATE_CREDITED});
     const tarry_effect *fold = expect(&its, TARRY_EFFECT_FOLD);
     assert_true(fold->begins && fold->weight == 8);
-    has_computed(&its, 2, 1);
-    expect_report(&its, 2, 1);
+    has_computed(&its, 2);
+    expect_report(&its, 2);
     const uint64_t psi = OWN_1 | OWN_2, stripes = 1;
     hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
                                         .attempt = 1,
@@ -115,40 +109,11 @@ static void a_running_sum_takes_each_gradient_with_its_weight(void **state)
     desk_end(&its);
 }
 
-static void ranks_decide_what_comes_first(void **state)
-{
-    (void)state;
-    desk its;
-    begin(&its, TARRY_KEEP_ALL);
-    const uint32_t twice[LOAD] = {2, 2, 1}, ranked[LOAD] = {2, 0, 1};
-    hears_round(&its, NULL, twice);
-    expect_reject(&its, TARRY_REJECT_RANGE);
-    const uint64_t first = 3;
-    hears_message(
-        &its, (tarry_message){
-                  .type = TARRY_MESSAGE_ROUND, .sequence = 1, .ranked = ranked, .first = &first});
-    const uint32_t order[LOAD] = {0, 1, 2}; /* those told to come first, as they are ranked */
-    for (uint32_t i = 0; i < LOAD; i++) {
-        assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, order[i]);
-        has_computed(&its, order[i], 1);
-        expect_report(&its, order[i], 1);
-    }
-    its.round++;
-    hears_round(&its, NULL, ranked);
-    for (uint32_t i = 0; i < LOAD; i++) {
-        assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, ranked[i]);
-        has_computed(&its, ranked[i], 1);
-        expect_report(&its, ranked[i], 1);
-    }
-    desk_end(&its);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(computes_what_was_sampled_and_weighs_it),
         cmocka_unit_test(a_running_sum_takes_each_gradient_with_its_weight),
-        cmocka_unit_test(ranks_decide_what_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

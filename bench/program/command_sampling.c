@@ -6,15 +6,15 @@
 #include "cli/options/run_options.h"
 #include "cli/text/complain.h"
 #include "cli/text/report_json.h"
-#include "program/importance.h"
+#include "program/sampling.h"
 
-typedef struct importance_options {
+typedef struct sampling_options {
     run_options run;
-    bench_importance_settings settings;
+    bench_sampling_settings settings;
     bool json;
-} importance_options;
+} sampling_options;
 
-#define FIELD(member) .offset = offsetof(importance_options, member)
+#define FIELD(member) .offset = offsetof(sampling_options, member)
 
 static const option_entry entries[] = {
     {.name = "data",
@@ -28,9 +28,17 @@ static const option_entry entries[] = {
      FIELD(settings.sorted)},
     {.name = "straggler",
      .argument = "SPEC",
-     .help = "What makes workers slow, as for tarry train; a chunk takes a second (default none)",
+     .help = "What makes workers slow, as for tarry train; a chunk takes a second unless that has "
+             "seconds of its own (default none)",
      .kind = OPTION_TEXT,
      FIELD(settings.straggler)},
+    {.name = "batch",
+     .argument = "COUNT",
+     .help = "Samples of a round, drawn from all chunks; the second of a chunk shrinks with them "
+             "(default 0: all samples)",
+     .kind = OPTION_U64,
+     .most = 1000000000,
+     FIELD(settings.batch)},
     {.name = "rate",
      .argument = "RATE",
      .help = "Of gradient descent (default 0.5)",
@@ -54,8 +62,8 @@ static const option_entry entries[] = {
     {.name = "json", .help = "Print the figures as JSON", .kind = OPTION_FLAG, FIELD(json)},
 };
 
-static int print(const option_command *command, const importance_options *options,
-                 const bench_importance_row *row)
+static int print(const option_command *command, const sampling_options *options,
+                 const bench_sampling_row *row)
 {
     if (!options->json) {
         printf("%s of %g after %llu rounds: %.1f s, %.1f times all data, loss %.4f\n",
@@ -67,16 +75,16 @@ static int print(const option_command *command, const importance_options *option
         return EXIT_DONE;
     }
     json_t *report = json_pack(
-        "{s:s, s:s, s:o, s:b, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "command", "bench importance",
+        "{s:s, s:s, s:o, s:b, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "command", "bench sampling",
         "version", tarry_version(), "config", options_json(command), "reached", row->reached,
         "rounds", (json_int_t)row->rounds, "seconds", row->seconds, "work", row->work, "loss",
         row->loss, "expected_error", row->error, "sampled", row->sampled, "apart", row->apart);
     return json_write(report, stdout) == TARRY_OK
                ? EXIT_DONE
-               : complain(EXIT_FAILED, "importance: out of memory");
+               : complain(EXIT_FAILED, "sampling: out of memory");
 }
 
-static int run(const option_command *command, importance_options *options)
+static int run(const option_command *command, sampling_options *options)
 {
     int status = run_options_settle(&options->run);
     if (status != OPTIONS_PROCEED)
@@ -89,26 +97,26 @@ static int run(const option_command *command, importance_options *options)
     options->settings.server.ahead = TARRY_USUAL_AHEAD;
     options->settings.server.keep = TARRY_KEEP_ALL;
     tarry_diagnostic why;
-    bench_importance_row row;
-    int error = bench_importance_run(&options->settings, &row, &why);
+    bench_sampling_row row;
+    int error = bench_sampling_run(&options->settings, &row, &why);
     if (error != TARRY_OK)
         return complain(error == TARRY_ERROR_ARGUMENT || error == TARRY_ERROR_FORMAT ? EXIT_USAGE
                                                                                      : EXIT_FAILED,
-                        "importance: %s", why.text);
+                        "sampling: %s", why.text);
     return print(command, options, &row);
 }
 
-int command_bench_importance(int argc, char **argv)
+int command_bench_sampling(int argc, char **argv)
 {
-    importance_options options = {
+    sampling_options options = {
         .settings = {.straggler = "none", .rate = 0.5, .loss = 0.4, .rounds = 2000}};
     run_options_init(&options.run);
     option_group groups[RUN_GROUPS + 1] = {OPTION_GROUP("What is measured", entries, &options)};
     run_options_groups(&options.run, groups + 1);
     const option_command command = {
-        "importance",
+        "sampling",
         "Trains a linear softmax in simulated time, with the settings of tarry train, until a loss "
-        "is reached: what norms and samples of chunks are worth.",
+        "is reached: what sampling chunks, or samples of them, is worth.",
         groups, RUN_GROUPS + 1};
     config_file *file;
     int status = options_parse(&command, argc, argv, &file);

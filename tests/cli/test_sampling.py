@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--importance and --sample-chunks: norms in reports, the error by them, and rounds that compute a sample of the chunks."""
+"""--sample-chunks: rounds that compute a sample of the chunks."""
 
 import json
 import unittest
@@ -9,7 +9,7 @@ from harness import TarryTest, main
 SMALL = ["train", "--samples", "400", "--features", "5", "--chunks", "16", "--pieces", "1", "--rounds", "12"]
 
 
-class Importance(TarryTest):
+class Sampling(TarryTest):
     def report(self, *arguments):
         self.succeed(*SMALL, "--report", "report.json", *arguments)
         return json.loads(self.read("report.json"))
@@ -18,7 +18,7 @@ class Importance(TarryTest):
         for more in ([], ["--keep", "credited"], ["--parts", "2"], ["--processes"],
                      ["--sum", "everywhere"], ["--order", "optimal"], ["--compress", "int8"],
                      ["--pieces", "2"]):
-            report = self.report("--sample-chunks", "6:norm", "--rounds", "40", "--verify", *more)
+            report = self.report("--sample-chunks", "6", "--rounds", "40", "--verify", *more)
             pieces = 2 if "--pieces" in more else 1
             sampled = [round["chunks_sampled"] for round in report["rounds"]]
             self.assertTrue(all(round["exact"] for round in report["rounds"]))
@@ -42,7 +42,7 @@ class Importance(TarryTest):
         self.assertEqual(self.read("all.npy", "rb"), self.read("plain.npy", "rb"))
 
     def test_a_draw_can_be_repeated_and_resumed(self):
-        options = [*SMALL, "--sample-chunks", "5:norm", "--reproducible", "--quiet", "--save"]
+        options = [*SMALL, "--sample-chunks", "5", "--reproducible", "--quiet", "--save"]
         self.succeed(*options, "first.npy")
         self.succeed(*options, "threads.npy", "--straggler", "exp:0.002")
         self.succeed(*options, "processes.npy", "--processes")
@@ -53,44 +53,34 @@ class Importance(TarryTest):
         self.succeed(*options, "other.npy", "--seed", "2")
         self.assertNotEqual(self.read("first.npy", "rb"), self.read("other.npy", "rb"))
 
-    def test_the_error_rule_goes_by_norms(self):
-        report = self.report("--importance", "--stop", "error:0.3", "--verify", "--replication", "2", "--straggler",
+    def test_the_error_rule_goes_by_what_is_sampled(self):
+        report = self.report("--sample-chunks", "8", "--stop", "error:0.3", "--replication", "2", "--straggler",
                              "exp:0.002/chunk")
-        errors = [round["expected_error"] for round in report["rounds"][1:]]
-        self.assertTrue(all(0 <= error <= 0.3 for error in errors), errors)
-        self.assertFalse(all((16 * error).is_integer() for error in errors))
-        self.assertTrue(any(error > 0 for error in errors))
+        for round in report["rounds"]:
+            if round["chunks_sampled"] == 0:
+                self.assertEqual(round["expected_error"], 0)
+                continue
+            missing = round["expected_error"] * round["chunks_sampled"]
+            self.assertLessEqual(round["expected_error"], 0.3)
+            self.assertAlmostEqual(missing, int(missing + 0.5))
+        self.assertTrue(any(round["expected_error"] > 0 for round in report["rounds"]))
         self.assertLess(report["final"]["loss"], report["initial"]["loss"])
-        again = self.report("--importance", "--stop", "error:0.3", "--sum", "everywhere")
-        self.assertLess(again["final"]["loss"], again["initial"]["loss"])
 
     def test_what_does_not_go_together(self):
-        self.fail_like(2, "tarry: --importance.* cannot be combined with --stop exact", *SMALL, "--importance", "--stop",
-                       "exact")
         self.fail_with(2, "tarry: --sample-chunks: 17 is more than --chunks 16", *SMALL, "--sample-chunks", "17")
         self.fail_with(2, "tarry: --sample-chunks: 3 cannot be combined with --stop workers:2", *SMALL,
                        "--sample-chunks", "3", "--stop", "workers:2")
-        for value in ("x", "3:", "3:both", "-1", "3:norm:", "99999999999999999999999999"):
+        for value in ("x", "3:", "3:both", "-1", "3:uniform:", "99999999999999999999999999"):
             self.fail_like(2, "tarry: --sample-chunks: .*", *SMALL, "--sample-chunks", value)
 
     def test_in_simulations(self):
-        options = ["simulate", "--workers", "8", "--chunks", "16", "--rounds", "20", "--trials", "5", "--chunk-norm",
-                   "lognormal:2/run", "--straggler", "shifted-exp:0.2,1", "--report", "report.json", "--scheme",
-                   "partial:stop=error:0.2,partial:stop=error:0.2,importance=true,partial:sample-chunks=4"]
+        options = ["simulate", "--workers", "8", "--chunks", "16", "--rounds", "20", "--trials", "5", "--straggler",
+                   "shifted-exp:0.2,1", "--report", "report.json", "--scheme", "partial,partial:sample-chunks=4"]
         self.succeed(*options)
-        plain, by_norms, sampled = json.loads(self.read("report.json"))["results"]
-        self.assertLess(by_norms["time"]["mean"], plain["time"]["mean"])
-        self.assertLess(by_norms["expected_error"], 0.2)
+        plain, sampled = json.loads(self.read("report.json"))["results"]
         self.assertLess(sampled["time"]["mean"], plain["time"]["mean"])
-        options[-1] = "partial,partial:stop=error:0.2"
-        self.succeed(*options, "--importance")  # which is for the scheme with another rule than exact
-        exact, flagged = json.loads(self.read("report.json"))["results"]
-        self.assertEqual(exact["expected_error"], 0)
-        self.assertEqual(flagged["time"]["mean"], by_norms["time"]["mean"])
         self.fail_like(2, ".*sample-chunks=4 goes with upload=coded.*", "simulate", "--scheme",
                        "partial:sample-chunks=4,upload=each")
-        self.fail_with(2, "tarry: --scheme: partial:importance=true: importance: cannot be combined with stop exact",
-                       "simulate", "--scheme", "partial:importance=true")
 
 
 if __name__ == "__main__":

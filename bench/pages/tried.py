@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/tried.md: what features that are gone were measured at. None of it can be measured again."""
+
+import registry
+
+registry.Page("tried").not_measured(
+    "features that are gone, by the last commit that had them", "| regime | server | leaving early |",
+    "| | uniform | by norms |", "| relays | million reports/s |", "| workers | balanced, relays |")
