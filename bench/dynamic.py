@@ -76,23 +76,6 @@ def dynamic_balance(bench):
         bench.at_least(f"{name}: time of the static order, r = 8 / dynamic, r = 3, first", gain, 2)
 
 
-def rules(tarry):
-    """The pick rules on the same draws: (name, results)."""
-    schemes = ",".join(f"tarry:name={rule},order=dynamic:{rule}" for rule in ("share", "capacity", "fewest"))
-    for name, spec, _, _ in SPECS:
-        yield name, tarry.results("--trials", 50, "--replication", "3,8", "--pieces", PIECES, "--scheme", schemes,
-                                  "--straggler", spec)
-
-
-@claim
-def dynamic_rules(bench):
-    """The pick rules, on the same draws."""
-    for name, rows in rules(bench):
-        for row in rows:
-            bench.note(f"{name}, rule {row['scheme']}, r = {row['replication']}: time / balanced, messages",
-                       f"{row['ratio_to_balanced']:.3f}, {row['control_messages']:.0f}")
-
-
 def recorded(tarry):
     """Recorded clusters: cases with the time over balanced and its limit (None: what it is compared with)."""
     uneven, slow = tarry.needed("traces/sequence_imbalance.csv"), tarry.needed("traces/slow_worker.csv")

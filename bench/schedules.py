@@ -3,7 +3,7 @@
 
 It is the world of `tarry simulate` without latency, deaths and uneven costs: a worker takes a time of its own for each piece
 that it holds, is told at once what to do, and drops a piece that another worker has reported. The rules are those of
-src/protocol/steering with the default pick rule, and their constants are the numbers of a policy (NAMES): STEERING has
+src/protocol/steering, and their constants are the numbers of a policy (NAMES): STEERING has
 Tarry's. bench/learned.py learns others, and checks this simulator against `tarry simulate`.
 
 Times are nanoseconds in float64, exact below 2^53. All sums of floats are of two terms, so that no library's order of

@@ -63,12 +63,15 @@ error_over_deadline() {
     simulate error-shifted-exp "$@" --straggler "shifted-exp:1,1+$dead" --deadline 0.1:24:240
 }
 
-# Each design beside the random one of its size.
+# Each design that a script writes beside the random one of its size.
 compare() { # NAME WORKERS CHUNKS DEAD DESIGN
+    "$(dirname "$0")/designs.py" "$5" --workers "$2" --chunks "$3" --replication $replication >"$out/$1.design"
     list=
-    for design in random "$5"; do
+    for design in random "file:$out/$1.design"; do
+        name=$5
+        [ "$design" != random ] || name=random
         for order in random optimal; do
-            list="$list${list:+,}partial:name=$design $order,design=$design,order=$order"
+            list="$list${list:+,}partial:name=$name $order,design=$design,order=$order"
         done
     done
     simulate "time-$1" --workers "$2" --chunks "$3" --straggler "exp:1+dead:$4" --replication $replication \

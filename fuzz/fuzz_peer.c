@@ -90,7 +90,7 @@ static bool begin(run *its, input *in)
     settings.server.silence_ns = SILENCE_NS;
     settings.server.reproducible = (rules & 1) != 0;
     settings.server.keep = (tarry_keep)(rules >> 1 & 1);
-    settings.server.pick = (tarry_pick)(rules >> 2 & 3);
+    settings.server.pick = (rules >> 2 & 3) != 0 ? TARRY_PICK_SHARE : TARRY_PICK_PLAN;
     settings.server.fill = (tarry_fill)((rules >> 4 & 3) % 3);
     settings.server.stop = (rules & 0x40) != 0 ? TARRY_STOP_DEADLINE : TARRY_STOP_EXACT;
     settings.server.deadline_ns = (1 + sizes / 64) * 100 * NS_PER_MS;

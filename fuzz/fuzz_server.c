@@ -73,7 +73,7 @@ static bool begin(run *its, input *in)
     settings.reproducible = (rules >> 1 & 1) != 0;
     settings.keep = (tarry_keep)(rules >> 2 & 1);
     settings.learn_costs = (rules >> 3 & 1) != 0;
-    settings.pick = (tarry_pick)(rules >> 4 & 3);
+    settings.pick = (rules >> 4 & 3) != 0 ? TARRY_PICK_SHARE : TARRY_PICK_PLAN;
     settings.fill = (tarry_fill)((rules >> 6) % 3);
     settings.deadline_ns = take(in) * 10U;
     settings.error_limit = take(in) / 200.0;

@@ -12,6 +12,30 @@ import subprocess
 import sys
 
 GONE = {
+    "designs of planes and differences": [
+        "--design projective",
+        "--design affine",
+        "--design difference",
+        "design=projective",
+        "design=affine",
+        "design=difference",
+        "TARRY_DESIGN_PROJECTIVE",
+        "TARRY_DESIGN_AFFINE",
+        "TARRY_DESIGN_DIFFERENCE",
+        "design_projective",
+        "design_affine",
+        "design_difference",
+        "field_create",
+        "field_multiply",
+        "plane_line",
+        "plane_pencil",
+        "plane_fit",
+        "plane_size",
+        "test_design_projective",
+        "test_design_affine",
+        "test_design_difference",
+        "test_field",
+    ],
     "leaving early": [
         "--early",
         "early=yes",
@@ -77,6 +101,21 @@ GONE = {
         "CODEC_NORM_BYTES",
         "FLAG_NORM",
         "FLAG_RANKED",
+    ],
+    "pick rules": [
+        "dynamic:share",
+        "dynamic:capacity",
+        "dynamic:fewest",
+        "TARRY_PICK_CAPACITY",
+        "TARRY_PICK_FEWEST",
+        "pick_capacity",
+        "pick_fewest",
+        "pick_candidate",
+        "pick_rule",
+        "pick_rule_of",
+        "steering_choose",
+        "choose_next",
+        "test_pick",
     ],
     "relays": [
         "relay",
@@ -146,6 +185,7 @@ GONE = {
 # They tell of what is gone: its page, the changes, the messages that say what to use instead, and the tests of these.
 TELL = {
     "CHANGELOG.md",
+    "bench/pages/tried.py",
     "docs/tried.md",
     "src/cli/options/gone.c",
     "python/tarry/gone.py",

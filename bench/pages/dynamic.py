@@ -56,16 +56,6 @@ def latencies(tarry):
     return ["stragglers", "latency", "time / balanced", "copies", "time / uncoded"], rows
 
 
-@page.table("rules")
-def rules(tarry):
-    rows, header = [], [""]
-    for name, results in dynamic.rules(tarry):
-        header = ["", *(f"{row['scheme']}, r = {row['replication']}" for row in results)]
-        rows.append([name, *(f"{row['ratio_to_balanced']:.3f}, {forms.thousands(row['control_messages'])}"
-                             for row in results)])
-    return header, rows
-
-
 @page.table("recorded")
 def recorded(tarry):
     """Other schemes in their best form, and dynamic orders beside their limits."""

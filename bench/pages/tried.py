@@ -4,5 +4,6 @@
 import registry
 
 registry.Page("tried").not_measured(
-    "features that are gone, by the last commit that had them", "| regime | server | leaving early |",
-    "| | uniform | by norms |", "| relays | million reports/s |", "| workers | balanced, relays |")
+    "features that are gone, by the last commit that had them", "| m | N | design |",
+    "| regime | server | leaving early |", "| | uniform | by norms |", "| stragglers | share, r = 3 |",
+    "| relays | million reports/s |", "| workers | balanced, relays |")

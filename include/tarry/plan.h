@@ -31,15 +31,6 @@ typedef enum tarry_design {
     /* Random simple bipartite graph; every chunk `replication` times, loads differ by <= 1. With
      * racks see below. */
     TARRY_DESIGN_RANDOM,
-    /* Lines (workers) and points (chunks) of finite planes, one or several side by side, of an
-     * order q that is a prime power: two chunks share at most one worker. PROJECTIVE has q^2+q+1
-     * workers and as many chunks, replication q+1; AFFINE q^2+q workers and q^2 chunks, replication
-     * q+1, or, dually, q^2 workers and q^2+q chunks, replication q. */
-    TARRY_DESIGN_PROJECTIVE,
-    TARRY_DESIGN_AFFINE,
-    /* Chunk i on the workers i + D modulo m, for a set D whose differences repeat least; one of
-     * workers and chunks is a multiple of the other, and has a set for each such part. */
-    TARRY_DESIGN_DIFFERENCE,
     /*
      * Read from `file`: the first line lists the chunks of worker 0, in its order, the next one
      * those of worker 1, and so on; numbers from 0, separated by blanks or commas. '-' in place of
@@ -106,9 +97,8 @@ TARRY_API void tarry_plan_settings_init_sized(tarry_plan_settings *settings, siz
 
 /*
  * Makes a plan. The caller owns *plan and frees it with tarry_plan_free; it is immutable, so any
- * number of threads may read it. Errors: ARGUMENT (a setting out of range, or sizes that the design
- * does not have), FILE and FORMAT (the file of the design or the racks; with its name and line),
- * NO_MEMORY.
+ * number of threads may read it. Errors: ARGUMENT (a setting out of range), FILE and FORMAT (the
+ * file of the design or the racks; with its name and line), NO_MEMORY.
  */
 TARRY_API int tarry_plan_create(const tarry_plan_settings *settings,
                                 const tarry_allocator *allocator, tarry_plan **plan,

@@ -31,18 +31,15 @@ typedef enum tarry_credit {
 } tarry_credit;
 
 /*
- * Which chunk a worker computes next. With all but the first the order is dynamic: the server
+ * Which chunk a worker computes next. With TARRY_PICK_SHARE the order is dynamic: the server
  * follows which worker computes which chunk, learns how fast workers are, and tells a worker (NEWS)
  * when its next chunk should be another one. Not with TARRY_CREDIT_WHOLE, TARRY_STOP_WORKERS or
  * `reproducible`, which want all chunks of a worker finished.
  */
 typedef enum tarry_pick {
-    TARRY_PICK_PLAN,     /* the next one of the plan's order, whatever others do */
-    TARRY_PICK_FEWEST,   /* the chunk with the fewest copies, finished or in progress */
-    TARRY_PICK_CAPACITY, /* of these, the one whose other holders have the least capacity;
-                            duplicates only if they come sooner than the copy in progress */
-    TARRY_PICK_SHARE,    /* from a share of its own, such that all workers should end at the same
-                            time; shares pass from one to another as speeds show */
+    TARRY_PICK_PLAN,  /* the next one of the plan's order, whatever others do */
+    TARRY_PICK_SHARE, /* from a share of its own, such that all workers should end at the same
+                         time; shares pass from one to another as speeds show */
 } tarry_pick;
 
 /*

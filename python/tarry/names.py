@@ -6,6 +6,7 @@ from typing import Any
 
 from ._native import lib
 from .errors import ArgumentError
+from .gone import GONE
 
 NEVER: int = lib.TARRY_NEVER
 
@@ -14,11 +15,11 @@ def _values(prefix: str, *names: str) -> dict[str, int]:
     return {name: getattr(lib, prefix + name.upper().replace("-", "_")) for name in names}
 
 
-DESIGNS = _values("TARRY_DESIGN_", "cyclic", "fractional", "random", "projective", "affine", "difference", "file")
+DESIGNS = _values("TARRY_DESIGN_", "cyclic", "fractional", "random", "file")
 ORDERS = _values("TARRY_ORDER_", "optimal", "random", "as-is")
 STOPS = _values("TARRY_STOP_", "exact", "deadline", "error", "workers")
 CREDITS = _values("TARRY_CREDIT_", "chunk", "whole")
-PICKS = _values("TARRY_PICK_", "plan", "fewest", "capacity", "share")
+PICKS = _values("TARRY_PICK_", "plan", "share")
 KEEPS = _values("TARRY_KEEP_", "all", "credited")
 COMPRESSES = _values("TARRY_COMPRESS_", "none", "bf16", "int8", "int4", "topk", "sign", "powersgd")
 DOWNS = {name: COMPRESSES[name] for name in ("none", "bf16", "int8")}
@@ -32,6 +33,8 @@ UPLOADS = _values("TARRY_SIM_UPLOAD_", "coded", "each", "whole")
 def value_of(names: Mapping[str, int], name: str, setting: str) -> int:
     """The value of a name; ArgumentError with those that there are."""
     if name not in names:
+        if (gone := GONE.get(f"{setting}:{name}")) is not None:
+            raise ArgumentError(f"{setting} {name!r} {gone}")
         raise ArgumentError(f"{setting} is {name!r}; it can be {', '.join(repr(one) for one in names)}")
     return names[name]
 

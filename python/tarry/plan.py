@@ -29,7 +29,7 @@ class Plan:
     pieces      P >= 1 pieces that each chunk is cut into: the units of work, of which there are N P
     replication workers that hold each unit, 1..workers; None: 3, or all where they are fewer
     parts       l: a coded part has 1/l of the numbers of a gradient, 1..replication
-    design      'random', 'cyclic', 'fractional', 'projective', 'affine', 'difference', or 'file' with `file`
+    design      'random', 'cyclic', 'fractional', or 'file' with `file`
     order       in which a worker computes what it holds: 'optimal', 'random' or 'as-is'
     racks       workers per rack, in the order of their numbers, or a file with a rack's name per worker: copies of a
                 unit are spread over racks (random design)

@@ -34,8 +34,8 @@ class ServerSettings(TypedDict, total=False):
     error_limit   expected error, 0..1, with which stop is 'error'
     workers_needed with which stop is 'workers'
     credit        'chunk' (default): each finished unit counts; 'whole': a worker that has finished all of its own
-    pick          what a worker computes next: 'share' (default), 'capacity' or 'fewest', by what others have done, or
-                  'plan', in the plan's order
+    pick          what a worker computes next: 'share' (default), by what others have done, or 'plan', in the plan's
+                  order
     learn_costs   of units over the rounds (default)
     keep          'all' finished gradients until the sum, or a running sum of those 'credited'; 'auto' (default):
                   credited where all would take more than a quarter of the memory
@@ -70,7 +70,7 @@ class ServerSettings(TypedDict, total=False):
     error_limit: float
     workers_needed: int
     credit: Literal["chunk", "whole"]
-    pick: Literal["plan", "fewest", "capacity", "share"]
+    pick: Literal["plan", "share"]
     learn_costs: bool
     keep: Literal["auto", "all", "credited"]
     ahead: int

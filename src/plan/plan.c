@@ -93,9 +93,6 @@ static int check_settings(const tarry_plan_settings *settings, tarry_diagnostic 
     case TARRY_DESIGN_CYCLIC:
     case TARRY_DESIGN_FRACTIONAL:
     case TARRY_DESIGN_RANDOM:
-    case TARRY_DESIGN_PROJECTIVE:
-    case TARRY_DESIGN_AFFINE:
-    case TARRY_DESIGN_DIFFERENCE:
         return check_replication(settings, diagnostic);
     case TARRY_DESIGN_FILE:
         if (settings->file == NULL)

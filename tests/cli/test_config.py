@@ -44,8 +44,7 @@ class JobFile(TarryTest):
         self.fails("\0\0", "--config: job.ini:1: a NUL byte")
         self.fails("chunks = 4\nworkers = x\n", "job.ini:2: workers: 'x' is not a whole number")
         self.fails("order = best\n",
-                   "job.ini:1: order: 'best' is not one of optimal, random, as-is, dynamic, "
-                   "dynamic:share, dynamic:capacity, dynamic:fewest")
+                   "job.ini:1: order: 'best' is not one of optimal, random, as-is, dynamic")
         self.fails("workers\n", "--config: job.ini:1: not of the form 'key = value'")
         self.fails("workers = 3\n[more]\nchunks = 3\n",
                    "--config: job.ini:3: 'chunks' stands in section [more]; "

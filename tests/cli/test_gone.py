@@ -10,6 +10,27 @@ ADDRESSES = "takes one address, the server's; second connections no longer exist
 
 
 class Gone(TarryTest):
+    def test_designs(self):
+        for design in "affine", "difference", "projective":
+            said = f"'{design}' no longer exists; write a file with examples/designs.py, and use file:PATH"
+            for command in "train", "serve", "simulate", "plan":
+                self.fail_with(2, f"tarry: --design: {said}", command, "--design", design)
+            self.fail_with(2, f"tarry: --scheme: partial:design={design}: design: {said}", "simulate", "--scheme",
+                           f"partial:design={design}")
+            self.write("job.ini", f"design = {design}\n")
+            self.fail_with(2, f"tarry: job.ini:1: design: {said}", "plan", "--config", "job.ini")
+
+    def test_rules_of_dynamic_orders(self):
+        for rule, use in (("capacity", "whose rounds are shorter"), ("fewest", "whose rounds are shorter"),
+                          ("share", "which is the same")):
+            said = f"'dynamic:{rule}' no longer exists; use dynamic, {use}"
+            for command in "train", "serve", "simulate", "plan":
+                self.fail_with(2, f"tarry: --order: {said}", command, "--order", f"dynamic:{rule}")
+            self.fail_with(2, f"tarry: --scheme: tarry:order=dynamic:{rule}: order: {said}", "simulate", "--scheme",
+                           f"tarry:order=dynamic:{rule}")
+            self.write("job.ini", f"order = dynamic:{rule}\n")
+            self.fail_with(2, f"tarry: job.ini:1: order: {said}", "plan", "--config", "job.ini")
+
     def test_norms(self):
         self.fail_with(2, "tarry: --importance: no longer exists; use --sample-chunks K or --batch N for cheaper rounds",
                        "train", "--importance")

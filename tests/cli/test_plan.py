@@ -166,45 +166,6 @@ class Plan(TarryTest):
                                        "--replication", "8", "--pieces", "1", "--json"))
         self.assertEqual((plan["q"], plan["q_bound"]), (1565, 1565))
 
-    def test_designs_of_planes_and_differences(self):
-        for workers, chunks, replication, design in (
-            ("57", "57", "8", "projective"), ("42", "42", "5", "projective"),
-            ("20", "16", "5", "affine"), ("32", "40", "4", "affine"),
-            ("50", "50", "6", "difference"), ("20", "60", "4", "difference"),
-            ("60", "20", "5", "difference"),
-        ):
-            with self.subTest(design=design, workers=workers):
-                plan = json.loads(self.succeed(
-                    "plan", "--workers", workers, "--chunks", chunks, "--replication", replication,
-                    "--pieces", "1", "--design", design, "--json"))
-                self.assertEqual(plan["design"], design)
-                self.assertEqual((plan["replication"], plan["replication_most"]),
-                                 (int(replication), int(replication)))
-                self.assertEqual(sum(plan["loads"]), int(chunks) * int(replication))
-                self.assertGreaterEqual(plan["q"], plan["q_bound"])
-
-    def test_sizes_that_a_design_lacks(self):
-        self.fail_with(
-            2,
-            "tarry: plan: projective planes have q^2+q+1 workers, as many chunks and replication "
-            "q+1 for a prime power q, not 200 workers, 200 chunks and replication 8; nearest are "
-            "228 workers and chunks with replication 8 (4 of order 7), or 183 with replication 14 "
-            "(1 of order 13)",
-            "plan", "--workers", "200", "--chunks", "200", "--replication", "8",
-            "--design", "projective")
-        self.fail_with(
-            2,
-            "tarry: plan: affine planes have q^2+q workers, q^2 chunks and replication q+1, or q^2 "
-            "workers, q^2+q chunks and replication q, for a prime power q, not 8 workers, 8 chunks "
-            "and replication 3; nearest are 6 workers, 4 chunks, replication 3 (1 of order 2) and "
-            "9 workers, 12 chunks, replication 3 (1 of order 3)",
-            "plan", "--design", "affine")
-        self.fail_with(
-            2,
-            "tarry: plan: a difference design needs as many chunks as workers, or one a multiple "
-            "of the other, not 8 workers and 12 chunks: nearest are 8 and 16 chunks",
-            "train", "--chunks", "12", "--design", "difference")
-
     def test_broken_design_files(self):
         self.fail_like(1, "tarry: plan: no.txt: No such file or directory",
                        "plan", "--design", "file:no.txt")

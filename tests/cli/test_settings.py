@@ -13,7 +13,6 @@ from harness import TARRY, TIMEOUT, TarryTest, main
 VALUES = {
     "static": "--order optimal",
     "dynamic": "--order dynamic",
-    "fewest": "--order dynamic:fewest",
     "one part": "--parts 1",
     "two parts": "--parts 2",
     "four parts": "--parts 4",
@@ -53,8 +52,7 @@ VALUES = {
 
 # What can't go together: the setting that is named first, and the other one.
 IMPOSSIBLE = {
-    **{(order, other): "cannot be combined with"
-       for order in ("dynamic", "fewest") for other in ("whole", "four finish", "reproducible")},
+    **{("dynamic", other): "cannot be combined with" for other in ("whole", "four finish", "reproducible")},
     **{(parts, other): "cannot be combined with"
        for parts in ("auto", "auto to two") for other in ("whole", "four finish", "scale", "stale")},
     **{("credited", other): "cannot be combined with"

@@ -52,7 +52,7 @@ class Report(TarryTest):
     def test_small_chunks_are_not_split_without_end(self):
         """The first one of a round takes the longest, whatever is in it."""
         report = self.report("--workers", "4", "--chunks", "6", "--pieces", "3", "--replication", "2", "--parts", "2",
-                             "--design", "fractional", "--order", "dynamic:fewest", "--model", "perceptron", "--hidden",
+                             "--design", "fractional", "--order", "dynamic", "--model", "perceptron", "--hidden",
                              "8", "--rounds", "150", "--adapt", "1,0.2")
         self.assertLess(max(round["chunks"] for round in report["rounds"]), 4 * 18)
 

@@ -115,7 +115,7 @@ static void a_worker_that_takes_another_chunk_for_sampled(void **state)
 {
     (void)state;
     expect(PLANT_OTHER_SAMPLE, "only_what_is_sampled_is_computed",
-           "someone_works_on_what_is_missing a_round_ends_in_time");
+           "someone_works_on_what_is_missing rounds_end_in_time");
 }
 
 static void what_was_sampled_counts_once(void **state)
@@ -346,8 +346,9 @@ static void attempts_that_nobody_ends(void **state)
 static void attempts_without_a_pause(void **state)
 {
     (void)state;
-    expect_from(24, TARRY_SUM_EVERYWHERE, PLANT_NO_PAUSE, "links_have_time_to_come_up",
-                "attempts_are_bounded"); /* world 23 shrinks to nine faults */
+    /* From a world on whose error few faults show. */
+    expect_from(200, TARRY_SUM_EVERYWHERE, PLANT_NO_PAUSE, "links_have_time_to_come_up",
+                "attempts_are_bounded");
 }
 
 static void a_part_that_stays_what_it_was(void **state)

@@ -26,3 +26,15 @@ def test_a_parameter_of_the_simulator_that_is_gone_says_what_to_use_instead() ->
     wanted: dict[str, Any] = {"relays": 8}
     with pytest.raises(TypeError, match="relays: no longer exists; use way='direct'"):
         tarry.simulate(tarry.Plan(4, 8), **wanted)
+
+
+@pytest.mark.parametrize("design", ["affine", "difference", "projective"])
+def test_a_design_that_is_gone_names_the_script(design: str) -> None:
+    with pytest.raises(tarry.ArgumentError, match=f"^design '{design}' no longer exists; .*examples/designs.py"):
+        tarry.Plan(7, 7, design=design)
+
+
+@pytest.mark.parametrize("pick", ["capacity", "fewest"])
+def test_a_pick_rule_that_is_gone_names_the_one_to_use(pick: str) -> None:
+    with pytest.raises(tarry.ArgumentError, match=f"^pick '{pick}' no longer exists; use 'share'"):
+        server_settings(tarry.Plan(4, 8), 10, {"pick": pick})  # type: ignore[typeddict-item]

@@ -43,8 +43,6 @@ def plans(draw: st.DrawFn) -> tarry.Plan:
 SETTINGS: list[dict[str, Any]] = [
     {},
     {"pick": "plan"},
-    {"pick": "fewest"},
-    {"pick": "capacity"},
     {"credit": "whole"},
     {"keep": "all"},
     {"reproducible": True},

@@ -2,11 +2,14 @@
 #include "cli/options/gone.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#define DESIGN "no longer exists; write a file with examples/designs.py, and use file:PATH"
 #define RELAYS                                                                                     \
     "no longer exists; let workers connect to the server, with --sum everywhere if its network "   \
     "is too slow"
+#define RULE "no longer exists; use dynamic, whose rounds are shorter"
 
 /* In alphabetical order. */
 static const struct {
@@ -14,8 +17,14 @@ static const struct {
 } gone[] = {
     {"chunk-norm", "no longer exists; leave it out, as workers report no norms"},
     {"connect:LIST", "takes one address, the server's; second connections no longer exist"},
+    {"design:affine", DESIGN},
+    {"design:difference", DESIGN},
+    {"design:projective", DESIGN},
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
     {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
+    {"order:dynamic:capacity", RULE},
+    {"order:dynamic:fewest", RULE},
+    {"order:dynamic:share", "no longer exists; use dynamic, which is the same"},
     {"relay", RELAYS},
     {"relay-batch", RELAYS},
     {"relay-deaths", RELAYS},
@@ -31,4 +40,11 @@ const char *gone_option(const char *name)
         if (strcmp(gone[i].name, name) == 0)
             return gone[i].sentence;
     return NULL;
+}
+
+const char *gone_value(const char *option, const char *value)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%s:%s", option, value);
+    return gone_option(name);
 }

@@ -8,6 +8,7 @@
 #include "base/diagnostic.h"
 #include "base/parse.h"
 #include "cli/options/compress_form.h"
+#include "cli/options/gone.h"
 #include "cli/options/sample_rule.h"
 #include "cli/options/stop_rule.h"
 #include "cli/text/complain.h"
@@ -59,9 +60,9 @@ static const option_choice shapes[] = {
 };
 
 static const option_choice designs[] = {
-    {"cyclic", TARRY_DESIGN_CYCLIC}, {"fractional", TARRY_DESIGN_FRACTIONAL},
-    {"random", TARRY_DESIGN_RANDOM}, {"projective", TARRY_DESIGN_PROJECTIVE},
-    {"affine", TARRY_DESIGN_AFFINE}, {"difference", TARRY_DESIGN_DIFFERENCE},
+    {"cyclic", TARRY_DESIGN_CYCLIC},
+    {"fractional", TARRY_DESIGN_FRACTIONAL},
+    {"random", TARRY_DESIGN_RANDOM},
 };
 
 static const struct {
@@ -73,9 +74,6 @@ static const struct {
     {"random", TARRY_ORDER_RANDOM, TARRY_PICK_PLAN},
     {"as-is", TARRY_ORDER_AS_IS, TARRY_PICK_PLAN},
     {"dynamic", TARRY_ORDER_OPTIMAL, TARRY_PICK_SHARE},
-    {"dynamic:share", TARRY_ORDER_OPTIMAL, TARRY_PICK_SHARE},
-    {"dynamic:capacity", TARRY_ORDER_OPTIMAL, TARRY_PICK_CAPACITY},
-    {"dynamic:fewest", TARRY_ORDER_OPTIMAL, TARRY_PICK_FEWEST},
 };
 
 static tarry_plan_settings *plan_of(void *values)
@@ -86,6 +84,15 @@ static tarry_plan_settings *plan_of(void *values)
 static tarry_server_settings *server_of(void *values)
 {
     return &((run_options *)values)->settings.server;
+}
+
+static int refuse_value(const char *option, const char *text, const char *known,
+                        tarry_diagnostic *diagnostic)
+{
+    const char *gone = gone_value(option, text);
+    if (gone != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' %s", text, gone);
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of %s", text, known);
 }
 
 static int read_design(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -99,10 +106,7 @@ static int read_design(const char *text, void *values, tarry_diagnostic *diagnos
         }
     }
     if (strncmp(text, "file:", 5) != 0 || text[5] == '\0')
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "'%s' is not one of cyclic, fractional, random, projective, affine, "
-                        "difference, file:PATH",
-                        text);
+        return refuse_value("design", text, "cyclic, fractional, random, file:PATH", diagnostic);
     plan->design = TARRY_DESIGN_FILE;
     plan->file = text + 5;
     return TARRY_OK;
@@ -117,10 +121,7 @@ static int read_order(const char *text, void *values, tarry_diagnostic *diagnost
         server_of(values)->pick = orders[i].pick;
         return TARRY_OK;
     }
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                    "'%s' is not one of optimal, random, as-is, dynamic, dynamic:share, "
-                    "dynamic:capacity, dynamic:fewest",
-                    text);
+    return refuse_value("order", text, "optimal, random, as-is, dynamic", diagnostic);
 }
 
 int run_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diagnostic *diagnostic)
@@ -252,16 +253,14 @@ static const option_entry size_entries[] = {
 static const option_entry layout_entries[] = {
     {.name = "design",
      .argument = "DESIGN",
-     .help = "Which worker holds which chunk: cyclic, fractional, random (default), projective, "
-             "affine, difference or file:PATH",
+     .help = "Which worker holds which chunk: cyclic, fractional, random (default) or file:PATH",
      .kind = OPTION_TEXT,
      FIELD(design),
      .read = read_design},
     {.name = "order",
      .argument = "ORDER",
-     .help = "Sequence in which a worker computes its chunks: dynamic[:RULE], by what others have "
-             "done, with the rule share, capacity or fewest; or as planned: optimal, random or "
-             "as-is (default dynamic, in tarry simulate optimal)",
+     .help = "Sequence in which a worker computes its chunks: dynamic, by what others have done; "
+             "or as planned: optimal, random or as-is (default dynamic, in tarry simulate optimal)",
      .kind = OPTION_TEXT,
      FIELD(order),
      .read = read_order},

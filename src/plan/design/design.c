@@ -25,15 +25,6 @@ int design_assign(tarry_plan *plan, const tarry_plan_settings *settings,
         error = plan->racks > 0 ? design_racks(plan, settings->replication, settings->seed)
                                 : design_random(plan, settings->replication, settings->seed);
         break;
-    case TARRY_DESIGN_PROJECTIVE:
-        error = design_projective(plan, settings->replication, diagnostic);
-        break;
-    case TARRY_DESIGN_AFFINE:
-        error = design_affine(plan, settings->replication, diagnostic);
-        break;
-    case TARRY_DESIGN_DIFFERENCE:
-        error = design_difference(plan, settings->replication, settings->seed, diagnostic);
-        break;
     case TARRY_DESIGN_FILE:
         error = design_file(plan, settings->file, diagnostic);
         break;

@@ -50,36 +50,6 @@ int design_random(tarry_plan *plan, uint32_t replication, uint64_t seed);
 int design_racks(tarry_plan *plan, uint32_t replication, uint64_t seed);
 
 /*
- * The points (chunks) and lines (workers) of the projective plane PG(2, q), or of several side by
- * side: q^2 + q + 1 of either per plane, replication and load q + 1; two chunks of a plane share
- * exactly one worker. The graph of chunks and workers is the plane's Levi graph (P. Dembowski,
- * Finite geometries, 1968). Errors: ARGUMENT (sizes that no planes have; the message names the
- * nearest), NO_MEMORY.
- */
-int design_projective(tarry_plan *plan, uint32_t replication, tarry_diagnostic *diagnostic);
-
-/*
- * The points (chunks) and lines (workers) of the affine plane AG(2, q), or of several side by side:
- * q^2 chunks and q^2 + q workers per plane, replication q + 1, load q; two chunks of a plane share
- * exactly one worker, and each run of q workers from a multiple of q on holds the plane's chunks
- * once (a parallel class). With more chunks than workers it is the dual, whose chunks are the
- * lines: q^2 workers, q^2 + q chunks, replication q, load q + 1. Source and errors as above.
- */
-int design_affine(tarry_plan *plan, uint32_t replication, tarry_diagnostic *diagnostic);
-
-/*
- * With N = m, chunk i lies on workers i + D modulo m for one set D of `replication` residues. With
- * N = c m, each run of m chunks has a set of its own; with m = c N, each run of N workers, of
- * replication / c residues, rounded up or down, modulo N. The sets are the result of a bounded
- * seeded search for differences that repeat least; if none repeats, then no two chunks share two
- * workers. Chunks are listed set by set, by ascending residue. Needs 8 bytes per copy, at most, and
- * max(m, N) / 8 besides the plan. Errors: ARGUMENT (neither of m and N is a multiple of the other),
- * NO_MEMORY.
- */
-int design_difference(tarry_plan *plan, uint32_t replication, uint64_t seed,
-                      tarry_diagnostic *diagnostic);
-
-/*
  * Reads the assignment from the file `name` (plan.h of the public headers has its format). Errors:
  * FILE, FORMAT, NO_MEMORY.
  */

@@ -86,7 +86,7 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
     else if ((unsigned)settings->keep > TARRY_KEEP_CREDITED)
         fault = "unknown way to keep gradients";
     else if ((unsigned)settings->pick > TARRY_PICK_SHARE)
-        fault = "unknown pick rule";
+        fault = "unknown pick";
     else if ((unsigned)settings->compress >= TARRY_COMPRESSES)
         fault = "unknown form of coded parts";
     else if (settings->compress == TARRY_COMPRESS_TOPK &&
@@ -417,7 +417,7 @@ static int follow(tarry_server *server, uint64_t now)
         return error;
     server_vote_give_due(server);
     steering_tell(server, now, server_news);
-    server_send_news(server, now);
+    server_send_news(server);
     server_count_sent(server);
     return TARRY_OK;
 }

@@ -131,7 +131,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     int error = server_limit_attempt(server);
     if (error != TARRY_OK)
         return error;
-    server_send_news(server, now);
+    server_send_news(server);
     server->phase = SERVER_CODING;
     server->from_scratch = server->complete_count == 0;
     server->result.parts = parts;
@@ -164,7 +164,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
  * workers go on, what is missing first. */
 static void resume(tarry_server *server, uint64_t now)
 {
-    server_send_news(server, now);
+    server_send_news(server);
     server->phase = SERVER_COMPUTING;
     server->broken = false;
     server->vote_due = true;
@@ -192,7 +192,7 @@ static void remember_paces(tarry_server *server)
 
 void server_finish(tarry_server *server, uint64_t now, int error)
 {
-    server_send_news(server, now);
+    server_send_news(server);
     server_stood_finish(server, error == TARRY_OK);
     tarry_round_result *result = &server->result;
     result->workers_lost = server->plan->workers;

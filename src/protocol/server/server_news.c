@@ -65,19 +65,19 @@ tarry_message *server_news(tarry_server *server, uint32_t worker)
  * the same orders as those that keep all; but copies that were dropped and are wanted after all are
  * in no order.
  */
-static void send_news(tarry_server *server, uint64_t now, uint32_t worker)
+static void send_news(tarry_server *server, uint32_t worker)
 {
     tarry_message *news = server_news(server, worker);
     if (server->steering != NULL && news->recalled != NULL)
-        steering_add(server, now, worker, news);
+        steering_add(server, worker, news);
 }
 
-void server_send_news(tarry_server *server, uint64_t now)
+void server_send_news(tarry_server *server)
 {
     for (uint32_t i = 0; i < server->news_count; i++) {
         server_member *member = &server->members[server->news[i]];
         if (member->news_due && member_able(member))
-            send_news(server, now, server->news[i]);
+            send_news(server, server->news[i]);
         member->news_due = member->recalled = false;
         member->fate = TARRY_FATE_OPEN;
     }

@@ -305,7 +305,7 @@ void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 /* News are due for the worker: before it is sent anything else, or at the end of the step. */
 void server_news_due(tarry_server *server, uint32_t worker);
 /* Sends the news that are due. */
-void server_send_news(tarry_server *server, uint64_t now);
+void server_send_news(tarry_server *server);
 /* Sends the worker news, with all that is due but what a dynamic order has to say, which the caller
  * adds. */
 tarry_message *server_news(tarry_server *server, uint32_t worker);

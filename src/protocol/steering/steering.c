@@ -40,7 +40,6 @@ int steering_create(tarry_server *server)
     if (made == NULL)
         return TARRY_ERROR_NO_MEMORY;
     server->steering = made;
-    made->pick = server->settings.pick;
     made->tick_ns = TARRY_NEVER;
     made->workers = memory_allocate(allocator, workers, sizeof(*made->workers));
     made->cost = memory_allocate(allocator, chunks, sizeof(*made->cost));
@@ -49,16 +48,14 @@ int steering_create(tarry_server *server)
     made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
     made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
     made->dirty = memory_allocate(allocator, workers, sizeof(*made->dirty));
-    made->candidates =
-        memory_allocate(allocator, server->plan->max_load, sizeof(*made->candidates));
     made->values = memory_allocate(allocator, workers, sizeof(*made->values));
     made->way_queue = memory_allocate(allocator, workers, sizeof(*made->way_queue));
     made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
     made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
     if (made->workers == NULL || made->by_end == NULL || made->cost == NULL ||
         made->by_cost == NULL || made->planned == NULL || made->computing == NULL ||
-        made->dirty == NULL || made->candidates == NULL || made->values == NULL ||
-        made->way_queue == NULL || made->way_from == NULL || made->way_edge == NULL)
+        made->dirty == NULL || made->values == NULL || made->way_queue == NULL ||
+        made->way_from == NULL || made->way_edge == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         made->cost[chunk] = 1;
@@ -88,7 +85,6 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->way_from);
     memory_release(allocator, it->way_queue);
     memory_release(allocator, it->values);
-    memory_release(allocator, it->candidates);
     memory_release(allocator, it->dirty);
     memory_release(allocator, it->computing);
     memory_release(allocator, it->planned);
@@ -100,21 +96,6 @@ void steering_free(tarry_server *server)
 }
 
 /* ---- what follows from a change in the books ---- */
-
-/* Somebody has to take care of what nobody is planned for any more. */
-static void cover(tarry_server *server, double time, uint32_t chunk)
-{
-    const tarry_plan *plan = server->plan;
-    if (steering_missing(server, chunk) == 0)
-        return;
-    if (server->steering->pick == TARRY_PICK_SHARE) {
-        share_cover(server, time, chunk);
-        return;
-    }
-    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
-         holder++)
-        steering_mark_dirty(server, plan->holder_worker[holder]);
-}
 
 /* A worker went to a chunk that was planned for others: these need not. */
 static void spare_others(tarry_server *server, uint32_t chunk, uint32_t worker)
@@ -155,7 +136,7 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
             spare_others(server, chunk, worker);
     }
     if (before < load)
-        cover(server, time, steering_chunk(server, worker, before));
+        share_cover(server, time, steering_chunk(server, worker, before));
 }
 
 /* No copy of the chunk is wanted any more. */
@@ -188,12 +169,7 @@ static void take_off(tarry_server *server, double time, uint32_t worker)
 
 static void plan_all(tarry_server *server, double time)
 {
-    steering *it = server->steering;
-    if (it->pick == TARRY_PICK_SHARE)
-        share_all(server, time);
-    else
-        for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-            choose_next(server, time, worker);
+    share_all(server, time);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         steering_mark_dirty(server, worker);
 }
@@ -245,11 +221,7 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
     close_spared(server, worker);
     if (server->phase != SERVER_COMPUTING)
         return;
-    double time = steering_time(server, now);
-    if (it->pick == TARRY_PICK_SHARE)
-        share_balance(server, time, worker);
-    else
-        choose_next(server, time, worker);
+    share_balance(server, steering_time(server, now), worker);
     steering_mark_dirty(server, worker); /* one that has to rest is looked at again */
 }
 
@@ -262,7 +234,7 @@ void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
     if (server->phase != SERVER_COMPUTING)
         return;
     for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
-        cover(server, time, steering_chunk(server, worker, slot));
+        share_cover(server, time, steering_chunk(server, worker, slot));
 }
 
 void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
@@ -290,13 +262,13 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
         return;
     if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4) {
         learn_prior(server, time);
-        if (it->pick == TARRY_PICK_SHARE && it->prior_ns > 0)
+        if (it->prior_ns > 0)
             share_relieve(server, time);
     }
     if (steering_wanted(server, chunk) == 0)
         settle(server, chunk);
     else
-        cover(server, time, chunk);
+        share_cover(server, time, chunk);
     steering_word(server, now, worker, message);
 }
 
@@ -340,8 +312,7 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
     double time = steering_time(server, now);
     if (newer)
         steering_set_current(server, time, worker, heard_next(server, worker, message->next));
-    if (it->pick == TARRY_PICK_SHARE)
-        share_balance(server, time, worker);
+    share_balance(server, time, worker);
     steering_mark_dirty(server, worker);
 }
 
@@ -395,8 +366,7 @@ void steering_watch(tarry_server *server, uint64_t now)
         if (!member_able(&server->members[worker]) ||
             it->workers[worker].current < server_load(server, worker))
             continue;
-        if (it->pick == TARRY_PICK_SHARE)
-            share_balance(server, time, worker);
+        share_balance(server, time, worker);
         steering_mark_dirty(server, worker);
     }
 }

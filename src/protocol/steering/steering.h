@@ -6,8 +6,7 @@
  *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
  *   steering_learn.c   how fast workers are, and what chunks cost
  *   steering_suit.c    with several parts: copies that go well together
- *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
- *   steering_choose.c  the other rules: the one chunk that comes next
+ *   steering_share.c   shares that should end at the same time
  *   steering.c         creation; what becomes of the books when reports come in and workers come
  *                      and go
  *   steering_tell.c    ROUND, RESUME and NEWS
@@ -30,7 +29,6 @@
 #include "coding/coverage.h"
 #include "protocol/chunk_costs.h"
 #include "protocol/steering/pace.h"
-#include "protocol/steering/pick.h"
 
 typedef struct steering_worker {
     uint32_t current;  /* position in progress; its load: none */
@@ -43,7 +41,6 @@ typedef struct steering_worker {
 } steering_worker;
 
 typedef struct steering {
-    tarry_pick pick;
     steering_worker *workers;
     double *cost; /* per chunk; 1 on average */
     bool given;   /* told by tarry_server_costs, not learned */
@@ -64,8 +61,7 @@ typedef struct steering {
     uint64_t *addressed;
     uint32_t *dirty;
     uint32_t dirty_count;
-    pick_candidate *candidates; /* scratch: of the largest load */
-    double *values;             /* scratch: per worker */
+    double *values; /* scratch: per worker */
     /* scratch of the search for a way, per worker */
     uint32_t *way_queue;
     uint32_t *way_from; /* the worker before; UINT32_MAX: not reached */
@@ -123,7 +119,7 @@ void steering_tell(tarry_server *server, uint64_t now, steering_news *compose);
 /* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
 /* Adds what the worker is to do to news of a recall, and takes it for told. */
-void steering_add(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *news);
+void steering_add(tarry_server *server, uint32_t worker, tarry_message *news);
 /* When steering_watch has something to do. */
 uint64_t steering_next_watch(const tarry_server *server);
 
@@ -215,8 +211,5 @@ uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *
 void share_relieve(tarry_server *server, double time);
 /* `worker` takes over what it would end sooner than others, and passes on what others would. */
 void share_balance(tarry_server *server, double time, uint32_t worker);
-
-/* steering_choose.c. Plans the one chunk that comes next for `worker`. */
-void choose_next(tarry_server *server, double time, uint32_t worker);
 
 #endif

@@ -53,10 +53,8 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
     message->barred = set_or_null(barred, load);
 }
 
-void steering_add(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *news)
+void steering_add(tarry_server *server, uint32_t worker, tarry_message *news)
 {
-    if (server->steering->pick != TARRY_PICK_SHARE)
-        choose_next(server, steering_time(server, now), worker);
     bar(server, worker,
         is_empty(server->steering->plans + server->steering->set_start[worker],
                  server_load(server, worker)));
@@ -84,7 +82,7 @@ void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry
     if (it == NULL)
         return;
     size_t planned = bitset_count(it->plans + it->set_start[worker], server_load(server, worker));
-    bar(server, worker, planned == 0 || (planned == 1 && it->pick == TARRY_PICK_SHARE));
+    bar(server, worker, planned <= 1);
     tell(server, worker, message);
     set_apart(it, worker, message);
     uint32_t current = it->workers[worker].current;
@@ -111,8 +109,6 @@ static void tell_news(tarry_server *server, double time, uint32_t worker, steeri
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    if (it->pick != TARRY_PICK_SHARE)
-        choose_next(server, time, worker);
     bool drop;
     if (is_well(server, worker, &drop))
         return;

@@ -89,7 +89,7 @@ static void draw_settings(cluster *it)
                  settings->stop == TARRY_STOP_WORKERS ||
                  (adaptive && settings->stop != TARRY_STOP_EXACT);
     if (!fixed && chance(it, 0.9))
-        settings->pick = (tarry_pick)between(it, TARRY_PICK_FEWEST, TARRY_PICK_SHARE);
+        settings->pick = TARRY_PICK_SHARE;
     it->stripes = between(it, 1, MAX_STRIPES);
     settings->stripe_length = between(it, 1, 9);
     settings->dimension = (it->stripes - 1) * settings->stripe_length +

@@ -121,16 +121,6 @@ static void plans_are_the_same_on_every_machine(void **state)
          "d79e20360d96f55b8d0a7ff5abc4088668a47c5a48bc81f0cec02fcd3f03ff1a"},
         {1000, 1000, 20, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS,
          "b9f89d211bbcd5a5ba85f0cab2ce8acfac3452f7b7a15b540f5188e02237bda4"},
-        {42, 42, 5, TARRY_DESIGN_PROJECTIVE, TARRY_ORDER_AS_IS,
-         "f1ec3c881818b6947a255c4612b252e768a5ef58880c2ebd2db286be5956f333"},
-        {20, 16, 5, TARRY_DESIGN_AFFINE, TARRY_ORDER_AS_IS,
-         "01ff157539935197531fa74b14dbac76b2d1d02812afd80742906b3da163d077"},
-        {16, 20, 4, TARRY_DESIGN_AFFINE, TARRY_ORDER_OPTIMAL,
-         "d65ee55eb484b8b9f446f2021a5cdad527a98bac5e7d8298021d923ae53049a5"},
-        {40, 40, 5, TARRY_DESIGN_DIFFERENCE, TARRY_ORDER_OPTIMAL,
-         "e8c17f680f10045b97522e7bbf4f0555833693da59925994acca4b4e9328ed3f"},
-        {20, 60, 4, TARRY_DESIGN_DIFFERENCE, TARRY_ORDER_AS_IS,
-         "2db0865afb67e8792090ebf22d866e4a8a223d724f619e9bacc436f82859c02f"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tarry_plan_settings settings =
@@ -190,10 +180,9 @@ static void each_allocation_may_fail(void **state)
     const struct {
         tarry_design design;
         uint32_t workers, chunks, replication;
-    } cases[] = {{TARRY_DESIGN_CYCLIC, 4, 6, 2},     {TARRY_DESIGN_FRACTIONAL, 4, 6, 2},
-                 {TARRY_DESIGN_RANDOM, 4, 6, 2},     {TARRY_DESIGN_PROJECTIVE, 7, 7, 3},
-                 {TARRY_DESIGN_AFFINE, 4, 6, 2},     {TARRY_DESIGN_AFFINE, 6, 4, 3},
-                 {TARRY_DESIGN_DIFFERENCE, 4, 8, 2}, {TARRY_DESIGN_DIFFERENCE, 8, 4, 5}};
+    } cases[] = {{TARRY_DESIGN_CYCLIC, 4, 6, 2},
+                 {TARRY_DESIGN_FRACTIONAL, 4, 6, 2},
+                 {TARRY_DESIGN_RANDOM, 4, 6, 2}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int order = TARRY_ORDER_OPTIMAL; order <= TARRY_ORDER_AS_IS; order++) {
             tarry_plan_settings settings =

@@ -126,10 +126,9 @@ static void plans_of_all_designs_come_back(void **state)
         uint32_t workers, chunks, replication, pieces;
         tarry_design design;
     } cases[] = {
-        {1, 1, 1, 1, TARRY_DESIGN_CYCLIC},       {8, 12, 3, 1, TARRY_DESIGN_CYCLIC},
-        {9, 6, 3, 2, TARRY_DESIGN_FRACTIONAL},   {10, 10, 4, 3, TARRY_DESIGN_RANDOM},
-        {7, 7, 3, 1, TARRY_DESIGN_PROJECTIVE},   {12, 9, 4, 2, TARRY_DESIGN_AFFINE},
-        {13, 13, 4, 1, TARRY_DESIGN_DIFFERENCE}, {64, 40, 5, 1, TARRY_DESIGN_RANDOM},
+        {1, 1, 1, 1, TARRY_DESIGN_CYCLIC},     {8, 12, 3, 1, TARRY_DESIGN_CYCLIC},
+        {9, 6, 3, 2, TARRY_DESIGN_FRACTIONAL}, {10, 10, 4, 3, TARRY_DESIGN_RANDOM},
+        {12, 9, 4, 2, TARRY_DESIGN_CYCLIC},    {64, 40, 5, 1, TARRY_DESIGN_RANDOM},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         for (uint32_t variant = 0; variant < 6; variant++) {

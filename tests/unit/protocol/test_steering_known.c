@@ -345,7 +345,7 @@ static void each_allocation_may_fail(void **state)
     server_creation made = {.plan = plan};
     tarry_server_settings_init(&made.settings);
     made.settings.dimension = 1000;
-    made.settings.pick = TARRY_PICK_CAPACITY;
+    made.settings.pick = TARRY_PICK_SHARE;
     assert_true(fail_each_allocation(create_server, &made) > 30);
     edge_plan_free(plan);
 }

@@ -268,7 +268,7 @@ static void begin(world *it, uint64_t seed, uint32_t run)
     tarry_server_settings settings;
     tarry_server_settings_init(&settings);
     settings.dimension = 1;
-    settings.pick = (tarry_pick)(TARRY_PICK_FEWEST + below(it, 3));
+    settings.pick = TARRY_PICK_SHARE;
     settings.silence_ns = 2000;
     if (below(it, 4) == 0) {
         settings.stop = TARRY_STOP_ERROR;
