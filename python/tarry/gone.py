@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters that earlier versions had: for each a sentence that says what to use instead; docs/tried.md says why it went."""
+"""Parameters that earlier versions had: for each, what to use instead. See docs/tried.md for why it went."""
 
 _DESIGN = "no longer exists; write a file with examples/designs.py, and give file=PATH"
 _RULE = "no longer exists; use 'share', whose rounds are shorter"
