@@ -151,6 +151,12 @@ class Plan(TarryTest):
         self.assertEqual(digest("5"), digest("5"))
         self.assertNotEqual(digest("5"), digest("6"))
 
+    def test_workers_without_chunks_are_shown(self):
+        shown = self.succeed("plan", "--workers", "6", "--chunks", "2", "--replication", "1", "--show", "--pieces", "1")
+        self.assertEqual(sorted(line for line in shown.splitlines() if not line.startswith("#")), ["-"] * 4 + ["0", "1"])
+        self.write("design.txt", shown)
+        self.succeed("plan", "--workers", "6", "--chunks", "2", "--replication", "1", "--design", "file:design.txt")
+
     def test_what_it_shows_is_a_design(self):
         shown = self.succeed("plan", "--show", "--pieces", "1")
         self.write("design.txt", shown)

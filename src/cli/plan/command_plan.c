@@ -168,7 +168,7 @@ static void print_text(const plan_command_options *options, const tarry_plan *pl
     for (uint32_t worker = 0; options->show && worker < workers; worker++) {
         for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
             printf("%s%u", position > 0 ? " " : "", tarry_plan_chunk(plan, worker, position));
-        printf("\n");
+        printf(tarry_plan_load(plan, worker) == 0 ? "-\n" : "\n");
     }
 }
 
