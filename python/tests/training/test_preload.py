@@ -157,7 +157,7 @@ def test_it_is_imported_again_where_the_process_that_has_it_was_ended(script: pa
         assert again[0] == again[1] != first[0]
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
+    assert process.returncode == 130, errors
     assert errors.count("was killed by signal 9 (SIGKILL); it is started again (1 of 1 times)") == 2
     assert errors.endswith("tarry run: interrupted\n")
 
