@@ -11,8 +11,8 @@ import struct
 import threading
 
 from cluster import WAIT, NetworkTest
-from dishonest import DOWN, KEY, UP, Dishonest, Signal, is_signal, learns, parts_of
-from frames import Type
+from dishonest import DOWN, UP, Dishonest, Signal, is_signal, learns, parts_of
+from frames import Kind, Type
 
 WORKERS, CHUNKS, ROWS, FEATURES, BITS = 4, 4, 200, 5, 64
 ROUNDS = 60
@@ -55,7 +55,7 @@ class Attack:
         if way == DOWN and is_signal(frame, body):
             for chunk, holder in enumerate(Signal(body, WORKERS, CHUNKS).holders):
                 assert holder in HOLDERS[chunk], (chunk, holder)
-        if way == UP and frame.kind == KEY:
+        if way == UP and frame.kind == Kind.KEY:
             self.keys[worker] = body
         return self.change(worker, way, frame, body)
 

@@ -21,7 +21,6 @@ from frames import HEAD_BYTES, Kind, Type
 from peer import context
 from proxy import DOWN, READY_SECONDS, UP
 
-SECURE, KEY = 23, 24
 CLOSING_SECONDS = 0.05  # in which the loop closes what was given up
 LIVES_AND_HOLDERS, TERM = 0x80, 0x40  # of a SIGNAL's flags
 _SECURE = struct.Struct("<IidQII32s")
@@ -53,7 +52,7 @@ class Rules:
         self.bits, self.fraction, self.bound, self.least, self.colluders, _, self.roster = _SECURE.unpack(body)
 
     def bytes(self):
-        return frames.frame(SECURE, _SECURE.pack(self.bits, self.fraction, self.bound, self.least, self.colluders, 0,
+        return frames.frame(Kind.SECURE, _SECURE.pack(self.bits, self.fraction, self.bound, self.least, self.colluders, 0,
                                                  self.roster))
 
 

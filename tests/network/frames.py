@@ -36,6 +36,8 @@ class Kind(enum.IntEnum):
     SHARED = 12
     STATUS = 13
     BATCH = 21
+    SECURE = 23
+    KEY = 24
 
 
 class Type(enum.IntEnum):

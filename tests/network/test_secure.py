@@ -16,7 +16,7 @@ import private_attacks
 import private_model
 from attacked import BITS, CHUNKS, ENDLESS, HOLDERS, JOB, ROUNDS, STRUCK, VICTIM, WORKERS, Attack, AttackedTest
 from cluster import WAIT
-from dishonest import CHUNKS_AT, DOWN, KEY, SECURE, Rules, Signal, is_signal, learns
+from dishonest import CHUNKS_AT, DOWN, Rules, Signal, is_signal, learns
 from frames import Kind
 
 OPENSSL = shutil.which("openssl")
@@ -223,7 +223,7 @@ class Private(AttackedTest):
         ]:
             class Weaker(Attack):
                 def change(self, worker, way, frame, body, weaken=weaken):
-                    if way != DOWN or worker != VICTIM or frame.kind != SECURE:
+                    if way != DOWN or worker != VICTIM or frame.kind != Kind.SECURE:
                         return None
                     rules = Rules(body)
                     weaken(rules)
@@ -241,7 +241,7 @@ class Private(AttackedTest):
         against."""
         class OtherGrid(Attack):
             def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != SECURE:
+                if way != DOWN or worker != VICTIM or frame.kind != Kind.SECURE:
                     return None
                 rules = Rules(body)
                 rules.fraction -= 1
@@ -258,7 +258,7 @@ class Private(AttackedTest):
     def test_no_rules(self):
         class Open(Attack):
             def change(self, worker, way, frame, body):
-                return [] if way == DOWN and frame.kind == SECURE else None
+                return [] if way == DOWN and frame.kind == Kind.SECURE else None
 
         self.begin(Open())
         for worker in range(WORKERS):
@@ -271,10 +271,10 @@ class Private(AttackedTest):
         """The key of worker 0 comes to the victim as make(body) says, and ends it."""
         class Key(Attack):
             def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != KEY or struct.unpack_from("<I", body)[0] != 0:
+                if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
                     return None
                 self.struck.set()
-                return [frames.frame(KEY, make(body))]
+                return [frames.frame(Kind.KEY, make(body))]
 
         self.begin(Key())
         self.assert_refused(VICTIM, "the key of worker", *words)
@@ -301,9 +301,9 @@ class Private(AttackedTest):
 
         class Stale(Attack):
             def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != KEY or struct.unpack_from("<I", body)[0] != 0:
+                if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
                     return None
-                return [frames.frame(KEY, old[:4] + body[4:8] + old[8:])]
+                return [frames.frame(Kind.KEY, old[:4] + body[4:8] + old[8:])]
 
         self.begin(Stale(), keys=keys)
         self.assert_refused(VICTIM, "the key of worker 0")
@@ -334,9 +334,9 @@ class Private(AttackedTest):
             def change(self, worker, way, frame, body):
                 if way == DOWN and frame.kind == Kind.WELCOME:
                     job["id"] = body[8:24]
-                if way != DOWN or worker != VICTIM or frame.kind != KEY or struct.unpack_from("<I", body)[0] != 0:
+                if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
                     return None
-                return [frames.frame(KEY, claim(body))]
+                return [frames.frame(Kind.KEY, claim(body))]
 
         self.begin(Added(), keys=keys)
         self.assert_refused(VICTIM, "the key of worker 0: its certificate is not in the list of workers")

@@ -13,7 +13,7 @@ import unittest
 import frames
 from attacked import (BITS, CHUNKS, ENDLESS, FEATURES, ROWS, VICTIM, WORKERS, Attack, AttackedTest, samples)
 from cluster import WAIT
-from dishonest import DOWN, SECURE, UP, Rules, Signal, is_signal, parts_of
+from dishonest import DOWN, UP, Rules, Signal, is_signal, parts_of
 from frames import Kind, Type
 
 # Places in WELCOME.
@@ -39,7 +39,7 @@ class OtherTerms(Attack):
         self.signals, self.parameters, self.fraction = {}, {}, None
 
     def change(self, worker, way, frame, body):
-        if way == DOWN and frame.kind == SECURE:
+        if way == DOWN and frame.kind == Kind.SECURE:
             self.fraction = Rules(body).fraction
         if way == DOWN and frame.kind == Kind.PARAMETERS and worker not in self.victims:
             self.parameters[struct.unpack_from("<Q", body)[0]] = struct.unpack(f"<{FEATURES}f", body[16:16 + 4 * FEATURES])
