@@ -61,7 +61,7 @@ static int run(int argc, char **argv)
         printf("tarry %s\n", tarry_version());
         return EXIT_DONE;
     }
-    const char *gone = gone_option(word);
+    const char *gone = gone_value("command", word);
     if (gone != NULL)
         return complain(EXIT_USAGE, "%s: %s", word, gone);
     const char *kind = word[0] == '-' ? "option" : "command";

@@ -55,6 +55,7 @@ class Gone(TarryTest):
     def test_commands(self):
         self.fail_with(2, f"tarry: relay: {RELAYS}", "relay")
         self.fail_with(2, f"tarry: relay: {RELAYS}", "relay", "--listen", "127.0.0.1:0")
+        self.fail_with(2, "tarry: importance: unknown command (see tarry --help)", "importance")
 
     def test_options(self):
         for command, option, sentence in (
@@ -75,6 +76,8 @@ class Gone(TarryTest):
         self.fail_with(2, f"tarry: --connect: {ADDRESSES}", "work", "--connect", "one:7077,two:7077")
         for member in ("relay", "relay-3"):
             self.fail_with(2, f"tarry: keys: add: {member}: {RELAYS}", "keys", "add", "c", member)
+        self.fail_with(2, "tarry: keys: add: 'early' is no member's name: server, worker-ID, worker or viewer", "keys", "add",
+                       "c", "early")
 
 
 if __name__ == "__main__":

@@ -159,8 +159,9 @@ static int read_member(const char *action, const char *name, credential_identity
         return EXIT_DONE;
     char role[32];
     snprintf(role, sizeof(role), "%.*s", (int)strcspn(name, "-"), name);
-    if (gone_option(role) != NULL)
-        return complain(EXIT_USAGE, "keys: %s: %s: %s", action, name, gone_option(role));
+    const char *gone = gone_value("member", role);
+    if (gone != NULL)
+        return complain(EXIT_USAGE, "keys: %s: %s: %s", action, name, gone);
     const char *near = suggest(name, words, sizeof(words) / sizeof(words[0]));
     if (near != NULL)
         return complain(EXIT_USAGE, "keys: %s: '%s' is no member's name (did you mean %s?)", action,

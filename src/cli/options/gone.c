@@ -16,16 +16,17 @@ static const struct {
     const char *name, *sentence;
 } gone[] = {
     {"chunk-norm", "no longer exists; leave it out, as workers report no norms"},
+    {"command:relay", RELAYS},
     {"connect:LIST", "takes one address, the server's; second connections no longer exist"},
     {"design:affine", DESIGN},
     {"design:difference", DESIGN},
     {"design:projective", DESIGN},
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
     {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
+    {"member:relay", RELAYS},
     {"order:dynamic:capacity", RULE},
     {"order:dynamic:fewest", RULE},
     {"order:dynamic:share", "no longer exists; use dynamic, which is the same"},
-    {"relay", RELAYS},
     {"relay-batch", RELAYS},
     {"relay-deaths", RELAYS},
     {"relay-grace", RELAYS},

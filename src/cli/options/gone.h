@@ -7,7 +7,8 @@
 /* The sentence for an option that is gone (without dashes), or for "OPTION:VALUE"; NULL if `name`
  * is neither. */
 const char *gone_option(const char *name);
-/* The sentence for a value that an option no longer has; NULL if it never had it. */
+/* The sentence for a value that an option no longer has; NULL if it never had it. A command and the
+ * role of a cluster's member are values of "command" and "member". */
 const char *gone_value(const char *option, const char *value);
 
 #endif
