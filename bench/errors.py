@@ -25,7 +25,6 @@ CASES = (  # name, replication, seed, options, rules, other settings of the sche
     ("2 parts", 4, 4, SPLITS, ("error:0.2",), ",parts=2"),
     ("2 parts", 4, 5, MERGES, ("error:0.2", "deadline:0.8"), ",parts=2"),
     ("2 parts, scaled", 4, 6, SPLITS, ("error:0.2",), ",parts=2,fill=scale"),
-    ("parts auto", 4, 7, SPLITS, ("error:0.2", "deadline:0.8"), ",parts=auto"),
 )
 
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "plan/decode/conditioning.h"
+#include "plan/decode/decode.h"
 
 enum { SEED = 1 };
 

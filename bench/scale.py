@@ -5,7 +5,7 @@
 Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--pieces P] [--sum KEY]... [--jitter SECONDS,SD]
 
 Each run has one trial of `tarry simulate`, of N rounds; those after the first count if there are any. Its time is compared with
-a second run on the same links and in the same shape, with equal workers that are all alive. Prints the tables' rows: of a run
+a second run on the same links, with equal workers that are all alive. Prints the tables' rows: of a run
 all figures that any of them has.
 """
 
@@ -21,7 +21,7 @@ LINKS = ["--latency", "25e-6", "--bandwidth", "1.25e9", "--server-bandwidth", "1
 DIMENSION = 10**7
 CARD = 4 * DIMENSION  # bytes of a gradient
 PIECES = {1000: 16, 10_000: 16, 100_000: 16, 1_000_000: 1}
-SUMS = ["sum=auto"]
+SUMS = ["sum=everywhere"]
 
 
 def run(tarry, options, workers, key, straggler):

@@ -26,7 +26,6 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "pki/authority.h"
-#include "pki/authority_files.h"
 #include "privacy/secure/ring.h"
 #include "runtime/clock.h"
 
@@ -129,7 +128,6 @@ static void start_worker(way *its, uint32_t index)
     settings.worker = index;
     settings.compute = compute;
     settings.user = its->own;
-    settings.share = false;
     settings.secure.required = its->secure;
     worker *made = &its->workers[index];
     if (tarry_tcp_worker_create(&settings, NULL, &made->worker, &why) != TARRY_OK)
@@ -171,7 +169,6 @@ static void open_way(way *its, bench *own, bool secure)
     settings.parameters = settings.dimension = own->dimension;
     settings.server.keep = TARRY_KEEP_CREDITED;
     settings.server.silence_ns = SILENCE_NS;
-    settings.share = false;
     if (secure) {
         settings.secure = rules_of(own);
         settings.server.secure = own->bits;

@@ -9,8 +9,8 @@ TCP has left of it). Workers sleep for what their chunks take, 0.4 s, and their 
 that they take next to nothing; sums go by TCP without TLS, with Linux's usual windows (cubic) whatever this machine has.
 Prints the mean round of each mode and rate, but for the first two (in some a worker computes one piece more, over TCP as in
 the simulator), beside that of `tarry simulate` with the same options, where parameters that go out together share the
-server's card, as connections do (--card share). Then it says what each mode takes of the time of float32 with one part, and
-of `--parts auto`, where the sum is made at the same place, if these were run. Needs the rights to make namespaces, and a
+server's card, as connections do (--card share). Then it says what each mode takes of the time of float32, where the sum is made
+at the same place, if that was run. Needs the rights to make namespaces, and a
 machine with little else to do: encoding, TCP, the optimizer's step and waiting for a processor take time that the simulator
 does not count.
 """
@@ -33,9 +33,9 @@ LEARNING = 2  # rounds that don't count: nothing is known of workers and links y
 SLEEP = "shifted-exp:0.4,0.000001"
 RATES = [12_500_000, 125_000_000]
 # By name: the settings besides, as keys of a scheme and by flags.
-AT_SERVER = {"server": {}, "auto": {"parts": "auto"}, "int8": {"compress": "int8"},
+AT_SERVER = {"server": {}, "int8": {"compress": "int8"},
              "both": {"compress": "int8", "compress-down": "int8"}}
-AMONG_WORKERS = {"everywhere": {}, "everywhere-auto": {"parts": "auto"}, "everywhere-int8": {"compress": "int8"},
+AMONG_WORKERS = {"everywhere": {}, "everywhere-int8": {"compress": "int8"},
                  "everywhere-both": {"compress": "int8", "compress-down": "int8"}}
 MODES = AT_SERVER | {name: {"sum": "everywhere", **more} for name, more in AMONG_WORKERS.items()}
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz_input.h"
-#include "runtime/tcp/net/assembly.h"
+#include "runtime/tcp/net/channel_in.h"
 
 enum { LEAST_HELD = 4096, MOST_PIECE = 1 << 10 };
 
@@ -16,8 +16,6 @@ typedef struct account {
     bool begun;
     uint64_t size, total;
 } account;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint8_t byte_at(uint64_t place)
 {

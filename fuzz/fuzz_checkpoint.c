@@ -16,8 +16,6 @@
 enum { PATCHED = 1, SEALED = 2, BY_ERROR = 4, SAMPLED = 8 };
 enum { SEAL_BYTES = 32, EPOCH_BYTES = 4, MEMBER_BYTES = 72 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static tarry_server *make_server(const tarry_plan *plan, uint8_t mode, uint8_t choice)
 {
     tarry_server_settings settings;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes are refused, or read as a message that is written as the same bytes. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_input.h"
 #include "protocol/wire/codec.h"
 
 enum { SHAPE_BYTES = 4 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -22,15 +20,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Blocks of their very size, so that the sanitizer sees a step beyond them. */
     uint64_t *words = calloc(codec_words(&shape), sizeof(*words));
     uint8_t *again = malloc(codec_max_size(&shape));
-    if (words == NULL || again == NULL)
-        abort();
+    require(words != NULL && again != NULL);
     tarry_message message;
     if (codec_decode(&shape, data, size, words, &message) == TARRY_OK) {
-        if (codec_size(&shape, &message) != size)
-            abort();
+        require(codec_size(&shape, &message) == size);
         codec_encode(&shape, &message, again);
-        if (memcmp(again, data, size) != 0)
-            abort();
+        require(memcmp(again, data, size) == 0);
     }
     free(again);
     free(words);

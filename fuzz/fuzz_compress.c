@@ -10,13 +10,11 @@
 #include <string.h>
 
 #include "compress/compress.h"
+#include "compress/compress_blocks.h"
 #include "compress/compress_lowrank.h"
-#include "compress/compress_sign.h"
 #include "fuzz_input.h"
 
 enum { MOST_NUMBERS = 600 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static compress_form take_form(input *in)
 {

@@ -7,8 +7,6 @@
 #include "fuzz_input.h"
 #include "learn/dataset.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void check_label(const dataset *read, label_kind labels, float label)
 {
     require(isfinite(label));

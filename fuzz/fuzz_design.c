@@ -9,8 +9,6 @@
 #include "plan/design/design.h"
 #include "plan/rack/rack.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void check_assignment(tarry_plan *plan, const tarry_plan_settings *settings)
 {
     require(plan->chunks == settings->chunks * settings->pieces);

@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What libFuzzer calls. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 typedef struct input {
     const uint8_t *data;
     size_t left;

@@ -9,13 +9,11 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "cli/job/job_code.h"
+#include "cli/job/job.h"
 #include "fuzz_input.h"
 
 enum { MADE = 1 }; /* of the first byte */
 enum { MOST_HIDDEN = 2 * OBJECTIVE_MAX_HIDDEN, DIGITS = 2 * JOB_DIGEST_SIZE };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_writing(const job_spec *spec)
 {

@@ -9,9 +9,7 @@
 
 #include "base/memory.h"
 #include "fuzz_input.h"
-#include "release/ledger_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "release/dp.h"
 
 enum { RELEASES = 8, GOOD_BYTES = LEDGER_HEAD_BYTES + RELEASES * LEDGER_ENTRY_BYTES };
 

@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "fuzz_input.h"
-#include "runtime/tcp/net/share.h"
 
 enum { SOCKETS = 16, FIRST_FD = 1 << 20 };
 
@@ -28,10 +27,6 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 int __wrap_shutdown(int fd, int how);
 int __real_close(int fd);
 int __wrap_close(int fd);
-void __wrap_share_host(uint8_t host[SHARE_HOST_BYTES]);
-int __wrap_share_create(size_t bytes, const sealed_pause *pause, share *made);
-void __wrap_share_unlink(share *own);
-void __wrap_share_close(share *own);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                           void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
@@ -278,32 +273,6 @@ int __wrap_close(int fd)
     require(find(fd)->there);
     find(fd)->there = false;
     return 0;
-}
-
-/* ---- shared memory, of its very size, so that the sanitizer sees a step beyond it ---- */
-
-void __wrap_share_host(uint8_t host[SHARE_HOST_BYTES])
-{
-    memset(host, 1, SHARE_HOST_BYTES);
-}
-
-int __wrap_share_create(size_t bytes, const sealed_pause *pause, share *made)
-{
-    (void)pause;
-    *made = (share){.memory = calloc(bytes, 1), .bytes = bytes, .name = "1/2/3"};
-    require(made->memory != NULL);
-    return TARRY_OK;
-}
-
-void __wrap_share_unlink(share *own)
-{
-    own->name[0] = '\0';
-}
-
-void __wrap_share_close(share *own)
-{
-    free(own->memory);
-    *own = (share){0};
 }
 
 /* ---- the thread ---- */

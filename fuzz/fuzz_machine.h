@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine that a network server runs on, as far as the server sees of it, played in memory: a
- * clock, sockets, shared memory and a thread (fuzz_machine.c), and libuv's loop (fuzz_loop.c). All
+ * clock, sockets and a thread (fuzz_machine.c), and libuv's loop (fuzz_loop.c). All
  * of it goes on only when it is told to, in the caller's thread, so that the same calls always lead
  * to the same. The linker puts it in the place of the real one (fuzz/meson.build).
  */

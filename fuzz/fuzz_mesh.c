@@ -15,7 +15,7 @@
 
 #include "base/memory.h"
 #include "fuzz_input.h"
-#include "protocol/wire/wire_layout.h"
+#include "protocol/wire/wire_bodies.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
 enum {
@@ -26,7 +26,7 @@ enum {
     STATE_BYTES = 300,
     EXACT = 3,  /* numbers that are so in every form */
     TURNS = 12, /* of the loop after each step: what came over loopback is dealt with */
-    MOST_BYTES = WIRE_HEAD_BYTES + LAYOUT_BLOCK + 4 * DIMENSION_MOST,
+    MOST_BYTES = WIRE_HEAD_BYTES + WIRE_BLOCK_HEAD_BYTES + 4 * DIMENSION_MOST,
 };
 
 static const float UNWRITTEN = 1e30F;
@@ -35,7 +35,6 @@ typedef struct run {
     mesh *mesh;
     int visitors[VISITORS]; /* -1: none; each plays the member with its place */
     uint32_t count, place;
-    tarry_shape shape;
     uint64_t step;
     float *sum, *part, *into, *held;
     size_t dimension, held_dimension;
@@ -45,7 +44,6 @@ typedef struct run {
     int sums, others;
 } run;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *),
                           void *argument);
 int __wrap_pthread_join(pthread_t thread, void **result);
@@ -108,18 +106,8 @@ static void form(run *its)
         .count = its->count,
         .place = its->place,
         .members = members,
-        .shape = its->shape,
     };
     require(engine->methods->form(engine, &group, &why) == TARRY_OK);
-}
-
-/* Direct for half of the bytes. */
-static void choose_shape(run *its, uint8_t how)
-{
-    const tarry_shape shapes[] = {{TARRY_SHAPE_TREE, 0}, {TARRY_SHAPE_GRID, 2 + how % 2}};
-    its->shape = shapes[how / 2 % 2];
-    if (how < 128 || !route_is_legal(its->shape, its->count))
-        its->shape = (tarry_shape){TARRY_SHAPE_DIRECT, 0};
 }
 
 static void begin(run *its, input *in)
@@ -131,9 +119,7 @@ static void begin(run *its, input *in)
     for (int i = 0; i < VISITORS; i++)
         its->visitors[i] = -1;
     its->count = 1 + take(in) % MEMBERS_MOST;
-    uint8_t how = take(in);
-    its->place = how % its->count;
-    choose_shape(its, how);
+    its->place = take(in) % its->count;
     for (size_t i = 0; i < PARTS_MOST * MEMBERS_MOST; i++)
         its->weights[i] = 1;
     form(its);
@@ -163,7 +149,7 @@ static void look_at_sum(run *its)
 /* Others than float32 for some of the sums that may have them. */
 static void choose_forms(run *its, uint8_t how)
 {
-    bool may = its->parts == 1 && its->shape.kind == TARRY_SHAPE_DIRECT;
+    bool may = its->parts == 1;
     its->up = may ? (tarry_compress)(how / 4 % 4 % (TARRY_COMPRESS_INT8 + 1)) : TARRY_COMPRESS_NONE;
     its->down =
         may ? (tarry_compress)(how / 16 % 4 % (TARRY_COMPRESS_INT8 + 1)) : TARRY_COMPRESS_NONE;
@@ -240,7 +226,7 @@ static void greet(run *its, uint32_t who, input *in)
     uint8_t frame[MOST_BYTES];
     wire_greeting greeting = {.oldest = WIRE_VERSION, .newest = WIRE_VERSION};
     instance_of(who, greeting.instance);
-    say(its, who, frame, wire_greeting_encode(&greeting, frame), in);
+    say(its, who, frame, wire_encode(WIRE_GREETING, &greeting, frame), in);
 }
 
 static void say_begun(run *its, uint32_t who, input *in)
@@ -252,12 +238,11 @@ static void say_begun(run *its, uint32_t who, input *in)
         .dimension = its->dimension + (how >= 0xf0),
         .parts = its->parts > 0 ? its->parts : 1,
         .empty = (how & 2) != 0,
-        .shape = {how == 0x40 ? TARRY_SHAPE_TREE : its->shape.kind, its->shape.rows},
         .up = how == 0x41 ? TARRY_COMPRESS_BF16 : its->mesh->sum.forms.of.up.kind,
         .down = its->mesh->sum.forms.of.down.kind,
     };
     if (begun.dimension > 0)
-        say(its, who, frame, wire_begun_encode(&begun, frame), in);
+        say(its, who, frame, wire_encode(WIRE_BEGUN, &begun, frame), in);
 }
 
 /* The next one as a member would send it, of one of what it sends. */
@@ -265,19 +250,18 @@ static void say_block(run *its, uint32_t who, input *in)
 {
     static const wire_block_kind kinds[] = {
         [MESH_CODED] = WIRE_BLOCK_PART,
-        [MESH_PARTIAL] = WIRE_BLOCK_PARTIAL,
         [MESH_SUM] = WIRE_BLOCK_SUM,
     };
     uint8_t frame[MOST_BYTES], how = take(in);
     const mesh_sum *sum = &its->mesh->sum;
-    if (who >= its->count || !sum->runs || !mesh_is_neighbour(sum, who))
+    if (who >= its->count || who == its->place || !sum->runs)
         return;
     const mesh_intake *intake = &sum->intake[who];
-    const mesh_flow *flow = &sum->route.flows[intake->first_flow + how % intake->flows];
+    const mesh_flow *flow = how % 2 == 0 ? &intake->coded : &intake->sum;
     if (mesh_flow_is_over(sum, flow))
         return;
     size_t first, count = mesh_flow_next(sum, flow, &first);
-    const compress_form form = mesh_form_of(sum, kinds[flow->kind], (route_span){first, count});
+    const compress_form form = mesh_form_of(sum, kinds[flow->kind], (share){first, count});
     const wire_block block = {
         .name = {.step = its->step},
         .kind = kinds[flow->kind],
@@ -287,7 +271,7 @@ static void say_block(run *its, uint32_t who, input *in)
         .form = how >= 0xf0 && how < 0xf8 ? TARRY_COMPRESS_BF16 : form.kind,
         .bytes = compress_bytes(form, count),
     };
-    size_t size = wire_block_encode(&block, frame);
+    size_t size = wire_encode(WIRE_BLOCK, &block, frame);
     memset(frame + size, (how & 0x20) != 0 ? 0x80 : 0, block.bytes);
     say(its, who, frame, size + block.bytes, in);
 }
@@ -302,7 +286,7 @@ static void say_ask(run *its, uint32_t who, input *in)
     uint8_t frame[MOST_BYTES];
     wire_ask ask = {.request = take(in) % 8, .kind = (wire_ask_kind)(take(in) % WIRE_ASKS)};
     ask.sum = any_sum(in);
-    say(its, who, frame, wire_ask_encode(&ask, frame), in);
+    say(its, who, frame, wire_encode(WIRE_ASK, &ask, frame), in);
 }
 
 static void say_answer(run *its, uint32_t who, input *in)
@@ -315,7 +299,7 @@ static void say_answer(run *its, uint32_t who, input *in)
     answer.sum = any_sum(in);
     if (answer.outcome == WIRE_OUTCOME_COMES)
         answer.total = its->into != NULL ? its->dimension * sizeof(float) : take(in);
-    say(its, who, frame, wire_answer_encode(&answer, frame), in);
+    say(its, who, frame, wire_encode(WIRE_ANSWER, &answer, frame), in);
 }
 
 static void say_piece(run *its, uint32_t who, input *in)
@@ -326,7 +310,7 @@ static void say_piece(run *its, uint32_t who, input *in)
         .first = its->mesh->request.got,
         .count = 1 + take(in) % 200,
     };
-    size_t size = wire_piece_encode(&piece, frame);
+    size_t size = wire_encode(WIRE_PIECE, &piece, frame);
     say(its, who, frame, size + piece.count, in);
 }
 
@@ -427,7 +411,6 @@ static void step(run *its, input *in)
         offer(its, in);
         break;
     case 13:
-        choose_shape(its, what);
         form(its);
         break;
     case 14:

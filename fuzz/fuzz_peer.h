@@ -7,7 +7,7 @@
 #include "fuzz_plans.h"
 #include "protocol/form.h"
 #include "protocol/wire/codec.h"
-#include "protocol/wire/wire_batch.h"
+#include "protocol/wire/wire.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
@@ -31,7 +31,7 @@ typedef struct visitor {
     bool deaf; /* reads nothing */
     uint32_t worker;
     uint64_t round;
-    uint32_t epoch, attempt, parts, term;
+    uint32_t epoch, attempt, term;
     uint16_t sequence;
     uint32_t chunks; /* of its, in the last signal of secure sums */
     uint8_t instance[WIRE_ID_BYTES];
@@ -39,7 +39,6 @@ typedef struct visitor {
     view_intake seen; /* of a view of the parameters, */
     float numbers[2][PARAMETERS + FACTOR];
     uint32_t current;
-    bool shares;                /* its coded part lies in the server's memory */
     uint8_t unsent[MOST_FRAME]; /* the rest of a frame that was sent in part */
     size_t unsent_size;
     uint8_t *in; /* ROOM */
@@ -66,7 +65,7 @@ compress_form fuzz_peer_form(const run *its, uint64_t round, uint32_t other);
 /* Of so many numbers that begin with the stripe, in a gradient of one part. */
 size_t fuzz_peer_bytes(const run *its, compress_form form, uint32_t stripe, size_t numbers);
 /* The numbers that a stripe has of a coded part. */
-size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe);
+size_t fuzz_peer_numbers(const run *its, uint32_t stripe);
 
 /* fuzz_peer_secure.c */
 bool fuzz_is_secure(const run *its);

@@ -8,9 +8,9 @@
 
 #include "base/bytes.h"
 #include "fuzz_peer.h"
-#include "protocol/wire/wire_secure.h"
+#include "protocol/wire/wire_bodies.h"
 #include "runtime/masked_words.h"
-#include "runtime/tcp/trust/key_proof.h"
+#include "runtime/tcp/trust/credential.h"
 
 int __wrap_tcp_server_check_secure(const tarry_tcp_server_settings *settings, uint32_t chunks,
                                    tarry_diagnostic *diagnostic);
@@ -84,22 +84,22 @@ void fuzz_secure_settings(const run *its, uint8_t sizes, tarry_tcp_server_settin
     settings->server.stop = TARRY_STOP_EXACT;
     settings->server.fill = TARRY_FILL_NONE;
     settings->server.compress = settings->server.compress_down = TARRY_COMPRESS_NONE;
-    settings->server.compress_first = settings->server.compress_from = 0;
     settings->ship = NULL;
 }
 
 bool fuzz_secure_hear(const run *its, visitor *who, const wire_head *head, const uint8_t *body)
 {
     const tarry_secure_rules *rules = &its->server->settings.secure;
-    wire_secure told;
+    wire_welcome told;
     wire_key key;
     switch (head->kind) {
-    case WIRE_SECURE:
-        require(wire_secure_decode(head, body, &told) == TARRY_OK);
-        require(rules->bits != 0 && told.bits == rules->bits && told.fraction == rules->fraction);
-        return true;
+    case WIRE_WELCOME:
+        require(wire_welcome_decode(head, body, &told, NULL) == TARRY_OK);
+        require(told.terms.secure.bits == rules->bits);
+        require(rules->bits == 0 || told.terms.secure.fraction == rules->fraction);
+        return false;
     case WIRE_KEY:
-        require(wire_key_decode(head, body, &key) == TARRY_OK);
+        require(wire_decode(head, body, &key) == TARRY_OK);
         require(rules->bits != 0 && key.worker < its->plan->workers && key.worker != who->worker);
         require(key.epoch > 0 && key.certificate[key.certificate_size - 1] == key.worker);
         require(key.signature[key.signature_size - 1] % 2 == 0);
@@ -139,7 +139,7 @@ size_t fuzz_secure_draw_key(const visitor *who, input *in, uint8_t kind, uint8_t
     };
     memcpy(words.instance, who->instance, sizeof(words.instance));
     words.instance[0] ^= off >> 4 & 1;
-    return wire_key_encode(&words, frame);
+    return wire_encode(WIRE_KEY, &words, frame);
 }
 
 size_t fuzz_secure_draw_part(const run *its, input *in, uint8_t kind, const visitor *who,
@@ -150,7 +150,7 @@ size_t fuzz_secure_draw_part(const run *its, input *in, uint8_t kind, const visi
     const ring grid = tcp_server_grid(&its->server->settings.secure);
     tarry_message message = fuzz_peer_part(who, place, off);
     message.form = (tarry_compress)(off >> 5 & 1);
-    const size_t length = fuzz_peer_numbers(its, message.parts, message.stripe);
+    const size_t length = fuzz_peer_numbers(its, message.stripe);
     const size_t bytes = ring_bytes(&grid, length + MASKED_COUNTS + (off >> 4 & 1));
     uint8_t *words = frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES;
     wire_message_head(CODEC_HEADER_BYTES, bytes, frame);

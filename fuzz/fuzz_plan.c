@@ -5,7 +5,6 @@
  * those of a small plan; whether they are given the digests that belong to them; and whether a plan
  * is used, which takes longest.
  */
-#include <math.h>
 #include <string.h>
 
 #include <tarry/server.h>
@@ -18,8 +17,6 @@ enum { PATCHED = 1, SEALED = 2, USED = 4 };
 enum { SEAL_BYTES = 32, TAIL_BYTES = TARRY_DIGEST_SIZE + SEAL_BYTES };
 /* Of plans beyond these the fuzzer is content to have read them. */
 enum { MOST_WORKERS = 8, MOST_CHUNKS = 16 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void put_seals(uint8_t *bytes, size_t size)
 {

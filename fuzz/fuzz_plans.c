@@ -11,7 +11,6 @@
 #include "plan/rack/rack.h"
 
 enum { SEEDS = 8, FIRST_SPLIT = 6, RACKED = 3, RACK_SIZE = 2 };
-enum { MOST_ROWS = FUZZ_MOST_WORKERS * (FUZZ_MOST_WORKERS + 1) / 2 };
 
 static tarry_plan
     *plans[FUZZ_MOST_WORKERS][FUZZ_MOST_CHUNKS][FUZZ_MOST_WORKERS][FUZZ_MOST_WORKERS][SEEDS];
@@ -33,13 +32,11 @@ static void draw_columns(double *matrix, uint32_t parts, uint32_t workers, rando
 
 static int set_decode(tarry_plan *plan)
 {
-    double decode[MOST_ROWS * FUZZ_MOST_WORKERS];
+    double decode[FUZZ_MOST_WORKERS * FUZZ_MOST_WORKERS];
     tarry_plan drawn = *plan;
     drawn.decode = decode;
     random_stream stream = random_stream_make(plan->seed, RANDOM_TEST, plan->workers, plan->parts);
-    for (uint32_t parts = plan_least_parts(plan); parts <= plan->parts; parts++)
-        draw_columns(decode + plan_decode_rows(plan, parts) * plan->workers, parts, plan->workers,
-                     &stream);
+    draw_columns(decode, plan->parts, plan->workers, &stream);
     return decode_keep(plan, &drawn);
 }
 
@@ -52,7 +49,6 @@ static tarry_plan *make_plan(const tarry_plan_settings *settings)
     plan->chunks = plan->origins = settings->chunks;
     plan->pieces = 1;
     plan->parts = settings->parts;
-    plan->adaptive = settings->adaptive_parts;
     plan->order = settings->order;
     plan->seed = settings->seed;
     require(rack_assign(plan, settings, NULL) == TARRY_OK);
@@ -84,7 +80,6 @@ static void make_plans(uint32_t workers, uint32_t chunks, uint32_t replication)
     settings.replication = replication;
     for (settings.parts = 1; settings.parts <= replication; settings.parts++) {
         for (settings.seed = 0; settings.seed < SEEDS; settings.seed++) {
-            settings.adaptive_parts = settings.seed % 2 == 1;
             settings.rack_size = settings.seed % 4 == RACKED && workers > 1 ? RACK_SIZE : 0;
             tarry_plan *plan = make_plan(&settings);
             if (settings.seed >= FIRST_SPLIT)

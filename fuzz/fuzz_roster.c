@@ -12,8 +12,6 @@
 #include "fuzz_input.h"
 #include "runtime/tcp/trust/roster_file.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { MOST_ENTRIES = 8 };
 
 /* An authority, and a roster of it. */

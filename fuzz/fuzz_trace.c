@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any file is refused, or read as a trace without gaps. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "fuzz_file.h"
 #include "fuzz_input.h"
 #include "straggler/straggler.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

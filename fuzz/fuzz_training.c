@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The checkpoint of a training run: any bytes are refused, or are read as what is written as the
- * same bytes; so is the history in it, and the log of its rounds. The input is the bytes of the
+ * same bytes; so is the history in it. A line of the log of its rounds is refused, or is read as a
+ * round whose own line is read as the same round. The input is the bytes of the
  * checkpoint and of the log, or changes to those that were good; and they can be given the seals
  * that belong to them.
  */
@@ -9,19 +10,16 @@
 
 #include "base/digest.h"
 #include "cli/checkpoint/checkpoint.h"
-#include "cli/checkpoint/history_code.h"
-#include "cli/checkpoint/history_log.h"
+#include "cli/checkpoint/history.h"
 #include "fuzz_input.h"
 
 enum { PATCHED = 1, SEALED = 2 };
-enum { SEAL_BYTES = 32, MOST_WORKERS = 3, MOST_ROUNDS = 4, MOST_DIMENSION = 8, ROOM = 4096 };
+enum { SEAL_BYTES = 32, MOST_WORKERS = 3, MOST_ROUNDS = 4, MOST_DIMENSION = 8, ROOM = 8192 };
 
 typedef struct writing {
     uint8_t *bytes;
     size_t size, room;
 } writing;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int put(void *user, const uint8_t *bytes, size_t size)
 {
@@ -59,33 +57,40 @@ static void read_shares(const checkpoint *state, uint32_t workers)
     history_free(past);
 }
 
-/* The rounds that the checkpoint counts on. */
-static void read_rounds(const checkpoint *state, const uint8_t *log, size_t size, bool sealed)
+/* A round that was read, and how many were before it. */
+static int read_round(void *user, const history_round *round)
 {
-    uint8_t seal[HISTORY_LOG_DIGEST_SIZE], again[HISTORY_ROUND_BYTES];
-    size_t count = (size_t)state->round, first = 0;
-    history *past = NULL;
-    if (history_log_seal(log, size, count, seal, &first, NULL) != TARRY_OK ||
-        (!sealed && memcmp(seal, state->rounds, sizeof(seal)) != 0))
+    char line[ROUND_LINE_BYTES], again[ROUND_LINE_BYTES];
+    size_t length, size;
+    history_round found;
+    require(round->result.parts >= 1 && round->result.copies_needed >= round->result.parts);
+    require(round->seconds >= 0);
+    require(round_line_write(round, line, &length) == TARRY_OK);
+    require(round_line_read(line, length, &found, NULL) == TARRY_OK);
+    require(round_line_write(&found, again, &size) == TARRY_OK);
+    require(size == length && memcmp(again, line, size) == 0);
+    ++*(uint64_t *)user;
+    return TARRY_OK;
+}
+
+/* The rounds that the checkpoint counts on. */
+static void read_rounds(const checkpoint *state, const uint8_t *log, size_t size)
+{
+    uint8_t seal[HISTORY_SEAL_BYTES];
+    uint64_t rounds = 0, used;
+    const uint64_t count = state->round - state->first;
+    FILE *stream = fmemopen((void *)log, size, "r");
+    if (stream == NULL)
         return;
-    require(history_create(1, 1, &past) == TARRY_OK);
-    if (history_log_rounds(log, first, count, past) == TARRY_OK) {
-        require(past->first == first && past->count == count);
-        for (size_t i = first; i < count; i++) {
-            history_round round;
-            require(history_round_at(past, i, &round, NULL) == TARRY_OK);
-            history_encode_round(&round, again);
-            require(memcmp(again, log + HISTORY_LOG_HEAD_BYTES + (i - first) * sizeof(again),
-                           sizeof(again)) == 0);
-        }
-    } else {
-        require(past->count == 0);
-    }
-    history_free(past);
+    const int error = history_lines(stream, "log", count, read_round, &rounds, seal, &used, NULL);
+    require(error == TARRY_OK || error == TARRY_ERROR_FORMAT);
+    require(used <= size && rounds <= count);
+    require((rounds == count) == (error == TARRY_OK));
+    fclose(stream);
 }
 
 static void read(const uint8_t *bytes, size_t size, const uint8_t *log, size_t log_size,
-                 uint32_t workers, bool sealed)
+                 uint32_t workers)
 {
     checkpoint state;
     const uint8_t *found[CHECKPOINT_VECTORS];
@@ -106,28 +111,24 @@ static void read(const uint8_t *bytes, size_t size, const uint8_t *log, size_t l
     for (uint32_t i = 0; i < state.vectors; i++)
         free(numbers[i]);
     read_shares(&state, workers);
-    read_rounds(&state, log, log_size, sealed);
+    read_rounds(&state, log, log_size);
 }
 
-/* The bytes of `count` rounds and their seal. */
-static size_t write_log(input *in, size_t count, uint8_t *bytes, uint8_t *seal)
+/* The lines of `count` rounds. */
+static size_t write_log(input *in, uint64_t count, char log[ROOM])
 {
-    size_t size = HISTORY_LOG_HEAD_BYTES, first = 0;
-    if (count > 0)
-        first = take(in) % count;
-    history_log_head(first, bytes);
-    for (size_t i = first; i < count; i++, size += HISTORY_ROUND_BYTES) {
+    size_t size = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        size_t length;
         history_round round = history_blank_round;
-        round.result = (tarry_round_result){
-            .round = i,
-            .parts = 1,
-            .copies_needed = 1U + take(in),
-            .exact = true,
-            .signal_ns = TARRY_NEVER,
-        };
-        history_encode_round(&round, bytes + size);
+        round.result.round = i;
+        round.result.parts = 1;
+        round.result.copies_needed = 1U + take(in);
+        round.result.exact = true;
+        require(ROOM - size >= ROUND_LINE_BYTES);
+        require(round_line_write(&round, log + size, &length) == TARRY_OK);
+        size += length;
     }
-    require(history_log_seal(bytes, size, count, seal, &first, NULL) == TARRY_OK);
     return size;
 }
 
@@ -137,7 +138,8 @@ static writing write_good(input *in, uint32_t workers, size_t *log_size)
     static const float zeros[MOST_DIMENSION];
     static const float *const vectors[CHECKPOINT_VECTORS] = {zeros, zeros, zeros, zeros};
     static const uint8_t text[UINT8_MAX];
-    uint8_t shares[ROOM], log[ROOM];
+    uint8_t shares[ROOM];
+    char log[ROOM];
     checkpoint state = {
         .round = take(in) % (MOST_ROUNDS + 1U),
         .decayed = take(in) / 255.0,
@@ -153,11 +155,13 @@ static writing write_good(input *in, uint32_t workers, size_t *log_size)
     state.history = (checkpoint_part){shares, history_encoded_size(past)};
     history_encode(past, shares);
     history_free(past);
-    *log_size = write_log(in, (size_t)state.round, log, state.rounds);
+    if (state.round > 0)
+        state.first = take(in) % state.round;
+    *log_size = write_log(in, state.round - state.first, log);
     writing good = {.bytes = malloc(ROOM), .room = ROOM};
     require(good.bytes != NULL);
     require(checkpoint_encode(&state, vectors, put, &good) == TARRY_OK);
-    require(put(&good, log, *log_size) == TARRY_OK);
+    require(put(&good, (const uint8_t *)log, *log_size) == TARRY_OK);
     return good;
 }
 
@@ -192,10 +196,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     count -= log_size;
     uint8_t *own = copy(bytes, count), *log = copy(bytes + count, log_size);
-    bool sealed = (mode & SEALED) != 0;
-    if (sealed && count >= SEAL_BYTES)
+    if ((mode & SEALED) != 0 && count >= SEAL_BYTES)
         require(digest_of_bytes(own, count - SEAL_BYTES, own + count - SEAL_BYTES) == 0);
-    read(own, count, log, log_size, workers, sealed);
+    read(own, count, log, log_size, workers);
     free(log);
     free(own);
     free(bytes);

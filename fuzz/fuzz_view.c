@@ -4,7 +4,6 @@
  * and bytes changed on the way, or any fields. A worker that says that a view is there has that of
  * the digest, and does not write beyond its vector.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "compress/view.h"
@@ -12,8 +11,6 @@
 #include "fuzz_input.h"
 
 enum { MOST_STEPS = 40 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A worker. */
 typedef struct receiver {

@@ -50,14 +50,13 @@ typedef struct run {
     tarry_sum_id held, last; /* by what the worker was told of what it began */
 } run;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void secure(tarry_worker_settings *settings, uint8_t rules)
 {
-    settings->secure = rules >> 7 != 0 ? 64 : 32;
-    settings->keep = TARRY_KEEP_CREDITED;
-    settings->sum = TARRY_SUM_SERVER;
-    settings->feedback = settings->keeps_stale = false;
+    settings->server.secure = rules >> 7 != 0 ? 64 : 32;
+    settings->server.keep = TARRY_KEEP_CREDITED;
+    settings->server.sum = TARRY_SUM_SERVER;
+    settings->server.compress = TARRY_COMPRESS_NONE;
+    settings->server.fill = TARRY_FILL_NONE;
 }
 
 static bool begin(run *its, input *in)
@@ -67,21 +66,20 @@ static bool begin(run *its, input *in)
     its->stripes = 1 + take(in) % MAX_STRIPES;
     its->settings = (tarry_worker_settings){
         .worker = take(in) % tarry_plan_workers(its->plan),
-        .keeps_stale = (rules & 1) != 0,
-        .keep = (tarry_keep)(rules >> 1 & 1),
-        .ahead = rules >> 2 & 3,
-        .stripe_length = 4,
-        .dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan) - take(in) % 4,
-        .conditioning_limit = 1e3,
-        .sum = (tarry_sum_place)(rules >> 4 & 1),
-        .feedback = (rules >> 5 & 1) != 0,
-    };
+        .server = {.fill = (rules & 1) != 0 ? TARRY_FILL_STALE : TARRY_FILL_NONE,
+                   .keep = (tarry_keep)(rules >> 1 & 1),
+                   .ahead = rules >> 2 & 3,
+                   .stripe_length = 4,
+                   .dimension = 4U * its->stripes * tarry_plan_parts(its->plan) - take(in) % 4,
+                   .conditioning_limit = 1e3,
+                   .sum = (tarry_sum_place)(rules >> 4 & 1),
+                   .compress = (rules >> 5 & 1) != 0 ? TARRY_COMPRESS_INT4 : TARRY_COMPRESS_NONE}};
     if (rules >> 6 != 0)
         secure(&its->settings, rules);
     its->task = TARRY_EFFECT_CANCEL;
     its->load = tarry_plan_load(its->plan, its->settings.worker);
     its->shape = codec_shape_of(its->plan, its->settings.worker, its->stripes);
-    if (its->settings.secure != 0)
+    if (its->settings.server.secure != 0)
         codec_shape_secure(&its->shape, its->plan);
     require(its->load <= 64 && codec_max_size(&its->shape) <= MAX_FRAME);
     require(codec_words(&its->shape) <= MAX_WORDS);
@@ -93,7 +91,7 @@ static bool begin(run *its, input *in)
 
 static bool keeps_credited(const run *its)
 {
-    return its->settings.keep == TARRY_KEEP_CREDITED;
+    return its->settings.server.keep == TARRY_KEEP_CREDITED;
 }
 
 /* The server reads it: its shape for what workers send has no sets. */
@@ -107,7 +105,8 @@ static void take_sent(const run *its, const tarry_message *message)
     codec_encode(&none, message, frame);
     require(codec_decode(&none, frame, size, NULL, &read) == TARRY_OK);
     if (read.type >= TARRY_MESSAGE_ASK) {
-        require(its->settings.sum == TARRY_SUM_EVERYWHERE && read.type >= TARRY_MESSAGE_HELD);
+        require(its->settings.server.sum == TARRY_SUM_EVERYWHERE &&
+                read.type >= TARRY_MESSAGE_HELD);
         if (read.type != TARRY_MESSAGE_FAILED)
             require(sum_id_same(&read.sum, &its->held));
         if (read.type == TARRY_MESSAGE_STATE)
@@ -127,7 +126,7 @@ static void take_compute(run *its, const tarry_effect *effect)
     require(!its->computing && !bitset_test(&its->done, effect->slot));
     require(its->task != TARRY_EFFECT_STEP);
     if (keeps_credited(its))
-        require(bitset_count(&its->open, its->load) <= its->settings.ahead);
+        require(bitset_count(&its->open, its->load) <= its->settings.server.ahead);
     its->computing = true;
     its->slot = effect->slot;
 }
@@ -136,7 +135,7 @@ static void take_compute(run *its, const tarry_effect *effect)
 static void check_holders(const run *its, const tarry_effect *encode)
 {
     const uint32_t *holders = encode->message.holders, own = its->settings.worker;
-    require((holders != NULL) == (its->settings.secure != 0));
+    require((holders != NULL) == (its->settings.server.secure != 0));
     for (uint32_t slot = 0; holders != NULL && slot < its->load; slot++) {
         bool summed = bitset_test(&its->done, slot) && !bitset_test(&its->open, slot);
         require((holders[tarry_plan_chunk(its->plan, own, slot)] == own) == summed);
@@ -148,13 +147,14 @@ static void take_encode(run *its, const tarry_effect *effect)
 {
     require(!its->encoding && its->task == TARRY_EFFECT_CANCEL);
     check_holders(its, effect);
-    require(effect->parts >= plan_least_parts(its->plan) && effect->parts <= its->plan->parts);
-    layout cut = layout_make(its->settings.dimension, effect->parts, its->settings.stripe_length);
+    const uint32_t parts = its->plan->parts;
+    layout cut =
+        layout_make(its->settings.server.dimension, parts, its->settings.server.stripe_length);
     require(effect->stripe < cut.stripes);
     for (uint32_t slot = 0; slot < its->load; slot++) {
         uint64_t there = bitset_test(effect->stale, slot) ? its->before : its->done;
-        for (uint32_t part = 0; part < effect->parts; part++) {
-            float weight = effect->coefficients[slot * effect->parts + part];
+        for (uint32_t part = 0; part < parts; part++) {
+            float weight = effect->coefficients[slot * parts + part];
             require(isfinite(weight) && (weight == 0 || bitset_test(&there, slot)));
         }
     }
@@ -178,7 +178,8 @@ static void take_encode(run *its, const tarry_effect *effect)
 static void take_settled(run *its, const tarry_effect *effect)
 {
     uint64_t stood = *effect->stood, voids = *effect->voids;
-    require(its->settings.feedback && (stood | voids) >> its->stripes == 0);
+    require(its->settings.server.compress != TARRY_COMPRESS_NONE &&
+            (stood | voids) >> its->stripes == 0);
     require((stood & voids) == 0 && (stood | voids) != 0 && (stood & ~its->out) == 0);
     its->out &= ~(stood | voids);
 }
@@ -203,11 +204,6 @@ static void take_task(run *its, const tarry_effect *effect)
     if (effect->type == TARRY_EFFECT_STEP) {
         require(effect->sum.step == its->last.step + 1);
         require(sum_id_same(&effect->sum, &its->held));
-    }
-    if (effect->type == TARRY_EFFECT_REDUCE) {
-        layout cut = layout_make(its->settings.dimension, effect->parts, 1);
-        require(layout_stand(&cut, (size_t)effect->message.whole) == effect->message.whole);
-        require((effect->message.piece.step == 0) == (effect->message.whole == 0));
     }
     if (effect->type == TARRY_EFFECT_REDUCE)
         require(bitset_test(effect->message.group, its->settings.worker) && effect->scale > 0 &&
@@ -247,9 +243,6 @@ static void take_effects(run *its, const tarry_effects *effects)
         case TARRY_EFFECT_REFUSE:
             require(i + 1 == effects->count && !its->computing);
             its->refused = true;
-            break;
-        case TARRY_EFFECT_STOP:
-            require(its->task == TARRY_EFFECT_REDUCE && sum_id_named(&effect->sum, &its->sum));
             break;
         case TARRY_EFFECT_ABANDON:
             require(its->task != TARRY_EFFECT_CANCEL && its->task != TARRY_EFFECT_STEP);
@@ -324,8 +317,6 @@ static void draw_holders(const run *its, input *in, sets *own, tarry_message *si
                        its->plan->holder_worker[at.first + i] == own->holders[at.chunk]);
     if (lie == 0xe0)
         own->psi[0] ^= 1;
-    signal->limit = 0;
-    signal->parts = 1;
     signal->holders = own->holders;
     signal->lives = own->lives;
 }
@@ -354,12 +345,6 @@ static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_
         message->group = &own->group;
         message->sum = (tarry_sum_id){.step = its->last.step + 1, .term = 1, .attempt = take(in)};
         message->scale = 1 + (kind & 1);
-        uint8_t stands = take(in);
-        if (stands % 4 == 0) {
-            message->piece = (tarry_sum_id){
-                .step = message->sum.step + (stands == 0x80), .term = 1, .attempt = stands >> 6};
-            message->whole = (uint64_t)stands * 4;
-        }
         return;
     }
     if ((kind & 0x0f) < 8)
@@ -395,7 +380,6 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         .attempt = its->attempt + (off >> 4 & 1),
         .term = its->term + (kind >> 3 & 1) - (off >> 5 & 1),
         .sequence = (uint16_t)(its->sequence + 1 - (off >> 6)),
-        .parts = its->plan->parts,
     };
     uint64_t all = (UINT64_C(1) << its->load) - 1;
     *own = (sets){.first = take(in) & all, .barred = take(in) & all};
@@ -405,12 +389,10 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         message.weights = draw_weights(its, in, own);
     if (message.type == TARRY_MESSAGE_SIGNAL) {
         message.attempt++;
-        message.parts -= take(in) % 3 == 0 ? message.parts - plan_least_parts(its->plan) : 0;
         own->stripes = take(in) & ((UINT64_C(1) << its->stripes) - 1);
         own->stale = own->first & its->before;
         draw_psi(its, in, own->psi);
-        message.limit = (kind & 0x80) != 0 ? (kind & 0x40 ? TARRY_CONDITIONING_MOST : 999) : 0;
-        if (its->settings.secure != 0 && kind != 0x81)
+        if (its->settings.server.secure != 0 && kind != 0x81)
             draw_holders(its, in, own, &message);
     }
     if (message.type == TARRY_MESSAGE_NEWS) {
@@ -418,7 +400,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         message.fate = (tarry_fate)(take(in) % 3);
         own->recalled = take(in) & all;
     }
-    if (its->settings.feedback && (kind & 0x80) == 0 &&
+    if (its->settings.server.compress != TARRY_COMPRESS_NONE && (kind & 0x80) == 0 &&
         (message.type == TARRY_MESSAGE_ROUND || message.type == TARRY_MESSAGE_FINISH)) {
         for (uint32_t stripe = 0; stripe < its->stripes; stripe++)
             own->stood[stripe] = its->epoch - take(in) % 3;
@@ -430,7 +412,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
     message.first = (kind & 0x20) != 0 ? &own->first : NULL;
     message.barred = (kind & 0x40) != 0 ? &own->barred : NULL;
     message.recalled = (kind & 0x80) != 0 ? &own->recalled : NULL;
-    if (its->settings.sum == TARRY_SUM_EVERYWHERE)
+    if (its->settings.server.sum == TARRY_SUM_EVERYWHERE)
         draw_vote(its, in, kind, own, &message);
     return message;
 }
@@ -464,7 +446,7 @@ static void note_message(run *its, const tarry_message *message)
     switch (message->type) {
     case TARRY_MESSAGE_ROUND: {
         bool next = message->epoch == its->epoch && message->round == its->round + 1;
-        its->before = its->settings.keeps_stale && next ? its->done : 0;
+        its->before = its->settings.server.fill == TARRY_FILL_STALE && next ? its->done : 0;
         its->done = 0;
         its->epoch = message->epoch;
         its->round = message->round;
@@ -480,7 +462,7 @@ static void note_message(run *its, const tarry_message *message)
     case TARRY_MESSAGE_SIGNAL:
         its->attempt = message->attempt;
         its->term = message->term;
-        if (its->settings.sum == TARRY_SUM_EVERYWHERE)
+        if (its->settings.server.sum == TARRY_SUM_EVERYWHERE)
             its->held = (tarry_sum_id){0};
         break;
     case TARRY_MESSAGE_FETCH:
@@ -557,10 +539,8 @@ static tarry_event draw_end(const run *its, uint8_t kind)
     };
     if (its->task == TARRY_EFFECT_LOAD && !event.failed)
         event.sum.step += kind >> 7; /* the source has stepped since */
-    if (its->task == TARRY_EFFECT_REDUCE) {
+    if (its->task == TARRY_EFFECT_REDUCE)
         event.sum.digest = 1U + (kind >> 7);
-        event.whole = event.failed ? (kind & 0x30) : 0;
-    }
     return event;
 }
 

@@ -7,8 +7,10 @@
                            sources: in one configuration or another every test, with sanitizers and without
     check.py NAME ...      only these, or 'model' or 'format'
 
-The output of each failed test is shown, and at the end once more what it complained of; the last line is 'N passed,
-N failed', summed over all configurations, and the exit status is 1 if anything failed. Builds are kept in build-check/, and taken up again.
+A line says which stage of how many runs, how much of it is done, and how long it has taken. The output of each failed test is
+shown. At the end its complaints are shown again, and where the log is. The last line is 'N passed, N failed', summed over all
+configurations, and the exit status is 1 if anything failed. Ctrl-C stops what runs (exit status 130). Builds are kept in
+build-check/, and taken up again.
 """
 
 import collections
@@ -16,7 +18,9 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,8 +39,10 @@ TESTS_AT_ONCE = str(2 * (os.cpu_count() or 1))  # many of them wait more than th
 Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages needed also apart full",
                                        defaults=[(), False, None, (), False, (), False, False])
 
+STAGES = ("setup", "build", "tests")
 ALL = None
-THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces")
+THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces",
+            "cli/worlds")
 # Real processes: one run of all of them with sanitizers, and one without, is what they are worth.
 PROCESSES = ("network/", "deploy/", "mpi/ranks", "mpi/train")
 # The same worlds to the bit in every build: once with sanitizers, once without.
@@ -102,6 +108,9 @@ class Tally:
         lines = [line for line in said if COMPLAINT.search(line)] or said[-COMPLAINTS:]
         self.complaints += [name, *("    " + line for line in lines[:COMPLAINTS])]
 
+    def name_log(self, log):
+        self.complaints.append(f"    log: {log.relative_to(ROOT)}")
+
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else "")
 
@@ -123,42 +132,98 @@ def quietly(command, **options):
 
 # How ninja counts what it builds, and Meson the tests that have ended.
 COUNT = re.compile(r"^\s*\[?(\d+)/(\d+)\]?\s")
+FAILED_TEST = re.compile(r"^\s*\d+/\d+ .* (FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS)\s")
+# How long what was told to stop may take, before it is killed.
+STOP_SECONDS = 10
 
 
 class Progress:
-    """Says how far a command is: on a terminal in one line that is drawn again, elsewhere at each tenth."""
+    """Says how far a stage is: on a terminal in one line that is drawn again, elsewhere at each quarter."""
 
-    def __init__(self, what):
-        self._what, self._start, self._tenth = what, time.monotonic(), 0
+    def __init__(self, stage):
+        self._stage, self._start, self._said = stage, time.monotonic(), 0
+        self._done = self._of = self._failed = 0
         self._terminal = sys.stdout.isatty()
+        self.draw()
 
     def see(self, line):
         count = COUNT.match(line)
         if not count or int(count[2]) < 1:
             return
-        done, of = int(count[1]), int(count[2])
-        text = f"{self._what}: {done} of {of}, {time.monotonic() - self._start:.0f} s"
+        self._done, self._of = int(count[1]), int(count[2])
+        self._failed += FAILED_TEST.match(line) is not None
+        quarter = 4 * self._done // self._of
+        if not self._terminal and self._said < quarter < 4:
+            self._said = quarter
+            print(self, flush=True)
+
+    def draw(self):
         if self._terminal:
-            print(f"\r\x1b[K{text}", end="", flush=True)
-        elif 10 * done // of > self._tenth:
-            self._tenth = 10 * done // of
-            print(text, flush=True)
+            print(f"\r\x1b[K{self}", end="", flush=True)
 
     def end(self):
-        if self._terminal:
-            print("\r\x1b[K", end="", flush=True)
+        self.draw()
+        print("" if self._terminal else self, flush=True)
+
+    def __str__(self):
+        minutes, seconds = divmod(int(time.monotonic() - self._start), 60)
+        counts = f"{self._done} of {self._of}, " if self._of else ""
+        return f"{self._stage}: {counts}{f'{self._failed} failed, ' if self._failed else ''}{minutes}:{seconds:02}"
 
 
-def watched(command, what, **options):
-    """Runs a command from the project's root, says how far it is, and gives back its status and its output."""
-    progress, output = Progress(what), []
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace", bufsize=1, **options) as process:
-        for line in process.stdout:
-            output.append(line)
-            progress.see(line)
+def lines_of(stream, progress):
+    """The lines of a pipe as they come. The progress is drawn each second."""
+    rest = b""
+    while True:
+        if select.select([stream], [], [], 1)[0]:
+            piece = os.read(stream.fileno(), 1 << 16)
+            if not piece:
+                break
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from (line.decode(errors="replace") + "\n" for line in lines)
+        progress.draw()
+    yield rest.decode(errors="replace")
+
+
+def stop(process):
+    """Stops a process and its group. Meson and ninja then stop the processes that they started."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+            process.wait(STOP_SECONDS)
+            return
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+
+
+def watched(command, stage, log, **options):
+    """Runs a command from the project's root, says how far it is, and returns its status and its output. The output also
+    goes to the file `log`. The command has a process group of its own, so that Ctrl-C comes to this program alone."""
+    progress, output = Progress(stage), []
+    with log.open("w") as file, subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                 stderr=subprocess.STDOUT, start_new_session=True, **options) as process:
+        try:
+            for line in lines_of(process.stdout, progress):
+                output.append(line)
+                file.write(line)
+                progress.see(line)
+        except KeyboardInterrupt:
+            stop(process)
+            progress.end()
+            print(f"stopped; the output of this stage is in {log.relative_to(ROOT)}", flush=True)
+            raise
     progress.end()
     return process.returncode, "".join(output)
+
+
+def failed_steps(output):
+    """Of ninja's output what failed steps printed; its last lines if none did."""
+    shown, kept = False, []
+    for line in output.splitlines():
+        shown = line.startswith("FAILED: ") or (shown and not COUNT.match(line))
+        if shown:
+            kept.append(line)
+    return "\n".join(kept or output.splitlines()[-COMPLAINTS:])
 
 
 def folder_of(configuration):
@@ -177,22 +242,41 @@ def environment_of(configuration):
     return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
 
-def build(configuration, environment):
-    folder = folder_of(configuration)
-    environment = {**environment, "CC": configuration.compiler}
-    setup = ["meson", "setup", folder, "-Dwerror=true", *configuration.options]
-    kept = (folder / "build.ninja").exists() and subprocess.run(
-        [*setup, "--reconfigure"], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-        check=False).returncode == 0
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not quietly(setup, env=environment):
-            return False
-    needed = needed_files(folder, configuration) if configuration.needed else []
-    status, output = watched(["ninja", "-C", folder, "-j", JOBS, *needed], f"{configuration.name}: built", env=environment)
+def failed_stage(tally, stage, output, log):
+    name = f"--- {stage}"
+    print(name, output, sep="\n", flush=True)
+    tally.add(False)
+    tally.complain(name, output)
+    tally.name_log(log)
+
+
+def set_up(configuration, tally, stage, environment):
+    folder, log = folder_of(configuration), BUILDS / f"{configuration.name}-setup.txt"
+    BUILDS.mkdir(exist_ok=True)
+    command = ["meson", "setup", folder, "-Dwerror=true", *configuration.options]
+    if (folder / "build.ninja").exists() and watched([*command, "--reconfigure"], stage, log, env=environment)[0] == 0:
+        return True
+    shutil.rmtree(folder, ignore_errors=True)
+    status, output = watched(command, stage, log, env=environment)
     if status != 0:
-        print(output, flush=True)
+        failed_stage(tally, stage, output, log)
     return status == 0
+
+
+def build(configuration, tally, stage, environment):
+    folder = folder_of(configuration)
+    needed = needed_files(folder, configuration) if configuration.needed else []
+    log = folder / "meson-logs" / "build.txt"
+    status, output = watched(["ninja", "-C", folder, "-j", JOBS, *needed], stage, log, env=environment)
+    if status != 0:
+        failed_stage(tally, stage, failed_steps(output), log)
+    else:
+        tally.add(True)
+    return status == 0
+
+
+def made(configuration, tally, setup, building, environment):
+    return set_up(configuration, tally, setup, environment) and build(configuration, tally, building, environment)
 
 
 def introspect(folder, what):
@@ -221,20 +305,22 @@ def steady_addresses():
     return prefix if works else []
 
 
-def run_tests(configuration, tally, environment):
+def run_tests(configuration, tally, stage, environment):
     folder = folder_of(configuration)
     all_tests = configuration.tests is ALL and not configuration.but
     names = [] if all_tests else [test["name"] for test in chosen_tests(folder, configuration)]
     if not all_tests and not names:
         return
-    log = folder / "meson-logs" / "testlog.json"
-    log.unlink(missing_ok=True)
+    logs = folder / "meson-logs"
+    results = logs / "testlog.json"
+    results.unlink(missing_ok=True)
     command = [*steady_addresses(), "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier", "4",
                "--num-processes", TESTS_AT_ONCE, *names]
     forms = {"TARRY_TEST_LONG": configuration.long, "TARRY_TEST_FULL": configuration.full}
     environment = {**environment, **ENVIRONMENT, **{name: "1" for name, asked in forms.items() if asked}}
-    status, output = watched(command, f"{configuration.name}: tested", env=environment)
-    tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    log = logs / "tests.txt"
+    status, output = watched(command, stage, log, env=environment)
+    tests = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     failed = 0
     for test in tests:
         if test["result"] == "SKIP":
@@ -248,9 +334,10 @@ def run_tests(configuration, tally, environment):
             output = test.get("stdout", "") + "\n" + test.get("stderr", "")
             print(name, output, sep="\n")
             tally.complain(name, output)
-    if status != 0 and failed == 0:
-        print(output)
-        tally.add(False)
+    if failed > 0:
+        tally.name_log(logs / "testlog.txt")
+    elif status != 0:
+        failed_stage(tally, stage, output, log)
 
 
 def run_also(configuration, tally, environment):
@@ -304,20 +391,22 @@ def main(names):
         apart = {configuration.name for configuration in CONFIGURATIONS if configuration.packages or configuration.apart}
         names = [name for name in known if name not in apart]
     names = names or known[:1]
+    chosen = [configuration for configuration in CONFIGURATIONS if configuration.name in names]
+    stages = [f"{configuration.name}: {what}" for configuration in chosen for what in STAGES]
+    stages += [name for name in CHECKS if name in names]
+    numbered = {stage: f"[{number}/{len(stages)}] {stage}" for number, stage in enumerate(stages, 1)}
     total, covered = Tally(), False
-    for configuration in CONFIGURATIONS:
-        if configuration.name not in names:
-            continue
+    for configuration in chosen:
         start, tally = time.monotonic(), Tally()
-        print(f"{configuration.name}: ...", flush=True)
+        setup, building, testing = (numbered[f"{configuration.name}: {what}"] for what in STAGES)
         environment = environment_of(configuration)
-        built = environment is not None and build(configuration, environment)
-        tally.add(built)
-        if built:
+        if environment is None:
+            tally.add(False)
+        elif made(configuration, tally, setup, building, {**environment, "CC": configuration.compiler}):
             if configuration.name == "coverage":
                 for data in (BUILDS / "coverage").rglob("*.gcda"):
                     data.unlink()
-            run_tests(configuration, tally, environment)
+            run_tests(configuration, tally, testing, environment)
             run_also(configuration, tally, environment)
             if configuration.name == "coverage":
                 covered = measure_coverage()
@@ -329,7 +418,7 @@ def main(names):
         if name in names:
             good = check()
             total.add(good)
-            print(f"{name}: {well if good else badly}", flush=True)
+            print(f"{numbered[name]}: {well if good else badly}", flush=True)
     if covered:
         show_coverage()
     print(*total.complaints, sep="\n", end="\n" if total.complaints else "")
@@ -337,5 +426,13 @@ def main(names):
     return total.failed > 0
 
 
+def interrupt(_number, _frame):
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

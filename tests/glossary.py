@@ -18,7 +18,7 @@ import tempfile
 
 # Tests whose planted faults name files that do not exist.
 WITH_PLANTED = ("glossary.py", "layers.py")
-COMMANDS = ["train", "serve", "work", "simulate", "plan", "keys", "top", "simulate --faults", "plan --advise", "privacy"]
+COMMANDS = ["train", "serve", "work", "simulate", "plan", "keys", "top", "plan --advise", "privacy"]
 GLOSSARY = "docs/glossary.md"
 # A word that is not said, as it is written, and what is said in its place.
 REPLACED = {

@@ -14,13 +14,13 @@ page.not_measured("python/bench/adam.py prints the rows; it needs PyTorch", "| d
                   "| digits with adam, to a rate of 0 | bytes |")
 page.not_measured("python/bench/powersgd.py prints the rows; it needs PyTorch", "| small GPT, 60 steps | bytes |", "| digits, 300 steps | bytes |",
                   "| small GPT, to a rate of 0 | bytes |")
-page.not_measured("trials of one seed, of a model that is not kept", "| topk:0.01:200:5, a GPT | AdamW |")
+page.not_measured("trials of one seed, of a model that is not kept", "| topk:0.01, a GPT | AdamW |")
 page.not_measured("bench/shaped.py prints the rows; it needs namespaces of the network's", "| link | sums | TCP |")
 
-SCHEMES = {"`--parts 1`": "partial:parts=1", "`--parts auto`": "partial:parts=auto",
+SCHEMES = {"`--parts 1`": "partial:parts=1", "`--parts 3`": "partial:parts=3",
            "`--compress bf16`": "partial:compress=bf16", "`--compress int8`": "partial:compress=int8",
            "`--compress int4`": "partial:compress=int4", "`--compress topk:0.01`": "partial:compress=topk:0.01",
-           "`--parts auto --compress-down int8`": "partial:parts=auto,compress-down=int8",
+           "`--parts 3 --compress-down int8`": "partial:parts=3,compress-down=int8",
            "`--compress int8 --compress-down bf16`": "partial:compress=int8,compress-down=bf16",
            "`--compress int8 --compress-down int8`": "partial:compress=int8,compress-down=int8"}
 SEEDS = range(1, 6)

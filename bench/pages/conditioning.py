@@ -3,7 +3,6 @@
 
 import json
 import os
-import re
 import subprocess
 import time
 
@@ -39,23 +38,6 @@ def reached(tarry):
                      forms.digits(found["median"], 2), forms.thousands(found["subsets"]),
                      forms.seconds(max(seconds - bare, 1e-3))])
     return ["design", "m = N", "copies", "l", "worst, random", "worst", "median", "sets", "time"], rows
-
-
-TEST = "tests/integration/test-integration-conditioning"
-DESIGNED = 10  # beyond it the test has set the columns itself
-
-
-@page.table("bound", clock=["error"])
-def bound(tarry):
-    """The worst of each case's rounds; errors depend on the order in which parts come to be summed."""
-    worst = {}
-    for found in re.findall(r"(\d) parts, 1/sigma_min (\S+): error (\S+), bound (\S+)", tarry.ended(TEST, "tests").stdout):
-        parts, (inverse, error, most) = found[0], map(float, found[1:])
-        before = worst.get((parts, inverse), (0, 0))
-        worst[parts, inverse] = max(before[0], error), max(before[1], most)
-    rows = [[parts + ", random design" * (inverse < DESIGNED), *map(forms.short, (inverse, error, most))]
-            for (parts, inverse), (error, most) in worst.items()]
-    return ["parts", "1/sigma_min", "error", "bound"], rows
 
 
 KINDS = {"logistic, 100 features": ["--model", "logistic", "--rounds", 6],

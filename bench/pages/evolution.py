@@ -6,13 +6,13 @@ import registry
 page = registry.Page("evolution")
 page.not_measured("an example, whose times are the clock's", "$ tarry train --chunks 8 --pieces 8")
 
-TEST = "tests/unit/plan/test-plan-evolve_slowness"
+TEST = "tests/unit/test-plan"
 SLOWNESS_NAMES = {"pareto 1.5": "Pareto 1.5"}
 
 
 def printed(tarry, words):
     """The lines of the test's output with so many words, as lists; names that hold blanks count as one."""
-    lines = tarry.ended(TEST, "tests").stdout.splitlines()
+    lines = tarry.ended(TEST, "tests", "evolve_slowness").stdout.splitlines()
     for blank in ("fifth slow", "rack slow", "tenth gone", "1 + exp", "pareto 1.5"):
         lines = [line.replace(blank, blank.replace(" ", "_")) for line in lines]
     rows = [line.split() for line in lines if line.strip()[:1].isdigit()]

@@ -36,8 +36,7 @@ def simulated_claims(tarry):
 
 NETWORK = {("parts", "plain"): ("coded parts, plain", "GB/s", 0.8), ("parts", "tls"): ("coded parts, TLS", "GB/s", 0.8),
            ("reports", "plain"): ("reports, one by one", "M/s", 0.8),
-           ("batched_reports", "plain"): ("reports, 64 per write", "M/s", 0.8),
-           ("shared", "memory"): ("shared memory, against TCP", "GB/s", 2)}
+           ("batched_reports", "plain"): ("reports, 64 per write", "M/s", 0.8)}
 
 
 def rate(value, unit):

@@ -9,7 +9,7 @@ page.not_measured("formulas", "| `--sum` | what n members do |")
 page.not_measured("bench/shaped.py runs them, with the rights to make network namespaces", "| links | sums | TCP |")
 page.not_measured("by SimGrid, which no command of ours runs", "| 33 members, d = 1e7, 10 Gb/s, 50 us |")
 page.not_measured("tests/simgrid/test_links.py prints its rows",
-                  "| members | shape | ours, s | SimGrid, s | ratio | a thin card: ours, s | SimGrid, s | ratio |")
+                  "| members | way | ours, s | SimGrid, s | ratio | a thin card: ours, s | SimGrid, s | ratio |")
 
 
 @page.table("speed", clock=True)

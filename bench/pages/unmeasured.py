@@ -6,8 +6,6 @@ import registry
 registry.Page("architecture").drawn_by_hand("architecture.svg")
 collective = registry.Page("collective")
 collective.not_measured("clauses by number; tests/model/check_vote.py finds each", "| left out, as the model names it |")
-collective.not_measured("arithmetic; src/route/route_cost.h has it, and tests/unit/route hold it to the routes", "| shape | each number |")
-collective.not_measured("bench/shapes.py prints the rows; it needs namespaces of the network's", "| workers | d | Mb/s |")
 collective.not_measured("programs of others beside ours; bench/allreduce.py runs them all", "| sums by | best form |")
 collective.not_measured("bench/everywhere.py runs them, beside programs of others", "| steps of | balanced, ms |",
                         "| over | d | sum alone, ms |", "| over | a waiting process, % of a core |",
@@ -23,7 +21,7 @@ registry.Page("testing").not_measured("files", "| file of `tests/scenario` |")
 registry.Page("train").not_measured(
     "examples, whose times are the clock's", "$ tarry train --straggler slow:2,5+exp:0.01+dead:1",
     "$ tarry train --straggler dead:5", "$ tarry train --data a9a --rounds 1000 --reproducible")
-registry.Page("wire").not_measured("layouts of frames", "| offset | size |", "| kind | name | sent by |", "| type | name | from |")
+registry.Page("wire").not_measured("layouts of frames", "| offset | size |", "| setting | size | |", "| kind | name | sent by |", "| type | name | from |")
 torch = registry.Page("torch")
 torch.not_measured("python/bench/exactness.py runs it, with PyTorch", "| 200 steps |")
 torch.not_measured("torch.distributed beside ours; python/bench/engines.py prints the rows", "| processes | d | direct, shared memory |")

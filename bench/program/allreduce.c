@@ -93,7 +93,6 @@ static int member_form(member *own, tarry_diagnostic *why)
         .count = count,
         .place = own->place,
         .members = members,
-        .shape = own->settings->shape,
     };
     return own->engine->methods->form(own->engine, &group, why);
 }

@@ -17,7 +17,6 @@ typedef struct bench_allreduce_settings {
     size_t dimension;             /* d >= 1 */
     uint32_t parts;               /* >= 1 */
     uint32_t times;               /* sums, after two that do not count */
-    tarry_shape shape;            /* legal for the members */
     double late;                  /* seconds that the first member begins after all others */
 } bench_allreduce_settings;
 

@@ -15,7 +15,6 @@
 #include "cli/output/interrupt.h"
 #include "cli/text/complain.h"
 #include "pki/authority.h"
-#include "pki/authority_files.h"
 
 struct bench_cluster {
     char directory[PATH_MAX], server[PATH_MAX], worker[PATH_MAX];

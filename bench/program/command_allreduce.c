@@ -6,10 +6,9 @@
 #include "base/diagnostic.h"
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/allreduce.h"
 #include "program/cluster.h"
-#include "route/route_cost.h"
 
 typedef enum way {
     WAY_SHARED,
@@ -21,19 +20,11 @@ typedef struct allreduce_options {
     uint64_t dimension;
     bool json;
     way way;
-    int shape; /* a tarry_shape_kind */
-    uint32_t rows;
     bench_allreduce_settings settings;
 } allreduce_options;
 
 static const option_choice ways[] = {
     {"shared", WAY_SHARED}, {"tcp", WAY_TCP}, {"tls", WAY_TLS}, {NULL, 0}};
-
-static const option_choice shapes[] = {{"auto", TARRY_SHAPE_AUTO},
-                                       {"direct", TARRY_SHAPE_DIRECT},
-                                       {"grid", TARRY_SHAPE_GRID},
-                                       {"tree", TARRY_SHAPE_TREE},
-                                       {NULL, 0}};
 
 static const option_entry entries[] = {
     {.name = "over",
@@ -63,20 +54,6 @@ static const option_entry entries[] = {
      .offset = offsetof(allreduce_options, settings.parts),
      .least = 1,
      .most = 64},
-    {.name = "shape",
-     .argument = "SHAPE",
-     .help = "Who sends what to whom over tcp and tls: direct (the default), grid, tree, or auto: "
-             "what takes least by the usual links",
-     .kind = OPTION_CHOICE,
-     .choices = shapes,
-     .offset = offsetof(allreduce_options, shape)},
-    {.name = "rows",
-     .argument = "R",
-     .help = "Rows of a grid, at most half of the processes (default: what takes least)",
-     .kind = OPTION_U32,
-     .offset = offsetof(allreduce_options, rows),
-     .least = 2,
-     .most = ALLREDUCE_MEMBERS_MOST / 2},
     {.name = "times",
      .argument = "COUNT",
      .help = "Sums, of which the median counts (default 15)",
@@ -98,33 +75,11 @@ static const option_entry entries[] = {
      .offset = offsetof(allreduce_options, json)},
 };
 
-/* What the busiest member sends in that shape; direct: (1 + 1 / l) d (n - 1) / n numbers. */
+/* What a member sends: (1 + 1 / l) d (n - 1) / n numbers. */
 static double numbers_needed(const bench_allreduce_settings *settings)
 {
-    const route of = {settings->shape, settings->members};
-    return route_bytes(&of, (double)settings->dimension, settings->parts) / sizeof(float);
-}
-
-/* Errors: ARGUMENT. */
-static int choose_shape(allreduce_options *options, tarry_diagnostic *why)
-{
-    bench_allreduce_settings *settings = &options->settings;
-    const route_links links = route_links_usual();
-    const tarry_shape none = {TARRY_SHAPE_AUTO, 0};
-    tarry_shape_kind kind = (tarry_shape_kind)options->shape;
-    settings->shape = route_choose(kind, settings->members, (double)settings->dimension,
-                                   settings->parts, &links, none);
-    if (kind == TARRY_SHAPE_GRID && options->rows > 0)
-        settings->shape = (tarry_shape){kind, options->rows};
-    else if (options->rows > 0)
-        return diagnose(why, TARRY_ERROR_ARGUMENT, "--rows is for --shape grid");
-    if (options->way == WAY_SHARED && settings->shape.kind != TARRY_SHAPE_DIRECT)
-        return diagnose(why, TARRY_ERROR_ARGUMENT, "sums in shared memory are direct");
-    if (!route_is_legal(settings->shape, settings->members) ||
-        (kind == TARRY_SHAPE_GRID && settings->shape.kind != kind))
-        return diagnose(why, TARRY_ERROR_ARGUMENT,
-                        "a grid has at least 2 rows, and 2 processes in each");
-    return TARRY_OK;
+    double members = settings->members, parts = settings->parts;
+    return (1 + 1 / parts) * (double)settings->dimension * (members - 1) / members;
 }
 
 static void print_table(const allreduce_options *options, const bench_allreduce_row *row)
@@ -135,13 +90,9 @@ static void print_table(const allreduce_options *options, const bench_allreduce_
         least = row->seconds[i] < least ? row->seconds[i] : least;
         most = row->seconds[i] > most ? row->seconds[i] : most;
     }
-    char rows[32] = "";
-    if (settings->shape.rows > 0)
-        snprintf(rows, sizeof(rows), " of %u rows", settings->shape.rows);
-    printf("%s, %s%s, %u processes, d = %zu, %u part%s, %u sums:\n",
-           option_choice_name(ways, (int)options->way),
-           option_choice_name(shapes, (int)settings->shape.kind), rows, settings->members,
-           settings->dimension, settings->parts, settings->parts == 1 ? "" : "s", settings->times);
+    printf("%s, %u processes, d = %zu, %u part%s, %u sums:\n",
+           option_choice_name(ways, (int)options->way), settings->members, settings->dimension,
+           settings->parts, settings->parts == 1 ? "" : "s", settings->times);
     printf("median ms  least ms   most ms   GB/s  busy ms  moved / needed\n");
     double needed = numbers_needed(settings);
     printf("%9.3f %9.3f %9.3f %6.2f %8.2f %15.4f\n", row->median * 1e3, least * 1e3, most * 1e3,
@@ -157,12 +108,10 @@ static int print_json(const option_command *command, const allreduce_options *op
     for (uint32_t i = 0; i < settings->times; i++)
         seconds = json_append(seconds, json_real(row->seconds[i]));
     json_t *report =
-        json_pack("{s:s, s:s, s:o, s:s, s:i, s:f, s:o, s:f, s:f, s:f}", "command",
-                  "bench allreduce", "version", tarry_version(), "config", options_json(command),
-                  "made", option_choice_name(shapes, (int)settings->shape.kind), "made_rows",
-                  (int)settings->shape.rows, "median_seconds", row->median, "seconds", seconds,
-                  "busy_seconds", row->busy, "moved_numbers", row->moved, "needed_numbers",
-                  numbers_needed(settings));
+        json_pack("{s:s, s:s, s:o, s:f, s:o, s:f, s:f, s:f}", "command", "bench allreduce",
+                  "version", tarry_version(), "config", options_json(command), "median_seconds",
+                  row->median, "seconds", seconds, "busy_seconds", row->busy, "moved_numbers",
+                  row->moved, "needed_numbers", numbers_needed(settings));
     return json_write(report, stdout) == TARRY_OK
                ? EXIT_DONE
                : complain(EXIT_FAILED, "allreduce: out of memory");
@@ -190,7 +139,6 @@ int command_bench_allreduce(int argc, char **argv)
 {
     allreduce_options options = {
         .dimension = 10000000,
-        .shape = TARRY_SHAPE_DIRECT,
         .settings = {.members = 8, .parts = 1, .times = 15},
     };
     const option_group group = OPTION_GROUP("What is measured", entries, &options);
@@ -200,8 +148,7 @@ int command_bench_allreduce(int argc, char **argv)
         "server: from "
         "the first process that begins to the last one that has the sum.\v"
         "'busy' is the processor time of a process in a sum; 'moved / needed' compares what it "
-        "sends to others, or reads of them, on average with what the shape has the busiest send: "
-        "direct (1 + 1/L) D (N - 1) / N numbers.",
+        "sends to others, or reads of them, on average with (1 + 1/L) D (N - 1) / N numbers.",
         &group, 1};
     config_file *file;
     int status = options_parse(&command, argc, argv, &file);
@@ -209,9 +156,7 @@ int command_bench_allreduce(int argc, char **argv)
         bench_allreduce_row row;
         tarry_diagnostic why;
         options.settings.dimension = (size_t)options.dimension;
-        int error = choose_shape(&options, &why);
-        if (error == TARRY_OK)
-            error = measure(&options, &row, &why);
+        int error = measure(&options, &row, &why);
         if (error != TARRY_OK)
             status = complain(EXIT_FAILED, "allreduce: %s", why.text);
         else if (options.json)

@@ -6,7 +6,7 @@
 
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/connections.h"
 
 typedef struct connections_options {

@@ -9,7 +9,7 @@
 #include "base/parse.h"
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/kernel_name.h"
 #include "program/kernels.h"
 

@@ -6,8 +6,8 @@
 
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
-#include "privacy/secure/ring_kernel.h"
+#include "cli/text/numbers.h"
+#include "privacy/secure/ring.h"
 #include "program/masks.h"
 
 #define MAX_DIMENSION 1000000000

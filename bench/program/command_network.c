@@ -7,10 +7,10 @@
 #include "cli/options/options.h"
 #include "cli/output/output.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/network.h"
 
-typedef enum network_what { ALL, PARTS, REPORTS, SHARED, IDLE } network_what;
+typedef enum network_what { ALL, PARTS, REPORTS, IDLE } network_what;
 
 typedef struct network_options {
     uint64_t dimension;
@@ -21,13 +21,13 @@ typedef struct network_options {
     bench_network_settings settings;
 } network_options;
 
-static const option_choice choices[] = {{"all", ALL},       {"parts", PARTS}, {"reports", REPORTS},
-                                        {"shared", SHARED}, {"idle", IDLE},   {NULL, 0}};
+static const option_choice choices[] = {
+    {"all", ALL}, {"parts", PARTS}, {"reports", REPORTS}, {"idle", IDLE}, {NULL, 0}};
 
 static const option_entry entries[] = {
     {.name = "only",
      .argument = "WHAT",
-     .help = "parts, reports, shared or idle; default all",
+     .help = "parts, reports or idle; default all",
      .kind = OPTION_CHOICE,
      .offset = offsetof(network_options, only),
      .choices = choices},
@@ -155,10 +155,6 @@ static int measure(const network_options *options, rows *list, tarry_diagnostic 
         error = measure_parts(options, cluster, list, why);
     if (error == TARRY_OK && (only == ALL || only == REPORTS))
         error = measure_reports(options, list, why);
-    if (error == TARRY_OK && (only == ALL || only == SHARED))
-        error = bench_network_shared(
-            &options->settings,
-            &add(list, "shared", "memory", "shared memory (TCP)", "GB/s", 1e-9)->pair, why);
     bench_cluster_free(cluster);
     return error;
 }
@@ -224,9 +220,7 @@ int command_bench_network(int argc, char **argv)
         "network",
         "Measures the network runtime over loopback against bare calls of the system, and of "
         "OpenSSL, that move the same bytes: how fast coded parts come in and are summed, how fast "
-        "reports are taken in, what memory an idle worker costs, and, against TCP, what it saves "
-        "to "
-        "share memory with the server.",
+        "reports are taken in, and what memory an idle worker costs.",
         &group, 1};
     config_file *config;
     output_file *file = NULL;

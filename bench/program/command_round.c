@@ -5,7 +5,7 @@
 
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/round.h"
 
 typedef struct round_options {

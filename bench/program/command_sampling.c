@@ -5,7 +5,7 @@
 
 #include "cli/options/run_options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/sampling.h"
 
 typedef struct sampling_options {

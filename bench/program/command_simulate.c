@@ -6,7 +6,6 @@
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
-#include "cli/text/report_json.h"
 #include "program/simulate.h"
 
 typedef struct simulate_options {

@@ -7,7 +7,7 @@
 
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
 #include "program/step.h"
 
 typedef enum way {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "compress/compress_kernel.h"
+#include "compress/compress.h"
 
 enum {
     BENCH_FORMS = 8,          /* float32, and those that are shorter */

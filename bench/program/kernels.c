@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "cli/output/clock.h"
-#include "coding/transfer.h"
+#include "coding/layout.h"
 #include "program/memory.h"
 
 enum { STRIPE_LENGTH = 65536 }; /* what the runtimes take unless they are told otherwise */

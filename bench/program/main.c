@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tarry-bench: what is to be measured. */
-#include "cli/options/subcommand.h"
-#include "cli/text/program.h"
+#include "cli/options/options.h"
+#include "cli/text/complain.h"
 #include "program/allreduce.h"
 #include "program/connections.h"
 #include "program/forms.h"

@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "cli/output/clock.h"
-#include "privacy/secure/ring_kernel.h"
+#include "privacy/secure/ring.h"
 #include "privacy/secure/secure_member.h"
 #include "program/memory.h"
 

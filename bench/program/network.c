@@ -105,7 +105,7 @@ static int check_sum(const stand *its, size_t dimension, size_t stripe_length)
 {
     double weight = 0;
     for (uint32_t worker = 0; worker < tarry_plan_workers(its->site.plan); worker++)
-        weight += tarry_plan_decode_weight(its->site.plan, 1, 0, worker);
+        weight += tarry_plan_decode_weight(its->site.plan, 0, worker);
     for (size_t i = 0; i < dimension; i++) {
         double wanted = weight * (double)bench_crew_number(i % stripe_length);
         if (!(fabs((double)its->site.sum[i] - wanted) <= 1e-4 * (1 + fabs(wanted))))

@@ -48,12 +48,6 @@ int bench_network_reports(const bench_network_settings *settings, uint32_t batch
 int bench_network_idle(const bench_network_settings *settings, const bench_cluster *cluster,
                        double *bytes, tarry_diagnostic *diagnostic);
 
-/* Coded parts from the runtime's own workers, threads of this process, that are finished with their
- * chunk at the signal: `ours` over memory that they share with the server, `bare` over plain TCP;
- * both with the encoding. */
-int bench_network_shared(const bench_network_settings *settings, bench_network_pair *pair,
-                         tarry_diagnostic *diagnostic);
-
 /* `tarry-bench network`: argv[0] is "network". Gives back the exit status. */
 int command_bench_network(int argc, char **argv);
 

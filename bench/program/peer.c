@@ -88,7 +88,7 @@ static int take_frame(bench_peer *peer, const wire_head *head, const uint8_t *bo
     case WIRE_MESSAGE:
         return take_message(peer, body, head->length, diagnostic);
     case WIRE_REFUSED:
-        if (wire_refused_decode(head, body, &refused) != TARRY_OK)
+        if (wire_decode(head, body, &refused) != TARRY_OK)
             return not_understood(diagnostic);
         return diagnose(diagnostic, TARRY_ERROR_STATE, "a worker was refused: %s", refused.text);
     case WIRE_BYE:
@@ -161,8 +161,7 @@ int bench_peer_read(bench_peer *peer, tarry_diagnostic *diagnostic)
 int bench_peer_send_part(bench_peer *peer, uint8_t *frame, tarry_diagnostic *diagnostic)
 {
     const tarry_message part = peer->part;
-    layout cut = layout_make(peer->cut.dimension, part.parts, peer->cut.stripe_length);
-    size_t numbers = layout_stripe_length(&cut, part.stripe);
+    size_t numbers = layout_stripe_length(&peer->cut, part.stripe);
     wire_message_head(CODEC_HEADER_BYTES, numbers * sizeof(float), frame);
     codec_encode(&peer->shape, &part, frame + WIRE_HEAD_BYTES);
     if (!bench_line_write(&peer->line, frame, BENCH_PART_PREFIX_BYTES + numbers * sizeof(float)))
@@ -190,7 +189,7 @@ static bool say_hello(bench_peer *peer, const tarry_plan *plan, uint32_t worker)
     };
     bytes_put(hello.instance, UINT64_C(1) + worker, 8);
     tarry_plan_digest(plan, hello.plan);
-    return bench_line_write(&peer->line, frame, wire_hello_encode(&hello, frame));
+    return bench_line_write(&peer->line, frame, wire_encode(WIRE_HELLO, &hello, frame));
 }
 
 static bool say_ready(bench_peer *peer, const wire_welcome *told)
@@ -198,7 +197,7 @@ static bool say_ready(bench_peer *peer, const wire_welcome *told)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_ready ready = {0};
     memcpy(ready.plan, told->plan, sizeof(ready.plan));
-    return bench_line_write(&peer->line, frame, wire_ready_encode(&ready, frame));
+    return bench_line_write(&peer->line, frame, wire_encode(WIRE_READY, &ready, frame));
 }
 
 /* Reads until the server's answer is there, and nothing else. */
@@ -220,7 +219,7 @@ static int hear_answer(bench_peer *peer, wire_welcome *told, tarry_diagnostic *d
     const uint8_t *body = peer->in + WIRE_HEAD_BYTES;
     if (head.kind == WIRE_REFUSED)
         return take_frame(peer, &head, body, diagnostic);
-    if (head.kind != WIRE_WELCOME || wire_welcome_decode(&head, body, told) != TARRY_OK)
+    if (head.kind != WIRE_WELCOME || wire_welcome_decode(&head, body, told, NULL) != TARRY_OK)
         return not_understood(diagnostic);
     size_t used = WIRE_HEAD_BYTES + head.length;
     peer->in_size -= used;
@@ -231,16 +230,12 @@ static int hear_answer(bench_peer *peer, wire_welcome *told, tarry_diagnostic *d
 static int make_machine(bench_peer *peer, const tarry_plan *plan, const wire_welcome *told,
                         tarry_diagnostic *diagnostic)
 {
-    const tarry_worker_settings settings = {
-        .worker = told->worker,
-        .dimension = told->dimension,
-        .stripe_length = told->stripe_length,
-        .conditioning_limit = told->conditioning_limit,
-    };
+    const tarry_server_settings *server = &told->terms.server;
+    const tarry_worker_settings settings = {.worker = told->worker, .server = *server};
     int error = tarry_worker_create(plan, &settings, NULL, &peer->machine, diagnostic);
     if (error != TARRY_OK)
         return error;
-    peer->cut = layout_make(told->dimension, plan_least_parts(plan), told->stripe_length);
+    peer->cut = layout_make(server->dimension, plan->parts, server->stripe_length);
     peer->shape = codec_shape_of(plan, told->worker, peer->cut.stripes);
     peer->report_capacity = tarry_plan_load(plan, told->worker);
     peer->words = memory_allocate(NULL, codec_words(&peer->shape), sizeof(uint64_t));

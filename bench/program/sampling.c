@@ -8,9 +8,9 @@
 #include <tarry/sim.h>
 
 #include "base/diagnostic.h"
-#include "learn/batch.h"
-#include "learn/objective.h"
+#include "learn/network.h"
 #include "learn/optimizer.h"
+#include "protocol/server/server_state.h"
 
 typedef struct training {
     const bench_sampling_settings *settings;
@@ -161,6 +161,14 @@ static double look(training *its, uint64_t round)
     return objective_score_of(its->model, its->parameters, &tally, samples).loss;
 }
 
+/* The share of the chunk's gradient that the copies credited now give; 0: it was not sampled. */
+static double recovered(const tarry_server *server, uint32_t chunk)
+{
+    return server_takes_part(server, chunk)
+               ? (double)coverage_rank(server->credited, chunk) / server->plan->parts
+               : 0;
+}
+
 /* What the round's copies come to; gives back how far that is from the sum of all. */
 static double add_up(training *its)
 {
@@ -169,8 +177,7 @@ static double add_up(training *its)
     double apart = 0, size = 0;
     memset(its->sum, 0, d * sizeof(float));
     for (uint32_t chunk = 0; chunk < its->settings->plan.chunks; chunk++) {
-        float times =
-            tarry_server_weight(server, chunk) * (float)tarry_server_recovered(server, chunk);
+        float times = server_weight(server, chunk) * (float)recovered(server, chunk);
         for (size_t i = 0; times > 0 && i < d; i++)
             its->sum[i] += times * its->gradients[chunk * d + i];
     }

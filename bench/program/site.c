@@ -34,7 +34,6 @@ static int open_server(bench_site *site, const bench_site_settings *settings,
     own.server.silence_ns = SILENCE_NS;
     own.server.stop = TARRY_STOP_WORKERS;
     own.server.workers_needed = settings->plan.workers;
-    own.share = settings->share;
     own.observe = observe;
     own.observe_user = site;
     int error = tarry_tcp_server_create(site->plan, &own, NULL, &site->server, diagnostic);

@@ -14,7 +14,6 @@ typedef struct bench_site_settings {
     size_t dimension;             /* d */
     size_t stripe_length;         /* 0: as the runtime chooses */
     const bench_cluster *cluster; /* NULL: plain text */
-    bool share;                   /* memory with its workers */
     const char *listen;           /* NULL: a loopback address */
 } bench_site_settings;
 

@@ -260,7 +260,6 @@ static int serve(site *own, tarry_diagnostic *why)
     with.listen = listen;
     with.listen_count = 1;
     with.parameters = with.dimension = settings->dimension;
-    with.share = settings->share;
     with.security = bench_cluster_server(settings->cluster);
     with.observe = observe;
     with.observe_user = own;

@@ -18,7 +18,6 @@
 #include <tarry/compress.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
-#include <tarry/shape.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,9 +39,6 @@ typedef struct tarry_engine_group {
     uint32_t place; /* the own one among them */
     const tarry_engine_member
         *members; /* in ascending order of workers; the same at every member; borrowed */
-    /* Who sends what to whom, the same at every member; AUTO: the engine's own choice. An engine
-     * that knows but one way does not look at it. Legal for `count` (tarry/shape.h). */
-    tarry_shape shape;
 } tarry_engine_group;
 
 /* A sum: part p of the estimate is sum over members i of weights[p * count + i] times i's coded
@@ -56,9 +52,6 @@ typedef struct tarry_engine_sum {
                              NULL: zeros */
     const float *weights; /* l x count, row-major, the same at every member */
     float *sum;           /* d numbers, written; not `part` */
-    size_t whole; /* the first so many numbers of each part of `sum` stand: they are there, the
-                     same at every member, and are left as they are. A multiple of 16, at most
-                     ceil(d / l) - l; the same at every member */
     /* Numbers first .. first + count - 1 of the sum are there, and change no more: who has to read
      * them reads them here while they are in a cache. No number twice; an engine need not tell of
      * all. By the thread that works on the sum, and not once it is DONE, FAILED or abandoned. NULL:
@@ -81,7 +74,7 @@ typedef struct tarry_engine_sum {
 typedef enum tarry_engine_state {
     TARRY_ENGINE_IDLE, /* nothing was started since the group was formed, or it was abandoned */
     TARRY_ENGINE_RUNNING,
-    TARRY_ENGINE_DONE,   /* the sum is there, and whole */
+    TARRY_ENGINE_DONE,   /* the sum is there */
     TARRY_ENGINE_FAILED, /* it is not, and its numbers mean nothing */
 } tarry_engine_state;
 
@@ -89,14 +82,7 @@ typedef struct tarry_engine_progress {
     tarry_engine_state state;
     uint32_t suspect; /* FAILED: the member that it suspects, by its id; TARRY_ENGINE_NOBODY */
     uint64_t
-        moved; /* bytes sent to other members since the start (shared memory: read from them) */
-    uint64_t whole; /* FAILED, and IDLE once it was abandoned: the first so many numbers of each
-                       part of the sum are right all the same, those that stood with them; what an
-                       engine does not know it may leave out */
-    /* DONE: how long it took from when all members with which numbers are exchanged had begun, and
-     * the latency of the connections to them, one way, the median; 0: it is not known. By these the
-     * server chooses shapes. */
-    uint64_t took_ns, latency_ns;
+        moved;     /* bytes sent to other members since the start (shared memory: read from them) */
     char why[128]; /* FAILED: a few words */
 } tarry_engine_progress;
 
@@ -115,7 +101,7 @@ typedef struct tarry_engine_methods {
                 tarry_diagnostic *diagnostic);
     /* Starts a sum of the group. All that is pointed to is borrowed until it is DONE, FAILED or
      * abandoned. Does not wait. Errors: STATE (no group, or one runs), NO_MEMORY, ARGUMENT
-     * (`whole`; forms that it does not have). */
+     * (forms that it does not have). */
     int (*start)(tarry_engine *engine, const tarry_engine_sum *sum);
     /* Works on it, and waits until it is DONE or FAILED, until_ns of the monotonic clock (0: does
      * not wait), or `wake`. Waiting takes next to no processor time. */

@@ -22,7 +22,6 @@
 
 #include <tarry/api.h>
 #include <tarry/compress.h>
-#include <tarry/shape.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -133,37 +132,15 @@ typedef struct tarry_message {
     uint32_t stripe;   /* PART */
     tarry_compress form; /* PART: of its numbers, that of the settings; or, of one with feedback,
                             NONE where a worker leaves nothing behind */
-    uint32_t parts;      /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;         /* REPORT */
     bool fetched;        /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
     bool digests;        /* LOAD, COMMIT: `state` of the answer is wanted */
-    uint32_t from;       /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
+    uint32_t from;       /* BREAK, FETCH, LOAD, FAILED: another worker */
     tarry_sum_id sum;    /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
                             FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
-    /*
-     * Of a sum that failed, its first `whole` numbers of each part may be complete: a piece, of the
-     * name of that sum and a digest of its own. FAILED: the one that the worker has. SIGNAL: the
-     * one that stands, so that only what is behind it is summed. Step 0, and no numbers: none.
-     */
-    tarry_sum_id piece;
-    uint64_t whole;    /* a multiple of 16 */
     tarry_sum_id last; /* STATE: the sum that it stepped on last; step 0: it has the first state */
     uint64_t state;    /* STATE: a digest of the parameters after `last`; 0: not worked out */
     double scale; /* SIGNAL with `sum`: the sum is multiplied by it; 1 but for TARRY_FILL_SCALE */
-    /*
-     * HELD that is not `fetched`: how long the engine took, from when all with which the worker
-     * exchanges numbers had begun, and the latency of its connections, one way. took_ns 0: it does
-     * not say; latency_ns 0: it does not know.
-     */
-    uint64_t took_ns, latency_ns;
-    tarry_shape shape; /* SIGNAL with `sum`: who sends what to whom, legal for the members of
-                          `group`; AUTO: the engine's own choice */
-    /*
-     * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings,
-     * at most to TARRY_CONDITIONING_MOST: all workers leave out singular values below 1/limit. 0:
-     * it is that of the settings.
-     */
-    double limit;
     tarry_fate fate; /* NEWS: of the copy at `slot`, which answers its report */
     /*
      * With TARRY_KEEP_CREDITED a worker may have to compute a dropped copy again, and a message
@@ -177,8 +154,7 @@ typedef struct tarry_message {
      * Bit sets of 64-bit words, least significant bit first; borrowed, valid as long as what
      * carries the message. psi (SIGNAL): for each position of the receiver's order, one bit
      * per holder of that chunk (in ascending order of workers), set if that holder's copy is part
-     * of the state. stripes (SIGNAL): one bit per stripe of the smallest number of parts that the
-     * plan has, which has the most; those beyond the stripes of `parts` are 0.
+     * of the state. stripes (SIGNAL): one bit per stripe of a part.
      *
      * The other sets have one bit per position; NULL stands for an empty one. stale (SIGNAL), of
      * positions whose own copy is in psi: psi names copies of the round before, and the worker
@@ -241,7 +217,7 @@ typedef enum tarry_event_type {
                             whole message yet: it is there */
     /* With TARRY_SUM_EVERYWHERE: */
     TARRY_EVENT_REDUCED, /* worker: the effect REDUCE ended: the sum `sum`, with its digest, is
-                            held; or `failed`, and `from` is suspected, and `whole` is left */
+                            held; or `failed`, and `from` is suspected */
     TARRY_EVENT_FETCHED, /* worker: the effect FETCH ended: `sum` is held, or `failed` */
     TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, the one
                             of the effect or of a later step; or `failed`, and it is what it was */
@@ -261,10 +237,7 @@ typedef struct tarry_event {
     tarry_sum_id
         sum; /* REDUCED, FETCHED, STEPPED: that of the effect, with the digest; LOADED; LOGGED */
     uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
-    uint64_t whole; /* the same: its first numbers of each part that are complete all the same, a
-                       multiple of 16; their digest is that of `sum` */
     uint64_t state; /* STEPPED, LOADED: a digest of the parameters; 0: not worked out */
-    uint64_t took_ns, latency_ns; /* REDUCED: as HELD says it */
 } tarry_event;
 
 typedef enum tarry_reject {
@@ -284,8 +257,8 @@ typedef enum tarry_refusal {
     TARRY_REFUSAL_NONE,   /* no rule is broken */
     TARRY_REFUSAL_OPEN,   /* a signal without holders: the part would go out without a mask */
     TARRY_REFUSAL_SECRET, /* a signal with holders to a worker whose sums are not secure */
-    TARRY_REFUSAL_FORM,   /* it asks for more parts than one, a raised limit, gradients of the round
-                             before or with a weight, or names no lives */
+    TARRY_REFUSAL_FORM,   /* it asks for gradients of the round before or with a weight, or names no
+                             lives */
     TARRY_REFUSAL_COVER,  /* a chunk's holder is none of those that the plan gives it */
     TARRY_REFUSAL_GROUP,  /* who masks parts is not who holds chunks */
     TARRY_REFUSAL_LIFE,   /* another arrival of this worker is meant */
@@ -320,15 +293,8 @@ typedef struct tarry_round_result {
                                encode signal */
     double filled_share;    /* the same: what they recover of the round before; mean over stripes
                                of sum over filled chunks of w_i rank_i / l */
-    /*
-     * If the conditioning limit was raised for a signal whose stripes stand, else 0: the largest
-     * 1/sigma_min of a chunk's copies, and a bound of what rounding adds to the error: at most
-     * error_bound times sum_i |g_i|, of the chunks' gradients g_i as float32, if all holders of a
-     * chunk work out the same bits. docs/conditioning.md derives it.
-     */
-    double conditioning, error_bound;
-    uint32_t parts;           /* l: that of the last encode signal, or the plan's least */
-    uint32_t attempts;        /* encode signals sent */
+    uint32_t parts;         /* l: the plan's */
+    uint32_t attempts;      /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */
     uint64_t copies_coded;    /* of these, in the state of the last encode signal */
     uint64_t copies_needed;   /* N * l, of chunks that were not sampled as well */
@@ -344,14 +310,10 @@ typedef struct tarry_round_result {
     uint64_t control_messages;
     /* TARRY_SUM_EVERYWHERE; step 0: none was committed. */
     tarry_sum_id sum;
-    tarry_shape shape; /* of the last attempt; where all are on one machine sums are direct */
-    tarry_links links; /* among workers, as it is known at the last attempt */
-    uint32_t voters;   /* workers that were asked to make it, in the last attempt */
-    uint32_t fetches;  /* of these, those that were sent to another one for it */
-    double stood;      /* what attempts that failed left to those after them: of the whole sum, over
-                          all attempts */
-    uint64_t clamped;  /* secure sums, in what tarry_runtime_round gives back: numbers of gradients
-                          that were beyond the bound, or are not finite, over all chunks */
+    uint32_t voters;  /* workers that were asked to make it, in the last attempt */
+    uint32_t fetches; /* of these, those that were sent to another one for it */
+    uint64_t clamped; /* secure sums, in what tarry_runtime_round gives back: numbers of gradients
+                         that were beyond the bound, or are not finite, over all chunks */
     uint64_t start_ns, signal_ns,
         end_ns; /* begin; first signal (TARRY_NEVER if none was sent); end */
 } tarry_round_result;
@@ -359,16 +321,15 @@ typedef struct tarry_round_result {
 typedef enum tarry_effect_type {
     TARRY_EFFECT_SEND,    /* send `message`: server: to `worker`; worker: to the server */
     TARRY_EFFECT_REJECT,  /* the event was ignored, for `reject`; nothing changed */
-    TARRY_EFFECT_CLEAR,   /* server: zero the estimate in `stripe` (of each of `parts` parts); if it
-                             was cut into another number of parts before, all of it */
-    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker] for
-                             `parts` and `scale`, to each part's estimate */
+    TARRY_EFFECT_CLEAR,   /* server: zero the estimate in `stripe` of each part */
+    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker] and
+                             `scale`, to each part's estimate */
     TARRY_EFFECT_DONE,    /* server: the round is over; `result` says how */
     TARRY_EFFECT_COMPUTE, /* worker: compute the gradient of `chunk`, at position `slot`, for
                              `round` */
     TARRY_EFFECT_CANCEL, /* worker: drop the computation in progress; its COMPUTED must not come any
                             more */
-    TARRY_EFFECT_ENCODE, /* worker: encode `stripe` of `parts` parts for `attempt` with
+    TARRY_EFFECT_ENCODE, /* worker: encode `stripe` of the coded part for `attempt` with
                             `coefficients`, and send it as a PART; with TARRY_KEEP_CREDITED it is
                             that stripe of the running sum (each coefficient is 1 or, of what is not
                             in the sum, 0). Of a secure sum: masked for `message.holders` and
@@ -388,16 +349,12 @@ typedef enum tarry_effect_type {
      */
     TARRY_EFFECT_LEFT_OUT,
     /*
-     * With TARRY_SUM_EVERYWHERE; the first six are the worker's. At most one of REDUCE, FETCH,
+     * With TARRY_SUM_EVERYWHERE; the first five are the worker's. At most one of REDUCE, FETCH,
      * LOAD and STEP is in progress; ENCODE writes into the coded part and sends nothing.
      */
-    TARRY_EFFECT_REDUCE,  /* begin the sum `sum` of the workers in `message.group`, with `parts` and
-                             `scale`, in `message.shape`. The own coded part is what the ENCODEs
-                             before it wrote, or,  where it is `empty`, zeros. What stands, of
-                             `message.piece`,  `message.whole` and `message.from`, is not summed
-                             again: REDUCED fails  where the worker has it not. REDUCED follows */
-    TARRY_EFFECT_STOP,    /* end the REDUCE in progress as soon as can be: REDUCED follows, failed
-                             or not */
+    TARRY_EFFECT_REDUCE,  /* begin the sum `sum` of the workers in `message.group`, with `scale`.
+                             The own coded part is what the ENCODEs before it wrote, or, if it is
+                             `empty`, zeros. REDUCED follows */
     TARRY_EFFECT_ABANDON, /* end the REDUCE, FETCH or LOAD in progress: nothing of it is read or
                              written any more, and its event must not come any more */
     TARRY_EFFECT_FETCH,   /* get the sum `sum` from the worker `from`. FETCHED follows */
@@ -425,7 +382,6 @@ typedef struct tarry_effect {
     tarry_reject reject;
     uint64_t round;
     uint32_t attempt;
-    uint32_t parts;
     uint32_t stripe;
     uint32_t slot;
     uint32_t chunk;
@@ -444,7 +400,7 @@ typedef struct tarry_effect {
     const uint64_t *stood, *voids;
     double scale;     /* COMBINE, REDUCE: the same for all parts of an attempt; 1 but for
                          TARRY_FILL_SCALE */
-    tarry_sum_id sum; /* REDUCE and STOP (digest 0), FETCH, LOAD, STEP, LOG */
+    tarry_sum_id sum; /* REDUCE (digest 0), FETCH, LOAD, STEP, LOG */
     uint32_t from;    /* FETCH, LOAD */
     bool digests;     /* STEP, LOAD: the event's `state` is wanted */
     bool empty;       /* REDUCE: it contributes zeros */

@@ -6,7 +6,7 @@
  *
  * With TARRY_SUM_EVERYWHERE no numbers travel with frames. Each worker has a replica (replica.h)
  * and an engine (engine.h), and the transport also carries what workers pass each other: sums that
- * one of them missed, and states. libtarry-mpi (mpi.h) is such a runtime.
+ * one of them missed, and states.
  */
 #ifndef TARRY_HOST_H
 #define TARRY_HOST_H
@@ -113,7 +113,7 @@ typedef struct tarry_worker_host_settings {
     uint32_t worker;                  /* 0..workers-1 */
     size_t parameters, dimension;     /* as the server has them */
     tarry_server_settings server;     /* the same; the worker takes its own settings from it */
-    tarry_compute *compute;           /* NULL: tasks are taken (tarry_worker_host_take) */
+    tarry_compute *compute;           /* required */
     void *user;                       /* of compute and of the next ones */
     const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the worker */
     /* Sends the server a frame with `count` numbers behind it; borrowed for the call. One call at a
@@ -149,8 +149,7 @@ TARRY_API int tarry_worker_host_create(const tarry_plan *plan,
                                        const tarry_worker_host_settings *settings,
                                        const tarry_allocator *allocator, tarry_worker_host **worker,
                                        tarry_diagnostic *diagnostic);
-/* Waits until a compute function in progress has returned; a task that was taken and not given back
- * is void then. NULL is allowed. */
+/* Waits until a compute function in progress has returned. NULL is allowed. */
 TARRY_API void tarry_worker_host_free(tarry_worker_host *worker);
 
 /* A frame came from the server, with `count` numbers behind it; all is copied, and the call does
@@ -161,11 +160,6 @@ TARRY_API int tarry_worker_host_deliver(tarry_worker_host *worker, const void *f
 /* Between rounds: goes on with `next`, when all that was sent for the plan before is delivered; in
  * the thread that delivers. Errors: ARGUMENT, NO_MEMORY; it goes on with the plan before then. */
 TARRY_API int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next);
-/* Without a compute function: as tarry_local_take. */
-TARRY_API int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns,
-                                     const tarry_task **task);
-/* As tarry_local_dismiss. Any thread. */
-TARRY_API void tarry_worker_host_dismiss(tarry_worker_host *worker);
 
 /* ---- a worker with TARRY_SUM_EVERYWHERE; any thread, unless something else is said ---- */
 

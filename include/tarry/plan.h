@@ -66,8 +66,6 @@ typedef struct tarry_plan_settings {
     const char *file; /* with TARRY_DESIGN_FILE; read during creation only */
     tarry_order order;
     uint64_t seed;
-    /* l is chosen anew in every round, of 1..parts: the plan has a decode matrix for each. */
-    bool adaptive_parts;
     /*
      * Racks: workers that may become slow or die together, as those behind one switch. Either racks
      * of rack_size (1..workers) workers each, in the order of their ids, of which the last may be
@@ -108,10 +106,7 @@ TARRY_API void tarry_plan_free(tarry_plan *plan); /* NULL is allowed */
 TARRY_API uint32_t tarry_plan_workers(const tarry_plan *plan);
 TARRY_API uint32_t tarry_plan_chunks(const tarry_plan *plan); /* units of work: N P */
 TARRY_API uint32_t tarry_plan_pieces(const tarry_plan *plan); /* P */
-/* The largest number of parts that a round may have; and the smallest: 1 if they are adaptive, else
- * the same. */
-TARRY_API uint32_t tarry_plan_parts(const tarry_plan *plan);
-TARRY_API uint32_t tarry_plan_least_parts(const tarry_plan *plan);
+TARRY_API uint32_t tarry_plan_parts(const tarry_plan *plan);  /* l */
 
 /* delta_j: how many chunks `worker` (0..workers-1) holds; 0 is possible. */
 TARRY_API uint32_t tarry_plan_load(const tarry_plan *plan, uint32_t worker);
@@ -121,13 +116,10 @@ TARRY_API uint32_t tarry_plan_chunk(const tarry_plan *plan, uint32_t worker, uin
 TARRY_API uint32_t tarry_plan_replication(const tarry_plan *plan, uint32_t chunk);
 /* The index-th holder (0..replication-1) of `chunk`, in ascending order of workers. */
 TARRY_API uint32_t tarry_plan_holder(const tarry_plan *plan, uint32_t chunk, uint32_t index);
-/* The position that `chunk` has in the order of its index-th holder. */
-TARRY_API uint32_t tarry_plan_position(const tarry_plan *plan, uint32_t chunk, uint32_t index);
 
-/* R[part][worker] of the decode matrix for `parts` (least_parts..parts): the weight of the worker's
- * coded part in `part` (0..parts-1) of the sum. */
-TARRY_API double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t parts, uint32_t part,
-                                          uint32_t worker);
+/* R[part][worker] of the decode matrix: the weight of the worker's coded part in `part`
+ * (0..parts-1) of the sum. */
+TARRY_API double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t part, uint32_t worker);
 
 /*
  * Q_l: how many chunks the cluster may have to process, at worst, before every chunk has `copies`
@@ -161,19 +153,11 @@ typedef struct tarry_conditioning {
     bool complete;    /* whether these were all that can occur; otherwise a seeded sample */
 } tarry_conditioning;
 
-/*
- * The conditioning limit of an encode signal that was raised, and the most that one can be raised
- * to: with a larger 1/sigma_min float32 leaves hardly a digit, and what is called a rank is
- * rounding. See TARRY_MESSAGE_SIGNAL and docs/conditioning.md.
- */
-#define TARRY_CONDITIONING_MOST 1e6
-
-/* With adaptive parts that of the number of parts whose worst set is the worst. */
 TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 
 /*
- * How many workers may die, whichever they are, so that every chunk has as many holders left as the
- * least parts: the least replication less these. This counts holders alone; conditioning tells
+ * How many workers may die, whichever they are, so that every chunk has as many holders left as
+ * parts: the least replication less these. This counts holders alone; conditioning tells
  * whether sets of as many workers can be decoded.
  */
 TARRY_API uint32_t tarry_plan_endures(const tarry_plan *plan);
@@ -186,7 +170,7 @@ TARRY_API uint32_t tarry_plan_endures(const tarry_plan *plan);
 TARRY_API int tarry_plan_endures_random(const tarry_plan *plan, uint64_t seed, uint32_t samples,
                                         const tarry_allocator *allocator, uint32_t *endured);
 
-/* SHA-256 over the assignment, the orders, the decode matrices, what the chunks stand for unless
+/* SHA-256 over the assignment, the orders, the decode matrix, what the chunks stand for unless
  * each is the original chunk of its number, and the racks if any are known: equal digests, equal
  * plans. */
 TARRY_API void tarry_plan_digest(const tarry_plan *plan, uint8_t digest[TARRY_DIGEST_SIZE]);

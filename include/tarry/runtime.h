@@ -109,7 +109,8 @@ TARRY_API tarry_view tarry_runtime_view(const tarry_runtime *runtime);
  * A copy of the state (as tarry_replica.save writes it) after the last committed sum, or a later
  * one, of a worker that has it: *size bytes, to be given to tarry_runtime_release_state, after
  * *after. A call waits for at most wait_ns. Errors: STATE (the copy is not complete yet, no worker
- * has the state, or the server makes the sum), NO_MEMORY, SYSTEM.
+ * has the state, no round has begun since the last replan, or the server makes the sum), NO_MEMORY,
+ * SYSTEM.
  *
  * A transfer may take several calls: each call continues the transfer that the call before it left
  * incomplete. The transfer ends when the copy is complete or the runtime runs a round. If the
@@ -146,7 +147,6 @@ typedef struct tarry_worker_state {
     double pace; /* seconds that a chunk of mean cost takes it, as the server has learned; 0: not
                     known */
     bool present;
-    bool shares_memory;                  /* with the server, on its machine */
     uint32_t arrivals;                   /* over a connection */
     uint32_t silent, gone, late, failed; /* how often the server continued without it */
     uint64_t received, sent;             /* bytes over connections */
@@ -168,6 +168,16 @@ TARRY_API void tarry_runtime_job_id(const tarry_runtime *runtime, uint8_t id[TAR
  * are added; rounds in all (0: not known); and a line of text. */
 TARRY_API void tarry_runtime_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds,
                                   const char *note);
+/* Bytes that suffice for any status of a run without workers, and for each worker. */
+enum { TARRY_STATUS_BYTES = 2048, TARRY_STATUS_WORKER_BYTES = 512 };
+/*
+ * Writes how the run stands as one JSON document with a NUL behind it (docs/status.schema.json).
+ * `text` has `size` bytes. With less room than all workers need, the document lists those of the
+ * lowest ids and counts the others by state. May be called from any thread, also during rounds and
+ * by an observer (tarry_tcp_observe). Errors: STATE (workers do not come from elsewhere), ARGUMENT
+ * (`size` is too small for the run itself); what `text` holds is then undefined.
+ */
+TARRY_API int tarry_runtime_status(tarry_runtime *runtime, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -78,8 +78,8 @@ typedef struct tarry_server_settings {
     bool learn_costs; /* of chunks, over the rounds, for dynamic orders; unless they are given */
     tarry_keep keep;  /* TARRY_KEEP_CREDITED: with one part, credit by chunk, not reproducible, no
                          stale fill */
-    uint32_t ahead; /* TARRY_KEEP_CREDITED: as tarry_worker_settings. The server's machine does not
-                       use it: whoever makes the workers takes it from here */
+    uint32_t ahead;   /* TARRY_KEEP_CREDITED: finished gradients that may wait at a worker for their
+                         fate while it computes */
     tarry_fill fill;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
@@ -88,8 +88,7 @@ typedef struct tarry_server_settings {
      */
     bool reproducible;
     double conditioning_limit; /* a chunk counts as recovered if 1/sigma_min(R_S) is at most this; >
-                                  1. When nothing better can come, a signal's limit is raised to
-                                  TARRY_CONDITIONING_MOST instead; the sum is not exact then */
+                                  1 */
     uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
                              lost */
     size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */
@@ -107,24 +106,14 @@ typedef struct tarry_server_settings {
      * fewer than half of those asked have answered: more than a sum ever takes. 0: never. */
     uint64_t attempt_limit_ns;
     /*
-     * With TARRY_SUM_EVERYWHERE: who sends what to whom in a sum. AUTO: chosen for each attempt, by
-     * the time that it takes (docs/collective.md). Else a kind of shape: rows are chosen, and a
-     * grid of less than 4 is direct. Where all are on one machine sums are direct all the same.
-     */
-    tarry_shape_kind shape;
-    /*
      * The form in which workers send their coded parts (docs/compression.md): another than NONE
-     * with one part, and with TARRY_SUM_EVERYWHERE one without feedback, and the shape AUTO, which
-     * is DIRECT then, or DIRECT. What is rounded by chance is so by this seed, and by round,
-     * attempt, worker and stripe; among workers by step, worker and place.
+     * with one part, and with TARRY_SUM_EVERYWHERE one without feedback. What is rounded by chance
+     * is so by this seed, and by round, attempt, worker and stripe; among workers by step, worker
+     * and place.
      */
     tarry_compress compress;
     uint64_t compress_seed;
     uint32_t compress_share; /* TARRY_COMPRESS_TOPK: 1..TARRY_COMPRESS_SHARE_MOST */
-    /* TARRY_COMPRESS_TOPK: rounds below the first of these, and from the other one on (0: none),
-     * are dense: parts are INT4, with what rounding lost as ever. Else both are 0. */
-    uint16_t compress_first;
-    uint64_t compress_from;
     /*
      * TARRY_COMPRESS_POWERSGD: the columns of thin matrices, 1..TARRY_COMPRESS_RANK_MOST, and what
      * the gradient is from its first number on, one matrix behind the other; borrowed, to outlive
@@ -143,8 +132,8 @@ typedef struct tarry_server_settings {
      * INT8. With TARRY_SUM_SERVER that of parameters: workers compute with a view of them that
      * follows them (tarry_runtime_view), and what is rounded by chance is so by compress_seed and
      * the round. With TARRY_SUM_EVERYWHERE that of the sum on its way back from the workers that
-     * have summed its shares, with one part, and the shape AUTO or DIRECT, as for `compress`: all
-     * workers have the sum as it was sent, and compress_exact numbers of it are float32.
+     * have summed its shares, with one part: all workers have the sum as it was sent, and
+     * compress_exact numbers of it are float32.
      */
     tarry_compress compress_down;
     /*
@@ -164,6 +153,9 @@ typedef struct tarry_server_settings {
      * changes nothing.
      */
     uint32_t secure;
+    /* Most reports of short pieces that a worker sends in one frame (docs/network.md), 1..128. With
+     * 1 each report is sent at once: dynamic orders hear earlier of it, for more frames. */
+    uint32_t reports_per_frame;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;
@@ -171,7 +163,8 @@ typedef struct tarry_server tarry_server;
 /*
  * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, the usual number
  * ahead, conditioning limit 1000, silence and voters' grace 2 s, digests each 16 steps, a minute
- * for an attempt, the sum at the server; stripes of 65,536 numbers; dimension is 0 and must be set.
+ * for an attempt, the sum at the server, 128 reports in a frame; stripes of 65,536 numbers;
+ * dimension is 0 and must be set.
  */
 #define tarry_server_settings_init(settings)                                                       \
     tarry_server_settings_init_sized((settings), sizeof(*(settings)))
@@ -179,10 +172,7 @@ TARRY_API void tarry_server_settings_init_sized(tarry_server_settings *settings,
 
 /*
  * Makes a server for `plan`, which is borrowed and must outlive it. All its memory is taken here.
- * No worker has joined. A plan with adaptive parts needs credit by chunk, no fill and another stop
- * rule than TARRY_STOP_WORKERS: the number of parts is chosen when the signal goes out, of those
- * with which the rule is met, so that the round is likely to end soonest. Errors: ARGUMENT,
- * NO_MEMORY.
+ * No worker has joined. Errors: ARGUMENT, NO_MEMORY.
  */
 TARRY_API int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *settings,
                                   const tarry_allocator *allocator, tarry_server **server,
@@ -221,12 +211,6 @@ TARRY_API double tarry_server_pace_ns(const tarry_server *server, uint32_t worke
  * (in the middle of a round).
  */
 TARRY_API int tarry_server_costs(tarry_server *server, const double *costs);
-/* What the chunk counts with in the sum of this round, or of the last one; 0: it was not sampled.
- */
-TARRY_API float tarry_server_weight(const tarry_server *server, uint32_t chunk);
-/* The share of the chunk's gradient, rank / l, that the copies credited now give with the parts of
- * the last encode signal; of one that was not sampled 0. */
-TARRY_API double tarry_server_recovered(const tarry_server *server, uint32_t chunk);
 /* What a chunk is taken to cost in this round, or was in the last one: 1 on average. */
 TARRY_API double tarry_server_chunk_cost(const tarry_server *server, uint32_t chunk);
 /*
@@ -251,20 +235,13 @@ TARRY_API uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32
 TARRY_API int tarry_server_adopt(tarry_server *server, const tarry_server *from,
                                  tarry_diagnostic *diagnostic);
 /*
- * tarry_plan_evolve with what the server has learned between two rounds: paces, the median where a
- * worker's is not known, and costs; absent workers are gone. Paces and costs of `limits`
- * are not read. The caller owns *next. Errors: as tarry_plan_evolve.
- */
-TARRY_API int tarry_server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,
-                                  const tarry_allocator *allocator, tarry_plan **next,
-                                  tarry_plan_changes *changes, tarry_diagnostic *diagnostic);
-/*
- * The same with limits that do for most: chunks of more than twice the mean cost are split, up to
- * twice the original ones, those of less than a quarter merged, no worker is given more than 1.5
- * times the mean of the data, and `share` (0..1) of all copies, rounded up, may change their
- * worker; `rack` as tarry_plan_evolution has it. Moves that would make sums of several parts
- * imprecise are left out. *next is NULL if nothing changes. changes: NULL is allowed. Errors: as
- * tarry_plan_evolve.
+ * tarry_plan_evolve with what the server has learned between two rounds (paces, the median where a
+ * worker's is not known, and costs; absent workers are gone) and with limits that do for most:
+ * chunks of more than twice the mean cost are split, up to twice the original ones, those of less
+ * than a quarter merged, no worker is given more than 1.5 times the mean of the data, and `share`
+ * (0..1) of all copies, rounded up, may change their worker; `rack` as tarry_plan_evolution has it.
+ * Moves that would make sums of several parts imprecise are left out. *next is NULL if nothing
+ * changes. changes: NULL is allowed. Errors: as tarry_plan_evolve.
  */
 TARRY_API int tarry_server_adapt(const tarry_server *server, double share, const uint32_t *rack,
                                  const tarry_allocator *allocator, tarry_plan **next,
@@ -285,8 +262,8 @@ TARRY_API int tarry_server_adapt(const tarry_server *server, double share, const
  */
 #define TARRY_CHECKPOINT_ARRIVALS 4096
 
-/* Bytes of a checkpoint; the same for all servers of plans with as many workers, and the sum in the
- * same place. */
+/* Bytes of a checkpoint; the same for all servers of plans with as many workers, and the same
+ * settings. */
 TARRY_API size_t tarry_server_checkpoint_size(const tarry_server *server);
 /* Writes a checkpoint, checkpoint_size bytes, little-endian and the same on every machine. Errors:
  * NO_MEMORY (for a digest). */
@@ -305,8 +282,9 @@ TARRY_API uint32_t tarry_server_arrivals_left(const tarry_server *server);
 /*
  * Makes the server go on from a checkpoint of a server with the same plan and settings. No worker
  * has joined then, and the server is between rounds. Errors: FORMAT (bytes that are no checkpoint,
- * damaged, of another version, plan or settings), STATE (a server of which a worker has joined or a
- * round has begun), NO_MEMORY; nothing changes then. Any bytes may come in.
+ * damaged, of another version, plan or settings, of which the diagnostic names the first), STATE (a
+ * server of which a worker has joined or a round has begun), NO_MEMORY; nothing changes then. Any
+ * bytes may come in.
  */
 TARRY_API int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size,
                                    tarry_diagnostic *diagnostic);

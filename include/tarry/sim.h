@@ -35,11 +35,8 @@ typedef enum tarry_sim_way {
     /* Everyone gets the sum, and parameters never travel: by a ring all-reduce */
     TARRY_SIM_RING,
     /* or as Tarry's own engine does it (docs/collective.md): by direct reduce-scatter and
-       all-gather, */
+       all-gather */
     TARRY_SIM_DIRECT,
-    TARRY_SIM_GRID,   /* in rows and columns of members, */
-    TARRY_SIM_TREE,   /* over two binary trees, */
-    TARRY_SIM_CHOSEN, /* or by which of these takes least */
 } tarry_sim_way;
 
 /* How gradients travel. Encoding, combining and the decision to signal take no time. */
@@ -166,9 +163,6 @@ typedef struct tarry_sim_traffic {
 } tarry_sim_traffic;
 
 TARRY_API tarry_sim_traffic tarry_sim_last_traffic(const tarry_sim *sim);
-
-TARRY_API uint64_t tarry_sim_now_ns(const tarry_sim *sim);
-TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far */
 
 /*
  * The least times in which a round could have every chunk `copies` (>= 1) times, on the draws of

@@ -29,7 +29,6 @@
 #include <tarry/secure.h>
 #include <tarry/server.h>
 #include <tarry/settings.h>
-#include <tarry/shape.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
 #include <tarry/sum_form.h>

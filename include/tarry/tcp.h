@@ -83,8 +83,8 @@ typedef struct tarry_tcp_notice {
 } tarry_tcp_notice;
 
 /* Called on the runtime's own thread (a server's WAITING: in that of the round; a worker's OTHERS:
- * in one more); must return soon and call nothing of the runtime. The notice and its texts are
- * borrowed. */
+ * in one more); must return soon. Of the runtime it may call tarry_runtime_status, _worker and
+ * _note of a server, and nothing else. The notice and its texts are borrowed. */
 typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 
 /* ---- the server ---- */
@@ -120,7 +120,6 @@ typedef struct tarry_tcp_server_settings {
     /* For how long _round goes on after the first round for which too few workers were left, or who
      * did not reach each other, with another one when workers have come; 0: it ends at once. */
     uint64_t patience_ns;
-    bool share;             /* memory with workers on this machine */
     size_t most_peer_bytes; /* of messages that wait to be sent to one peer */
     uint32_t most_connections;
     uint32_t most_newcomers; /* of these, that have not said who they are; the oldest makes room for
@@ -198,7 +197,7 @@ typedef struct tarry_tcp_worker_settings {
     tarry_compute *compute;           /* NULL: tasks are taken (tarry_tcp_worker_take) */
     void *user;                       /* of begin and compute */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
-    bool share;                       /* memory with a server on this machine */
+    bool share;           /* memory with other workers on this machine, with TARRY_SUM_EVERYWHERE */
     uint64_t patience_ns; /* ends with SYSTEM when it could not connect for so long; TARRY_NEVER:
                              tries on for ever */
     uint64_t seed;        /* of the jitter between attempts to connect */

@@ -9,26 +9,17 @@
 
 #include <tarry/event.h>
 #include <tarry/plan.h>
+#include <tarry/server.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct tarry_worker_settings {
-    uint32_t worker;  /* 0..workers-1 */
-    bool keeps_stale; /* the gradients of a round are kept until the next one is over */
-    /* As the server has them: */
-    size_t dimension;
-    size_t stripe_length;
-    double conditioning_limit; /* singular values below 1/limit count as zero */
-    tarry_keep keep;
-    uint32_t ahead; /* TARRY_KEEP_CREDITED: finished gradients that may wait for their fate while it
-                       computes */
-    tarry_sum_place sum;
-    bool feedback;     /* its coded part is sent in a form with feedback */
+    uint32_t worker;              /* 0..workers-1 */
+    tarry_server_settings server; /* as the server has them */
     tarry_sum_id last; /* TARRY_SUM_EVERYWHERE: the sum that it has stepped on last; step 0: it has
                           the first state */
-    uint32_t secure;   /* bits of the integers; 0: sums are not secure */
 } tarry_worker_settings;
 
 typedef struct tarry_worker tarry_worker;
@@ -62,12 +53,6 @@ TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_
  */
 TARRY_API int tarry_worker_adopt(tarry_worker *worker, const tarry_worker *from,
                                  tarry_diagnostic *diagnostic);
-
-/*
- * With feedback: how many residuals of stripes were thrown away, as the server does not know, or
- * never said, whether the part that they belong to stands in a sum.
- */
-TARRY_API uint64_t tarry_worker_voided(const tarry_worker *worker);
 
 /* When to step again with TARRY_EVENT_TIME if nothing else happens;
  * TARRY_NEVER if only events matter. */

@@ -35,11 +35,8 @@ class Variant:
     form      none, int4 or topk
     noise     each number of a gradient is off by such a share, without any form
     share     of the numbers that topk sends
-    first     so many rounds are dense, in int4
-    last      and so many at the end
     updates   each worker has an adam of its own, and sends its steps
     momentum  adam's first mean is at the workers, before the form, in the place of the server's
-    mask      and zero where a number was sent
     waited    adam's mean square is of what a number was in each round that it waited, as the server knows it of each
               worker, not of what came at once
     rate      as many times adam's rate
@@ -49,11 +46,8 @@ class Variant:
     form: str = "none"
     noise: float = 0.0
     share: float = 0.01
-    first: int = 0
-    last: int = 0
     updates: bool = False
     momentum: bool = False
-    mask: bool = False
     waited: bool = False
     rate: float = 1
     ahead: bool = False
@@ -68,20 +62,11 @@ VARIANTS = {
     "int4, 1.01 times the rate": Variant("int4", rate=1.01),
     "int4 of the workers' own adam's steps": Variant("int4", updates=True),
     "topk:0.01": Variant("topk"),
-    "topk:0.01:30:3": Variant("topk", first=30, last=3),
     "topk:0.01 of the workers' own adam's steps": Variant("topk", updates=True),
-    "topk:0.01:30:3 of the workers' own adam's steps": Variant("topk", updates=True, first=30, last=3),
     "topk:0.01, mean squares by waits": Variant("topk", waited=True),
-    "topk:0.01:30:3, mean squares by waits": Variant("topk", waited=True, first=30, last=3),
-    "topk:0.01:0:3, momentum at the workers": Variant("topk", momentum=True, last=3),
-    "topk:0.01:0:3, momentum at the workers, masked": Variant("topk", momentum=True, mask=True, last=3),
-    "topk:0.01:30:3, momentum at the workers, masked": Variant("topk", momentum=True, mask=True, first=30, last=3),
     "topk:0.01, ahead": Variant("topk", ahead=True),
-    "topk:0.01:30:3, ahead": Variant("topk", first=30, last=3, ahead=True),
     "topk:0.1": Variant("topk", share=0.1),
-    "topk:0.1:30:3": Variant("topk", share=0.1, first=30, last=3),
     "topk:0.1, mean squares by waits": Variant("topk", share=0.1, waited=True),
-    "topk:0.1:0:3, momentum at the workers, masked": Variant("topk", share=0.1, momentum=True, mask=True, last=3),
 }
 
 
@@ -185,16 +170,17 @@ def train(digits: Digits, seed: int, rounds: int, variant: Variant, schedule: st
         if variant.momentum:
             momentum = MEAN * momentum + (1 - MEAN) * gradients
         wanted = left + (momentum if variant.momentum else gradients)
-        dense = variant.form == "int4" or number < variant.first or number >= rounds - variant.last
         if variant.form == "none":
             parts_sent = wanted
+            sent += 4
+        elif variant.form == "int4":
+            parts_sent = int4(wanted)
+            sent += BYTES
         else:
-            parts_sent = int4(wanted) if dense else topk(wanted, variant.share)
-            left = wanted - parts_sent
-        sent += 4 if variant.form == "none" else BYTES if dense else topk_bytes(variant.share)
+            parts_sent = topk(wanted, variant.share)
+            sent += topk_bytes(variant.share)
+        left = wanted - parts_sent
         there = parts_sent != 0
-        if variant.mask:
-            momentum[there] = 0
         total = size = parts_sent.sum(0)
         if variant.waited:
             waits += 1

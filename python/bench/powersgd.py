@@ -32,10 +32,9 @@ import gpt
 from adam import share_of_rate
 
 import tarry
-from tarry.dense import dense_rounds
 
 WORKERS = 4
-FIRST, LAST = 10, 1  # the share of the steps, in per cent, and how many of them are dense
+FORMS = ("int8", "int4", "sign", "powersgd:1", "powersgd:2", "powersgd:4", "powersgd:8", "topk:0.01")
 MOST_STEPS = 2  # times as many, for equal bytes: more are left out
 
 
@@ -193,21 +192,14 @@ def matrices_of(model: nn.Module) -> list[tuple[int, int]]:
     return [(shape[0], shape[1:].numel()) if len(shape) > 1 else (1, shape.numel()) for shape in shapes]
 
 
-def forms_of(steps: int) -> list[str]:
-    thin = [f"powersgd:{rank}" for rank in (1, 2, 4, 8)]
-    return ["int8", "int4", "sign", *thin, "topk:0.01", f"topk:0.01:{steps * FIRST // 100}:{LAST}"]
-
-
-def form_of(training: Any, name: str, steps: int, named_for: int) -> dict[str, Any]:
-    """What the local runtime is given; FIRST of a name is that of a training of other length, and goes with it."""
+def form_of(training: Any, name: str) -> dict[str, Any]:
+    """What the local runtime is given."""
     kind, *words = name.split(":")
     form: dict[str, Any] = {"compress": kind}
     if kind == "powersgd":
         return form | {"compress_rank": int(words[0]), "compress_matrices": matrices_of(training.model())}
     if words:
         form["compress_share"] = float(words[0])
-    if len(words) == 3:
-        form |= dense_rounds(int(words[1]) * steps // named_for, int(words[2]), steps)._asdict()
     return form
 
 
@@ -225,7 +217,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--equal", type=int, default=2, metavar="RANK", help="whose bytes the others have, too")
     parser.add_argument("--noise", type=float, default=0, help="float32 once more, each number off by such a share")
-    parser.add_argument("--forms", nargs="*", metavar="FORM", help="such as int4 and topk:0.01:200:5")
+    parser.add_argument("--forms", nargs="*", metavar="FORM", help="such as int4 and topk:0.01")
     own = {"rate": float, "schedule": str, "width": int, "layers": int}
     for name, kind in own.items():
         parser.add_argument(f"--{name}", type=kind, help="in the place of the training's own")
@@ -253,13 +245,13 @@ def main() -> None:
     for rank in options.ranks:
         of_rank = [loss for case, (loss, _) in zip(cases, found, strict=True) if case[1] == rank]
         print(f"| PowerSGD, rank {rank} | 1/{whole / spent[rank]:.1f} | {spread(of_rank, losses)} | |")
-    for name in forms_of(steps) if options.forms is None else options.forms:
-        of_form = [by_tarry(training, seed, steps, form_of(training, name, steps, steps)) for seed in seeds]
+    for name in FORMS if options.forms is None else options.forms:
+        form = form_of(training, name)
+        of_form = [by_tarry(training, seed, steps, form) for seed in seeds]
         sent = sum(sent for _, sent in of_form)
         enough = steps * spent.get(options.equal, 0) // sent
         equal = ""
         if 0 < enough < MOST_STEPS * steps:
-            form = form_of(training, name, enough, steps)
             equal = f"{enough}: {spread([by_tarry(training, seed, enough, form)[0] for seed in seeds], losses)}"
         apart = spread([loss for loss, _ in of_form], losses)
         print(f"| `{name}` | 1/{whole / sent:.1f} | {apart} | {equal} |", flush=True)

@@ -96,14 +96,13 @@ class EngineSum:
     part    the own coded part; None: zeros
     weights parts x members, the same at all members
     sum     to be written: all parts, one behind the other; the last one may be shorter than the others
-    whole   so many numbers of each part stand already, and must be left as they are; the same at all members
     forms   in which numbers travel, the same at all members, with one part; None: float32 both ways. An engine that
             does not say that it knows them is asked for none
     """
 
     def __init__(self, wanted: Any, members: int) -> None:
         self.name: SumId = sum_id_of(wanted.name)
-        self.parts, self.whole = int(wanted.parts), int(wanted.whole)
+        self.parts = int(wanted.parts)
         self._stride = -(-wanted.dimension // self.parts)
         self.part: Floats | None = _floats(wanted.part, self._stride) if wanted.part else None
         self.weights: Floats = _floats(wanted.weights, self.parts * members).reshape(self.parts, members)
@@ -111,34 +110,18 @@ class EngineSum:
         forms = SumForms(wanted)
         self.forms: SumForms | None = forms if forms.rounds(UP) or forms.rounds(DOWN) else None
 
-    @property
-    def missing(self) -> int:
-        """How many numbers are to be written."""
-        return sum(span.stop - span.start for span in self._spans())
-
     def fill(self, place: int, into: Floats) -> None:
-        """What the member at `place`, which is this one, adds to the `missing` numbers."""
-        first = 0
+        """What the member at `place`, which is this one, adds to the numbers of the sum."""
         for part, span in enumerate(self._spans()):
-            count = span.stop - span.start
             if self.part is None:
-                into[first : first + count] = 0
+                into[span] = 0
             else:
-                own = self.part[self.whole : self.whole + count]
-                np.multiply(own, self.weights[part, place], out=into[first : first + count])
-            first += count
-
-    def store(self, numbers: Floats) -> None:
-        """Writes the `missing` numbers, in the order of `fill`."""
-        first = 0
-        for span in self._spans():
-            count = span.stop - span.start
-            self.sum[span] = numbers[first : first + count]
-            first += count
+                own = self.part[: len(into[span])]
+                np.multiply(own, self.weights[part, place], out=into[span])
 
     def _spans(self) -> list[slice]:
         starts = range(0, self.parts * self._stride, self._stride)
-        return [slice(start + self.whole, min(start + self._stride, len(self.sum))) for start in starts]
+        return [slice(start, min(start + self._stride, len(self.sum))) for start in starts]
 
 
 class Engine(Protocol):

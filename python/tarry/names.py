@@ -17,16 +17,10 @@ def _values(prefix: str, *names: str) -> dict[str, int]:
 
 DESIGNS = _values("TARRY_DESIGN_", "cyclic", "fractional", "random", "file")
 ORDERS = _values("TARRY_ORDER_", "optimal", "random", "as-is")
-STOPS = _values("TARRY_STOP_", "exact", "deadline", "error", "workers")
-CREDITS = _values("TARRY_CREDIT_", "chunk", "whole")
-PICKS = _values("TARRY_PICK_", "plan", "share")
-KEEPS = _values("TARRY_KEEP_", "all", "credited")
 COMPRESSES = _values("TARRY_COMPRESS_", "none", "bf16", "int8", "int4", "topk", "sign", "powersgd")
 DOWNS = {name: COMPRESSES[name] for name in ("none", "bf16", "int8")}
-FILLS = _values("TARRY_FILL_", "none", "scale", "stale")
 SUMS = _values("TARRY_SUM_", "server", "everywhere")
-SHAPES = _values("TARRY_SHAPE_", "auto", "direct", "grid", "tree")
-WAYS = _values("TARRY_SIM_", "star", "ring", "direct", "grid", "tree", "chosen")
+WAYS = _values("TARRY_SIM_", "star", "ring", "direct")
 UPLOADS = _values("TARRY_SIM_UPLOAD_", "coded", "each", "whole")
 
 

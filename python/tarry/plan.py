@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ._native import ffi, lib
 from .errors import ArgumentError, Diagnostic
+from .gone import names_gone
 from .names import DESIGNS, ORDERS, put, value_of
 
 
@@ -37,6 +38,7 @@ class Plan:
     Raises ArgumentError, FileError, FormatError. Immutable, and any thread may use it.
     """
 
+    @names_gone
     def __init__(
         self,
         workers: int = 8,
@@ -45,7 +47,6 @@ class Plan:
         pieces: int = 1,
         replication: int | None = None,
         parts: int = 1,
-        adaptive_parts: bool = False,
         design: str = "random",
         file: str | os.PathLike[str] | None = None,
         order: str = "optimal",
@@ -61,7 +62,6 @@ class Plan:
         put(settings, "pieces", pieces)
         put(settings, "replication", min(3, settings.workers) if replication is None else replication)
         put(settings, "parts", parts)
-        put(settings, "adaptive_parts", adaptive_parts)
         put(settings, "seed", seed)
         settings.design = value_of(DESIGNS, "file" if file is not None else design, "design")
         settings.order = value_of(ORDERS, order, "order")
@@ -105,7 +105,6 @@ class Plan:
 
     @property
     def parts(self) -> int:
-        """The largest number of parts that a round may have."""
         return lib.tarry_plan_parts(self._plan)
 
     @property
@@ -136,15 +135,12 @@ class Plan:
             "unit": np.concatenate(orders),
         }
 
-    def decode_matrix(self, parts: int | None = None) -> npt.NDArray[np.float64]:
+    def decode_matrix(self) -> npt.NDArray[np.float64]:
         """R, parts x workers: the weight of each worker's coded part in each part of the sum."""
-        wanted = self.parts if parts is None else parts
-        if not lib.tarry_plan_least_parts(self._plan) <= wanted <= self.parts:
-            raise ArgumentError(f"a plan of {self.parts} parts has no decode matrix for {wanted}")
         return np.array(
             [
-                [lib.tarry_plan_decode_weight(self._plan, wanted, part, worker) for worker in range(self.workers)]
-                for part in range(wanted)
+                [lib.tarry_plan_decode_weight(self._plan, part, worker) for worker in range(self.workers)]
+                for part in range(self.parts)
             ]
         )
 

@@ -5,7 +5,7 @@ import dataclasses
 from typing import Any
 
 from ._native import lib
-from .names import SHAPES, name_of, seconds
+from .names import seconds
 from .vectors import Floats
 
 
@@ -51,11 +51,8 @@ class Round:
     upload_bytes: int
     control_bytes: int
     control_messages: int
-    conditioning: float
-    error_bound: float
     voters: int
     fetches: int
-    shape: str
     sum_id: SumId
     clamped: int  # of a secure sum: numbers of gradients, over all workers, that were beyond the bound or not finite
 
@@ -83,11 +80,8 @@ def round_of(result: Any, vector: Floats | None) -> Round:
         upload_bytes=result.upload_bytes,
         control_bytes=result.control_bytes,
         control_messages=result.control_messages,
-        conditioning=result.conditioning,
-        error_bound=result.error_bound,
         voters=result.voters,
         fetches=result.fetches,
-        shape=name_of(SHAPES, result.shape.kind),
         sum_id=sum_id_of(result.sum),
         clamped=result.clamped,
     )

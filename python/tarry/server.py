@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server over the network."""
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
@@ -38,7 +39,8 @@ class Server(Runtime):
     checkpoint   of a server before, to go on from; a new one is to be stored before the first round
     log          where everyone gets the sum: called with each committed sum, to be appended so that it is there after a
                  crash; last, term: of the log's last two entries and of this start, above all before
-    observe      called with each Notice, by threads of the library: it must return soon
+    observe      called with each Notice, by threads of the library: it must return soon, and call nothing of the server
+                 but `status`, `workers` and `note`
     patience     seconds for which a round waits where too few workers are left; 0: it ends at once
     secure       the server learns sums alone, by these rules: workers have to be set for it, too (Worker(secure=...)),
                  their credentials name them, and the authority has signed a list of them (`tarry keys roster`)
@@ -90,7 +92,6 @@ class Server(Runtime):
         settings.job, settings.job_size = description, len(job)
         if secure is not None:
             secure.fill(ffi.addressof(settings, "secure"), lib.tarry_plan_chunks(plan.pointer))
-            settings.share = False
         if job_id is not None:
             if len(job_id) != JOB_ID_SIZE:
                 raise ArgumentError(f"job_id has {len(job_id)} bytes, and {JOB_ID_SIZE} are wanted")
@@ -148,6 +149,17 @@ class Server(Runtime):
         """Tells viewers (`tarry top`) how many rounds are done, of how many, and a line of text."""
         with self._handle.use() as runtime:
             lib.tarry_runtime_note(runtime, done, rounds, text.encode())
+
+    def status(self) -> dict[str, Any]:
+        """How the run stands: the document that `tarry top --json` prints (docs/status.schema.json).
+
+        May be called from any thread, also during rounds and by `observe`.
+        """
+        size = lib.TARRY_STATUS_BYTES + self.plan.workers * lib.TARRY_STATUS_WORKER_BYTES
+        text, why = ffi.new("char[]", size), Diagnostic()
+        with self._handle.use() as runtime:
+            why.check(lib.tarry_runtime_status(runtime, text, size))
+        return json.loads(ffi.string(text))
 
     def _raise_own(self) -> None:
         if self._log is not None and self._log.error is not None:

@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a server: one table of their names, and what they become in the library."""
+"""The settings of a server: what users write, and what it becomes in the library, which has the table of them."""
 
 import functools
+import json
+import operator
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+import numpy as np
 
 from ._native import ffi, lib
-from .errors import ArgumentError
+from .errors import ArgumentError, Diagnostic
 from .gone import GONE
-from .names import (
-    COMPRESSES,
-    CREDITS,
-    DOWNS,
-    FILLS,
-    KEEPS,
-    PICKS,
-    SHAPES,
-    STOPS,
-    SUMS,
-    nanoseconds,
-    put,
-    value_of,
-)  # fmt: skip
+from .names import nanoseconds, put
 from .plan import Plan
 
 
@@ -50,8 +41,6 @@ class ServerSettings(TypedDict, total=False):
                   'sign', 'topk', the largest numbers alone, or 'powersgd', products with a thin matrix
     compress_seed of that chance (default 0)
     compress_share of the numbers that 'topk' sends, up to 0.5
-    compress_first with 'topk', rounds below this one are dense: all numbers are sent, as in 'int4' (default 0)
-    compress_from  and so are those from this one on (default 0: none)
     compress_rank of 'powersgd': the columns of thin matrices, up to 64
     compress_matrices of 'powersgd': (rows, columns) of what the gradient is from its first number on; what follows is
                   float32, as vectors are
@@ -61,8 +50,7 @@ class ServerSettings(TypedDict, total=False):
                   way from who sums it to all
     sample_chunks so many chunks are drawn in each round, on average (default 0: all take part; docs/sampling.md)
     sample_seed   of the draw (default 0)
-    shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
-    voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
+    voters_grace, attempts_most, digest_steps, attempt_limit, reports_per_frame   as in tarry/server.h
     """
 
     stop: Literal["exact", "deadline", "error", "workers"]
@@ -82,33 +70,34 @@ class ServerSettings(TypedDict, total=False):
     compress: Literal["none", "bf16", "int8", "int4", "topk", "sign", "powersgd"]
     compress_seed: int
     compress_share: float
-    compress_first: int
-    compress_from: int
     compress_rank: int
     compress_matrices: Sequence[tuple[int, int]]
     compress_exact: int
     compress_down: Literal["none", "bf16", "int8"]
     sample_chunks: int
     sample_seed: int
-    shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
     attempts_most: int
     digest_steps: int
     attempt_limit: float
+    reports_per_frame: int
 
 
-class _Setting(NamedTuple):
-    field: str
-    convert: Callable[[Any, str], Any]
-    bit: int | None = None  # with which others are made to yield to it
+# Settings of the library that `server_settings` sets by itself.
+OWN = ("dimension", "stripe_length", "secure")
 
 
-def _as_it_is(value: Any, _name: str) -> Any:
-    return value
+def _table() -> dict[str, tuple[str, int]]:
+    """The library's settings by their names here: the field, and what rules on two settings call it."""
+    table: dict[str, tuple[str, int]] = {}
+    pair = ffi.new("tarry_setting *")
+    while (found := lib.tarry_server_setting_name(len(table), pair)) != ffi.NULL:
+        field = ffi.string(found).decode()
+        table[field.removesuffix("_ns")] = field, pair[0]
+    return table
 
 
-def _millionths(value: Any, _name: str) -> int:
-    return round(value * 1e6)
+FIELDS = _table()
 
 
 @functools.cache  # what a server borrows stays
@@ -117,48 +106,91 @@ def _kept(shapes: tuple[tuple[int, int], ...]) -> Any:
 
 
 def _matrices(value: Any, name: str) -> Any:
-    shapes = tuple((int(rows), int(columns)) for rows, columns in value)
+    try:
+        shapes = tuple((int(rows), int(columns)) for rows, columns in value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{name} is {value!r}, and must be pairs of rows and columns") from None
     if not all(1 <= number < 1 << 32 for shape in shapes for number in shape):
         raise ArgumentError(f"{name} has a shape without rows or columns, or with too many")
     return _kept(shapes)
 
 
-def _named(names: dict[str, int]) -> Callable[[Any, str], Any]:
-    return lambda value, setting: value_of(names, value, setting)
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    return counting({})
 
 
-_SERVER: dict[str, _Setting] = {
-    "stop": _Setting("stop", _named(STOPS), lib.TARRY_SETTING_STOP),
-    "deadline": _Setting("deadline_ns", nanoseconds),
-    "error_limit": _Setting("error_limit", _as_it_is),
-    "workers_needed": _Setting("workers_needed", _as_it_is),
-    "credit": _Setting("credit", _named(CREDITS), lib.TARRY_SETTING_CREDIT),
-    "pick": _Setting("pick", _named(PICKS), lib.TARRY_SETTING_ORDER),
-    "learn_costs": _Setting("learn_costs", _as_it_is),
-    "keep": _Setting("keep", _named(KEEPS), lib.TARRY_SETTING_KEEP),
-    "ahead": _Setting("ahead", _as_it_is),
-    "fill": _Setting("fill", _named(FILLS), lib.TARRY_SETTING_FILL),
-    "reproducible": _Setting("reproducible", _as_it_is, lib.TARRY_SETTING_REPRODUCIBLE),
-    "conditioning_limit": _Setting("conditioning_limit", _as_it_is),
-    "silence": _Setting("silence_ns", nanoseconds),
-    "sum": _Setting("sum", _named(SUMS), lib.TARRY_SETTING_SUM),
-    "compress": _Setting("compress", _named(COMPRESSES), lib.TARRY_SETTING_COMPRESS),
-    "compress_seed": _Setting("compress_seed", _as_it_is),
-    "compress_share": _Setting("compress_share", _millionths),
-    "compress_first": _Setting("compress_first", _as_it_is),
-    "compress_from": _Setting("compress_from", _as_it_is),
-    "compress_rank": _Setting("compress_rank", _as_it_is),
-    "compress_matrices": _Setting("compress_matrices", _matrices),
-    "compress_exact": _Setting("compress_exact", _as_it_is),
-    "compress_down": _Setting("compress_down", _named(DOWNS), lib.TARRY_SETTING_COMPRESS_DOWN),
-    "sample_chunks": _Setting("sample_chunks", _as_it_is, lib.TARRY_SETTING_SAMPLE),
-    "sample_seed": _Setting("sample_seed", _as_it_is),
-    "shape": _Setting("shape", _named(SHAPES)),
-    "voters_grace": _Setting("voters_grace_ns", nanoseconds),
-    "attempts_most": _Setting("attempts_most", _as_it_is),
-    "digest_steps": _Setting("digest_steps", _as_it_is),
-    "attempt_limit": _Setting("attempt_limit_ns", nanoseconds),
-}
+def _kind(name: str) -> type:
+    """str of choices, bool, or float."""
+    default = _defaults().get(name, 0.0)
+    return type(default) if isinstance(default, str | bool) else float
+
+
+def _text(value: Any, name: str) -> str:
+    """A value as the library reads it."""
+    kind = _kind(name)
+    if kind is str:
+        return str(value)
+    if kind is bool and not isinstance(value, str) and value in (False, True):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        raise ArgumentError(f"{name} is {value!r}, and must be {'True or False' if kind is bool else 'a number'}")
+    if isinstance(value, bool | np.bool_):
+        value = 1 if value else 0
+    try:
+        return str(operator.index(value))
+    except TypeError:
+        pass
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} is {value!r}") from None
+
+
+def _millionths(share: Any, name: str) -> int:
+    try:
+        if share == 0 or 1e-6 <= share <= 0.5:
+            return round(share * 1e6)
+    except TypeError:
+        pass
+    raise ArgumentError(f"{name} must be 0.000001 to 0.5, not {share!r}")
+
+
+def _set(server: Any, name: str, value: Any) -> None:
+    """Raises ArgumentError."""
+    field, _ = FIELDS[name]
+    if (gone := GONE.get(f"{name}:{value}")) is not None:
+        raise ArgumentError(f"{name} {value!r} {gone}")
+    if field == "compress_matrices":
+        put(server, field, _matrices(value, name))
+        put(server, "compress_matrix_count", len(value))
+        return
+    if field.endswith("_ns"):
+        value = nanoseconds(value, name)
+    elif field == "compress_share":
+        value = _millionths(value, name)
+    text = _text(value, name).encode(errors="replace").replace(b"\0", b"?")
+    why = Diagnostic()
+    why.check(lib.tarry_server_settings_set(server, field.encode(), text, why.pointer))
+
+
+def counting(wanted: ServerSettings) -> dict[str, Any]:
+    """The settings that count, with defaults, by the names and as the values that the library's table has.
+
+    Two servers with the same ones work alike. Raises ArgumentError for a value that cannot be.
+    """
+    settings = ffi.new("tarry_settings *")
+    lib.tarry_settings_init(settings)
+    server = ffi.addressof(settings, "server")
+    for name, value in wanted.items():
+        _set(server, name, value)
+    size = lib.tarry_server_settings_write(server, ffi.NULL, ffi.NULL, 0) + 1
+    text = ffi.new("char[]", size)
+    lib.tarry_server_settings_write(server, ffi.NULL, text, size)
+    found = json.loads(ffi.string(text))
+    return {name: found[field] for name, (field, _) in FIELDS.items() if field in found}
+
+
 _PLAN_BITS = (
     lib.TARRY_SETTING_WORKERS,
     lib.TARRY_SETTING_CHUNKS,
@@ -183,12 +215,8 @@ def _with_stop(given: dict[str, Any]) -> dict[str, Any]:
     return given | {"stop": rules.pop()} if rules else given
 
 
-# Where the library's name of a setting is not ours.
-_NAMES = {
-    lib.TARRY_SETTING_ORDER: "pick",
-    lib.TARRY_SETTING_COSTS: "costs",
-    lib.TARRY_SETTING_SAMPLE: "sample_chunks",
-}
+# The library names settings after flags of the command line, and here they have other names.
+_NAMES = {pair: name for name, (_, pair) in FIELDS.items()} | {lib.TARRY_SETTING_COSTS: "costs"}
 _PLAN_NUMBERS = ("workers", "chunks", "pieces", "replication", "parts")
 
 
@@ -217,14 +245,16 @@ def _memory_bytes() -> float:
 def server_settings(plan: Plan, dimension: int, wanted: ServerSettings, *, secure: int = 0) -> Any:
     """The library's settings of a server for the plan; what was not given yields to what was. secure: bits of masked
     numbers; 0: sums are not secure."""
-    unknown = [name for name in wanted if name not in _SERVER]
+    known = [name for name in FIELDS if name not in OWN]
+    unknown = [name for name in wanted if name not in known]
     if unknown and unknown[0] in GONE:
         raise TypeError(f"{unknown[0]}: {GONE[unknown[0]]}")
     if unknown:
-        raise TypeError(f"{unknown[0]!r} is not a setting of a server; there are {', '.join(_SERVER)}")
+        raise TypeError(f"{unknown[0]!r} is not a setting of a server; there are {', '.join(known)}")
     given = _with_stop(dict(wanted))
     settings = ffi.new("tarry_settings *")
     lib.tarry_settings_init(settings)
+    server = ffi.addressof(settings, "server")
     settings.plan = plan.settings[0]
     settings.keep_auto = given.get("keep", "auto") == "auto"
     if settings.keep_auto:
@@ -232,16 +262,15 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings, *, secur
     bits = sum(1 << bit for bit in _PLAN_BITS)
     bits |= 1 << lib.TARRY_SETTING_RACKS if settings.plan.rack_size or settings.plan.rack_file else 0
     for name, value in given.items():
-        setting = _SERVER[name]
-        put(settings.server, setting.field, setting.convert(value, name), name)
-        bits |= 1 << setting.bit if setting.bit is not None else 0
+        _set(server, name, value)
+        _, pair = FIELDS[name]
+        bits |= 1 << pair if pair != lib.TARRY_SETTING_NONE else 0
     if secure:
-        put(settings.server, "secure", secure)
+        put(server, "secure", secure)
         bits |= 1 << lib.TARRY_SETTING_SECURE
     if given.get("compress") == "powersgd":
-        put(settings.server, "stripe_length", 0)  # chosen by the runtime: matrices are seldom cut
-    put(settings.server, "compress_matrix_count", len(given.get("compress_matrices", ())))
-    put(settings.server, "dimension", dimension)
+        server.stripe_length = 0  # chosen by the runtime: matrices are seldom cut
+    _set(server, "dimension", dimension)
     conflict = ffi.new("tarry_conflict *")
     if lib.tarry_settings_settle(settings, bits, conflict) != lib.TARRY_OK:
         raise ArgumentError(_conflict_text(conflict, given, settings.plan))
@@ -250,4 +279,4 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings, *, secur
     if lib.tarry_settings_check(settings, conflict) != lib.TARRY_OK:
         raise ArgumentError(_conflict_text(conflict, given, settings.plan))
     # A copy that owns its memory: that of a member goes with the structure around it.
-    return ffi.new("tarry_server_settings *", settings.server)[0]
+    return ffi.new("tarry_server_settings *", server[0])[0]

@@ -56,8 +56,7 @@ def simulate(
     overhead         seconds that each unit takes besides
     latency, bytes_per_second, message_seconds   of each worker's link
     server_bytes_per_second   of the server's card
-    way              where a sum is made: 'star' (at the server), or among workers: 'direct', 'grid', 'tree', 'chosen',
-                     'ring'
+    way              where a sum is made: 'star' (at the server), or among workers: 'direct', 'ring'
     parameters_travel  whether `dimension` numbers go to each worker with a round
     bounds           whether to work out 'balanced' and 'matched', the least times of a round without links
 
@@ -103,7 +102,7 @@ def _row(plan: Plan, world: Any, settings: Any, number: int, bounds: bool) -> di
         row[name] = _interval(result, begin, end) if result.error == lib.TARRY_OK else float("inf")
     if bounds:
         bound = ffi.new("tarry_sim_bounds *")
-        why.check(lib.tarry_sim_bound(plan.pointer, settings, number, max(1, result.parts), ffi.NULL, bound))
+        why.check(lib.tarry_sim_bound(plan.pointer, settings, number, result.parts, ffi.NULL, bound))
         row.update((name, seconds(getattr(bound, name + "_ns"))) for name in _BOUNDS)
     row.update((name, getattr(result, name)) for name in _FIGURES)
     return row

@@ -98,6 +98,7 @@ class Worker:
                  this worker steps where everyone gets the sum, or None. An exception ends the worker
     observe      called with each Notice, by threads of the library: it must return soon
     listen, advertise   where other workers reach it, where everyone gets the sum
+    share_memory whether it may sum there through memory that it shares with workers on this machine
     engine       makes the sum there, in place of the library's; the same one, by its name, at all workers
     secure       sums have to be secure, and are over its samples alone; it is to be closed after the worker
 

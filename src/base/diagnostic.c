@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int diagnose(tarry_diagnostic *diagnostic, int error, const char *format, ...)
 {
@@ -18,4 +19,9 @@ int diagnose(tarry_diagnostic *diagnostic, int error, const char *format, ...)
 int diagnose_no_memory(tarry_diagnostic *diagnostic, const char *what)
 {
     return diagnose(diagnostic, TARRY_ERROR_NO_MEMORY, "%s: out of memory", what);
+}
+
+int diagnose_file(tarry_diagnostic *diagnostic, const char *path, int cause)
+{
+    return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", path, strerror(cause));
 }

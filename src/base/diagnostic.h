@@ -15,4 +15,7 @@ __attribute__((format(printf, 3, 4))) int diagnose(tarry_diagnostic *diagnostic,
 /* The same for an allocation that failed: "WHAT: out of memory". */
 int diagnose_no_memory(tarry_diagnostic *diagnostic, const char *what);
 
+/* TARRY_ERROR_FILE, for a system call that failed with `cause`, an errno: "PATH: CAUSE". */
+int diagnose_file(tarry_diagnostic *diagnostic, const char *path, int cause);
+
 #endif

@@ -65,6 +65,17 @@ void *memory_grow(const tarry_allocator *allocator, void *block, size_t kept, si
     return grown;
 }
 
+char *memory_text(const tarry_allocator *allocator, const char *text, size_t length,
+                  const char *more)
+{
+    char *joined = memory_allocate(allocator, length + strlen(more) + 1, 1);
+    if (joined != NULL) {
+        memcpy(joined, text, length);
+        strcpy(joined + length, more);
+    }
+    return joined;
+}
+
 /* The block's own address stands before the vector; blocks are aligned well enough for the gap
  * to have room for it. */
 float *vector_allocate(const tarry_allocator *allocator, size_t length)

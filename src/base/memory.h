@@ -22,6 +22,10 @@ size_t memory_room(size_t room, size_t wanted, size_t least);
 void *memory_grow(const tarry_allocator *allocator, void *block, size_t kept, size_t room,
                   size_t size);
 
+/* Joins the first `length` characters of one text and all of another. NULL: out of memory. */
+char *memory_text(const tarry_allocator *allocator, const char *text, size_t length,
+                  const char *more);
+
 /* A vector of `length` zeroed floats that begins at a cache line; released by vector_release. */
 float *vector_allocate(const tarry_allocator *allocator, size_t length);
 void vector_release(const tarry_allocator *allocator, float *vector);

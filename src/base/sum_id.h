@@ -20,4 +20,10 @@ static inline bool sum_id_same(const tarry_sum_id *one, const tarry_sum_id *othe
     return sum_id_named(one, other) && (one->step == 0 || one->digest == other->digest);
 }
 
+/* Whether a state after the sum `after` does for one who wants that after `wanted`. */
+static inline bool sum_id_suffices(const tarry_sum_id *after, const tarry_sum_id *wanted)
+{
+    return after->step > wanted->step || sum_id_same(after, wanted);
+}
+
 #endif

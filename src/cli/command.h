@@ -7,7 +7,6 @@
 int command_keys(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_serve(int argc, char **argv);
-int command_run(int argc, char **argv);
 int command_work(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_simulate(int argc, char **argv);

@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One singular value decomposition per set of workers gives both the rank and the pseudoinverse.
- * It works on the transpose of R_S where S has at least as many workers as there are parts, so that
- * its columns are the fewer: with R_S^T V = W, whose columns are orthogonal and as long as the
- * singular values sigma_k, pinv(R_S) = sum_k w_k v_k^T / sigma_k^2; with R_S V = W it is
- * sum_k v_k w_k^T / sigma_k^2.
- */
 #include "coding/coefficients.h"
 
 #include <math.h>
@@ -16,6 +9,14 @@
 #include "base/memory.h"
 #include "base/svd.h"
 #include "coding/psi.h"
+
+/*
+ * One singular value decomposition per set of workers gives both the rank and the pseudoinverse.
+ * It works on the transpose of R_S where S has at least as many workers as there are parts, so that
+ * its columns are the fewer: with R_S^T V = W, whose columns are orthogonal and as long as the
+ * singular values sigma_k, pinv(R_S) = sum_k w_k v_k^T / sigma_k^2; with R_S V = W it is
+ * sum_k v_k w_k^T / sigma_k^2.
+ */
 
 struct coefficients {
     tarry_allocator allocator;
@@ -84,11 +85,6 @@ int coefficients_create(const tarry_plan *plan, double conditioning_limit,
     return TARRY_OK;
 }
 
-void coefficients_set_limit(coefficients *work, double limit)
-{
-    work->threshold = 1 / limit;
-}
-
 void coefficients_free(coefficients *work)
 {
     if (work == NULL)
@@ -110,10 +106,10 @@ static bool is_transposed(uint32_t parts, uint32_t count)
 }
 
 /* Writes the column of R_S that is `worker`'s, the index-th of `count`. */
-static void put_worker(coefficients *work, uint32_t parts, uint32_t count, uint32_t index,
-                       uint32_t worker)
+static void put_worker(coefficients *work, uint32_t count, uint32_t index, uint32_t worker)
 {
-    const double *decode = plan_decode(work->plan, parts) + worker;
+    const uint32_t parts = work->plan->parts;
+    const double *decode = work->plan->decode + worker;
     bool transposed = is_transposed(parts, count);
     double *to = work->matrix + (transposed ? index : (size_t)index * parts);
     size_t stride = transposed ? count : 1;
@@ -123,8 +119,9 @@ static void put_worker(coefficients *work, uint32_t parts, uint32_t count, uint3
 
 /* Decomposes R_S, whose `count` workers were put. The singular values are the same with a basis and
  * without. */
-static int decompose(coefficients *work, uint32_t parts, uint32_t count, double *basis)
+static int decompose(coefficients *work, uint32_t count, double *basis)
 {
+    const uint32_t parts = work->plan->parts;
     bool transposed = is_transposed(parts, count);
     uint32_t rows = transposed ? count : parts, columns = transposed ? parts : count;
     if (!svd_rotate(work->matrix, rows, columns, basis))
@@ -138,11 +135,11 @@ static int decompose(coefficients *work, uint32_t parts, uint32_t count, double 
 
 /* The one place where ranks are decided: so many of the `least` singular values reach the
  * threshold. */
-static uint32_t count_above(const coefficients *work, uint32_t least, double threshold)
+static uint32_t count_above(const coefficients *work, uint32_t least)
 {
     uint32_t above = 0;
     for (uint32_t k = 0; k < least; k++)
-        above += work->sigma[k] >= threshold;
+        above += work->sigma[k] >= work->threshold;
     return above;
 }
 
@@ -151,62 +148,24 @@ static uint32_t lesser(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Decomposes R_S, unless it is of one part or of nobody; *members = |S|. */
-static int decompose_set(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
-                         size_t start, uint32_t *members)
+int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, size_t start,
+                      uint32_t *rank)
 {
     const tarry_plan *plan = work->plan;
     uint32_t first = plan->chunk_offset[chunk], holders = plan->chunk_offset[chunk + 1] - first;
     uint32_t count = 0, index = 0;
     for (uint32_t holder = 0; holder < holders; holder++)
         count += bitset_test(set, start + holder);
-    *members = count;
-    if (parts == 1 || count == 0)
+    if (plan->parts == 1 || count == 0) {
+        *rank = count > 0;
         return TARRY_OK;
+    }
     for (uint32_t holder = 0; holder < holders; holder++)
         if (bitset_test(set, start + holder))
-            put_worker(work, parts, count, index++, plan->holder_worker[first + holder]);
-    return decompose(work, parts, count, NULL);
-}
-
-int coefficients_judge(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
-                       size_t start, coefficients_worth *worth)
-{
-    uint32_t members;
-    int error = decompose_set(work, parts, chunk, set, start, &members);
-    if (error != TARRY_OK)
-        return error;
-    if (parts == 1) { /* R_S is all ones */
-        double inverse = members > 0 ? 1 / sqrt((double)members) : 0;
-        *worth = (coefficients_worth){members > 0, members > 0, inverse, members > 0 ? 1 : 0};
-        return TARRY_OK;
-    }
-    uint32_t values = lesser(parts, members);
-    double least = fmin(work->threshold, 1 / TARRY_CONDITIONING_MOST), all = 0, inverses = 0;
-    *worth = (coefficients_worth){
-        .rank = count_above(work, values, work->threshold),
-        .raised_rank = count_above(work, values, least),
-    };
-    for (uint32_t k = 0; k < values; k++) {
-        double sigma = work->sigma[k];
-        all += sigma * sigma;
-        if (sigma >= least) {
-            inverses += 1 / (sigma * sigma);
-            worth->inverse = fmax(worth->inverse, 1 / sigma);
-        }
-    }
-    worth->amplification = sqrt(all * inverses);
-    return TARRY_OK;
-}
-
-int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
-                      size_t start, uint32_t *rank)
-{
-    uint32_t members;
-    int error = decompose_set(work, parts, chunk, set, start, &members);
+            put_worker(work, count, index++, plan->holder_worker[first + holder]);
+    int error = decompose(work, count, NULL);
     if (error == TARRY_OK)
-        *rank =
-            parts == 1 ? members > 0 : count_above(work, lesser(parts, members), work->threshold);
+        *rank = count_above(work, lesser(plan->parts, count));
     return error;
 }
 
@@ -266,17 +225,17 @@ static uint32_t find_or_insert(coefficients *work, uint32_t position)
 }
 
 /* The worker's row of pinv(R_S) for the set at `position`. */
-static int solve_row(coefficients *work, uint32_t parts, uint32_t worker, uint32_t position,
-                     float *row)
+static int solve_row(coefficients *work, uint32_t worker, uint32_t position, float *row)
 {
+    const uint32_t parts = work->plan->parts;
     size_t begin = work->begin[position];
     uint32_t count = (uint32_t)(work->begin[position + 1] - begin), own = 0;
     for (uint32_t index = 0; index < count; index++) {
-        put_worker(work, parts, count, index, work->members[begin + index]);
+        put_worker(work, count, index, work->members[begin + index]);
         if (work->members[begin + index] == worker)
             own = index;
     }
-    int error = decompose(work, parts, count, work->basis);
+    int error = decompose(work, count, work->basis);
     if (error != TARRY_OK)
         return error;
     bool transposed = is_transposed(parts, count);
@@ -294,10 +253,10 @@ static int solve_row(coefficients *work, uint32_t parts, uint32_t worker, uint32
     return TARRY_OK;
 }
 
-int coefficients_of_worker(coefficients *work, uint32_t parts, uint32_t worker, const uint64_t *psi,
-                           float *out)
+int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *psi, float *out)
 {
     const tarry_plan *plan = work->plan;
+    const uint32_t parts = plan->parts;
     if (parts == 1) {
         one_part(plan, worker, psi, out);
         return TARRY_OK;
@@ -315,9 +274,183 @@ int coefficients_of_worker(coefficients *work, uint32_t parts, uint32_t worker, 
             memcpy(row, out + (size_t)same * parts, parts * sizeof(*row));
             continue;
         }
-        int error = solve_row(work, parts, worker, position, row);
+        int error = solve_row(work, worker, position, row);
         if (error != TARRY_OK)
             return error;
     }
     return TARRY_OK;
+}
+
+/* ---- coverage ---- */
+
+int coverage_create(const tarry_plan *plan, double conditioning_limit,
+                    const tarry_allocator *allocator, coverage **out)
+{
+    coverage *state = memory_allocate(allocator, 1, sizeof(*state));
+    if (state == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    state->allocator = memory_allocator(allocator);
+    state->plan = plan;
+    size_t words = bitset_words(plan_edges(plan));
+    state->credits = memory_allocate(allocator, words, sizeof(*state->credits));
+    state->copies = memory_allocate(allocator, plan->chunks, sizeof(*state->copies));
+    state->ranks = memory_allocate(allocator, plan->chunks, sizeof(*state->ranks));
+    int error = TARRY_OK;
+    if (state->credits == NULL || state->copies == NULL || state->ranks == NULL)
+        error = TARRY_ERROR_NO_MEMORY;
+    else if (plan->parts > 1)
+        error = coefficients_create(plan, conditioning_limit, allocator, &state->work);
+    if (error != TARRY_OK) {
+        coverage_free(state);
+        return error;
+    }
+    *out = state;
+    return TARRY_OK;
+}
+
+void coverage_free(coverage *state)
+{
+    if (state == NULL)
+        return;
+    tarry_allocator allocator = state->allocator;
+    coefficients_free(state->work);
+    memory_release(&allocator, state->credits);
+    memory_release(&allocator, state->copies);
+    memory_release(&allocator, state->ranks);
+    memory_release(&allocator, state);
+}
+
+void coverage_clear(coverage *state)
+{
+    bitset_clear(state->credits, plan_edges(state->plan));
+    uint32_t chunks = state->plan->chunks;
+    memset(state->copies, 0, chunks * sizeof(*state->copies));
+    memset(state->ranks, 0, chunks * sizeof(*state->ranks));
+    state->recovered = 0;
+    state->rank_sum = state->excused = 0;
+}
+
+static void set_rank(coverage *state, uint32_t chunk, uint32_t rank)
+{
+    uint64_t weight = plan_weight(state->plan, chunk);
+    uint32_t before = state->ranks[chunk], parts = state->plan->parts;
+    state->recovered += (rank == parts);
+    state->recovered -= (before == parts);
+    state->rank_sum += weight * rank;
+    state->rank_sum -= weight * before;
+    state->ranks[chunk] = rank;
+}
+
+void coverage_excuse(coverage *state, uint32_t chunk)
+{
+    set_rank(state, chunk, state->plan->parts);
+    state->excused += plan_weight(state->plan, chunk);
+}
+
+void coverage_copy(coverage *to, const coverage *from)
+{
+    size_t chunks = from->plan->chunks;
+    memcpy(to->credits, from->credits, bitset_words(plan_edges(from->plan)) * sizeof(*to->credits));
+    memcpy(to->copies, from->copies, chunks * sizeof(*to->copies));
+    memcpy(to->ranks, from->ranks, chunks * sizeof(*to->ranks));
+    to->recovered = from->recovered;
+    to->rank_sum = from->rank_sum;
+    to->excused = from->excused;
+}
+
+static size_t credit_bit(const tarry_plan *plan, uint32_t slot)
+{
+    return plan->chunk_offset[plan->slot_chunk[slot]] + plan->slot_holder[slot];
+}
+
+/* With several parts: gives the copy the credit `value`; nothing changes on an error. */
+static int credit_parts(coverage *state, size_t bit, uint32_t chunk, bool value)
+{
+    bitset_put(state->credits, bit, value);
+    state->copies[chunk] += value ? 1U : UINT32_MAX;
+    uint32_t rank = state->ranks[chunk];
+    int error = TARRY_OK;
+    /* Another copy never lowers a rank, so a full one stays. */
+    if (!value || rank < state->plan->parts)
+        error = coefficients_rank(state->work, chunk, state->credits,
+                                  state->plan->chunk_offset[chunk], &rank);
+    if (error != TARRY_OK) {
+        bitset_put(state->credits, bit, !value);
+        state->copies[chunk] += value ? UINT32_MAX : 1U;
+        return error;
+    }
+    set_rank(state, chunk, rank);
+    return TARRY_OK;
+}
+
+/* With one part a chunk is recovered as long as there is any copy. */
+int coverage_add(coverage *state, uint32_t worker, uint32_t position)
+{
+    uint32_t slot = state->plan->worker_offset[worker] + position;
+    uint32_t chunk = state->plan->slot_chunk[slot];
+    size_t bit = credit_bit(state->plan, slot);
+    if (bitset_test(state->credits, bit))
+        return TARRY_OK;
+    if (state->work != NULL)
+        return credit_parts(state, bit, chunk, true);
+    bitset_set(state->credits, bit);
+    if (++state->copies[chunk] == 1)
+        set_rank(state, chunk, 1);
+    return TARRY_OK;
+}
+
+int coverage_remove(coverage *state, uint32_t worker, uint32_t position)
+{
+    uint32_t slot = state->plan->worker_offset[worker] + position;
+    uint32_t chunk = state->plan->slot_chunk[slot];
+    size_t bit = credit_bit(state->plan, slot);
+    if (!bitset_test(state->credits, bit))
+        return TARRY_OK;
+    if (state->work != NULL)
+        return credit_parts(state, bit, chunk, false);
+    bitset_reset(state->credits, bit);
+    if (--state->copies[chunk] == 0)
+        set_rank(state, chunk, 0);
+    return TARRY_OK;
+}
+
+bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
+{
+    return bitset_test(state->credits,
+                       credit_bit(state->plan, state->plan->worker_offset[worker] + position));
+}
+
+double coverage_expected_error(const coverage *state)
+{
+    uint64_t parts = state->plan->parts, full = plan_total_weight(state->plan) * parts;
+    uint64_t wanted = coverage_wanted(state) * parts;
+    return wanted > 0 ? (double)(full - state->rank_sum) / (double)wanted : 0;
+}
+
+void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, size_t at)
+{
+    uint32_t first = state->plan->chunk_offset[chunk];
+    bitset_copy(set, at, state->credits, first, state->plan->chunk_offset[chunk + 1] - first);
+}
+
+bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi)
+{
+    bitset_clear(psi, coverage_view_bits(state->plan, worker));
+    bool own = false;
+    for (psi_walk at = psi_begin(state->plan, worker); psi_here(&at); psi_next(&at)) {
+        if (at.holders <= 64)
+            bitset_add(psi, at.bit, bitset_get(state->credits, at.first, at.holders), at.holders);
+        else
+            bitset_copy(psi, at.bit, state->credits, at.first, at.holders);
+        own = own || bitset_test(psi, psi_own(&at));
+    }
+    return own;
+}
+
+size_t coverage_view_bits(const tarry_plan *plan, uint32_t worker)
+{
+    psi_walk at = psi_begin(plan, worker);
+    while (psi_here(&at))
+        psi_next(&at);
+    return at.bit;
 }

@@ -3,8 +3,8 @@
 
 #include <immintrin.h>
 
-#define WIDE static __attribute__((target("avx2,fma")))
-#define WIDE_INLINE static inline __attribute__((always_inline, target("avx2,fma")))
+#define WIDE __attribute__((target("avx2,fma")))
+#define WIDE_INLINE inline __attribute__((always_inline, target("avx2,fma")))
 
 typedef struct line {
     __m256 low, high;
@@ -14,41 +14,41 @@ typedef struct line_mask {
     __m256i low, high;
 } line_mask;
 
-WIDE_INLINE line line_zero(void)
+static WIDE_INLINE line line_zero(void)
 {
     return (line){_mm256_setzero_ps(), _mm256_setzero_ps()};
 }
 
-WIDE_INLINE line line_load(const float *from)
+static WIDE_INLINE line line_load(const float *from)
 {
     return (line){_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)};
 }
 
-WIDE_INLINE void line_store(float *to, line value)
+static WIDE_INLINE void line_store(float *to, line value)
 {
     _mm256_storeu_ps(to, value.low);
     _mm256_storeu_ps(to + 8, value.high);
 }
 
-WIDE_INLINE void line_stream(float *to, line value)
+static WIDE_INLINE void line_stream(float *to, line value)
 {
     _mm256_stream_ps(to, value.low);
     _mm256_stream_ps(to + 8, value.high);
 }
 
-WIDE_INLINE line line_sum(line sum, float coefficient, line in)
+static WIDE_INLINE line line_sum(line sum, float coefficient, line in)
 {
     __m256 factor = _mm256_set1_ps(coefficient);
     return (line){_mm256_fmadd_ps(factor, in.low, sum.low),
                   _mm256_fmadd_ps(factor, in.high, sum.high)};
 }
 
-WIDE_INLINE line line_add_scaled(line sum, float coefficient, const float *in)
+static WIDE_INLINE line line_add_scaled(line sum, float coefficient, const float *in)
 {
     return line_sum(sum, coefficient, line_load(in));
 }
 
-WIDE_INLINE line_mask line_first(size_t count)
+static WIDE_INLINE line_mask line_first(size_t count)
 {
     __m256i all = _mm256_set1_epi32((int)count);
     return (line_mask){
@@ -57,19 +57,19 @@ WIDE_INLINE line_mask line_first(size_t count)
     };
 }
 
-WIDE_INLINE line line_load_first(const float *from, line_mask first)
+static WIDE_INLINE line line_load_first(const float *from, line_mask first)
 {
     return (line){_mm256_maskload_ps(from, first.low), _mm256_maskload_ps(from + 8, first.high)};
 }
 
-WIDE_INLINE void line_store_first(float *to, line_mask first, line value)
+static WIDE_INLINE void line_store_first(float *to, line_mask first, line value)
 {
     _mm256_maskstore_ps(to, first.low, value.low);
     _mm256_maskstore_ps(to + 8, first.high, value.high);
 }
 
-WIDE_INLINE line line_add_scaled_first(line sum, float coefficient, const float *in,
-                                       line_mask first)
+static WIDE_INLINE line line_add_scaled_first(line sum, float coefficient, const float *in,
+                                              line_mask first)
 {
     return line_sum(sum, coefficient, line_load_first(in, first));
 }

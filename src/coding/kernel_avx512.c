@@ -3,54 +3,54 @@
 
 #include <immintrin.h>
 
-#define WIDE static __attribute__((target("avx512f")))
-#define WIDE_INLINE static inline __attribute__((always_inline, target("avx512f")))
+#define WIDE __attribute__((target("avx512f")))
+#define WIDE_INLINE inline __attribute__((always_inline, target("avx512f")))
 
 typedef __m512 line;
 typedef __mmask16 line_mask;
 
-WIDE_INLINE line line_zero(void)
+static WIDE_INLINE line line_zero(void)
 {
     return _mm512_setzero_ps();
 }
 
-WIDE_INLINE line line_load(const float *from)
+static WIDE_INLINE line line_load(const float *from)
 {
     return _mm512_loadu_ps(from);
 }
 
-WIDE_INLINE void line_store(float *to, line value)
+static WIDE_INLINE void line_store(float *to, line value)
 {
     _mm512_storeu_ps(to, value);
 }
 
-WIDE_INLINE void line_stream(float *to, line value)
+static WIDE_INLINE void line_stream(float *to, line value)
 {
     _mm512_stream_ps(to, value);
 }
 
-WIDE_INLINE line line_add_scaled(line sum, float coefficient, const float *in)
+static WIDE_INLINE line line_add_scaled(line sum, float coefficient, const float *in)
 {
     return _mm512_fmadd_ps(_mm512_set1_ps(coefficient), line_load(in), sum);
 }
 
-WIDE_INLINE line_mask line_first(size_t count)
+static WIDE_INLINE line_mask line_first(size_t count)
 {
     return (line_mask)((1U << count) - 1);
 }
 
-WIDE_INLINE line line_load_first(const float *from, line_mask first)
+static WIDE_INLINE line line_load_first(const float *from, line_mask first)
 {
     return _mm512_maskz_loadu_ps(first, from);
 }
 
-WIDE_INLINE void line_store_first(float *to, line_mask first, line value)
+static WIDE_INLINE void line_store_first(float *to, line_mask first, line value)
 {
     _mm512_mask_storeu_ps(to, first, value);
 }
 
-WIDE_INLINE line line_add_scaled_first(line sum, float coefficient, const float *in,
-                                       line_mask first)
+static WIDE_INLINE line line_add_scaled_first(line sum, float coefficient, const float *in,
+                                              line_mask first)
 {
     return _mm512_fmadd_ps(_mm512_set1_ps(coefficient), line_load_first(in, first), sum);
 }

@@ -47,7 +47,7 @@ typedef struct lines {
 } lines;
 
 /* lines + the k-th term. */
-WIDE_INLINE lines add_term(lines value, const terms *sum, size_t k, size_t x)
+static WIDE_INLINE lines add_term(lines value, const terms *sum, size_t k, size_t x)
 {
     const float *in = sum->in[k] + sum->start + x;
     float coefficient = sum->coefficients[k];
@@ -60,7 +60,7 @@ WIDE_INLINE lines add_term(lines value, const terms *sum, size_t k, size_t x)
 
 /* lines + the terms, GROUP at most. No loop: processors tell streams apart by the instruction that
  * loads from them, so each input has one of its own (up to 1.2 times faster). */
-WIDE_INLINE lines add_terms(lines value, const terms *sum, size_t x)
+static WIDE_INLINE lines add_terms(lines value, const terms *sum, size_t x)
 {
     size_t inputs = sum->inputs;
     if (inputs > 0)
@@ -91,7 +91,8 @@ WIDE_INLINE lines add_terms(lines value, const terms *sum, size_t x)
 }
 
 /* to[x..] = [from[x..] +] the terms, four lines. */
-WIDE_INLINE void sum_lines(float *to, const float *from, const terms *sum, size_t x, bool stream)
+static WIDE_INLINE void sum_lines(float *to, const float *from, const terms *sum, size_t x,
+                                  bool stream)
 {
     lines value = {line_zero(), line_zero(), line_zero(), line_zero()};
     if (from != NULL) {
@@ -115,7 +116,8 @@ WIDE_INLINE void sum_lines(float *to, const float *from, const terms *sum, size_
 }
 
 /* The same for count <= 16 floats. */
-WIDE_INLINE void sum_first(float *to, const float *from, const terms *sum, size_t x, size_t count)
+static WIDE_INLINE void sum_first(float *to, const float *from, const terms *sum, size_t x,
+                                  size_t count)
 {
     line_mask first = line_first(count);
     line a = from != NULL ? line_load_first(from + x, first) : line_zero();
@@ -125,7 +127,8 @@ WIDE_INLINE void sum_first(float *to, const float *from, const terms *sum, size_
 }
 
 /* to = [from +] the terms, over `length` floats. */
-WIDE void sum_range(float *to, const float *from, const terms *sum, size_t length, bool stream)
+WIDE static void sum_range(float *to, const float *from, const terms *sum, size_t length,
+                           bool stream)
 {
     size_t x = 0;
     if (stream) { /* up to a cache line */
@@ -141,7 +144,8 @@ WIDE void sum_range(float *to, const float *from, const terms *sum, size_t lengt
 }
 
 /* to[..length - 1] = [from +] the terms, in groups that are as equal as they can be. */
-WIDE void sum_groups(float *to, const float *from, const terms *sum, size_t length, bool stream)
+WIDE static void sum_groups(float *to, const float *from, const terms *sum, size_t length,
+                            bool stream)
 {
     _Alignas(64) float partial[BLOCK];
     terms group = *sum;
@@ -157,8 +161,8 @@ WIDE void sum_groups(float *to, const float *from, const terms *sum, size_t leng
     }
 }
 
-WIDE void sum_all(float *out, const float *const *in, const float *coefficients, size_t inputs,
-                  size_t length, kernel_mode mode)
+WIDE static void sum_all(float *out, const float *const *in, const float *coefficients,
+                         size_t inputs, size_t length, kernel_mode mode)
 {
     terms sum = {.in = in, .coefficients = coefficients, .inputs = inputs};
     const float *from = mode == KERNEL_ADD ? out : NULL;

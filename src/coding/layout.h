@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "coding/kernel.h"
+
 enum { LAYOUT_LINE = 16 }; /* numbers of a cache line */
 
 /*
@@ -32,12 +34,34 @@ size_t layout_present(const layout *cut, uint32_t part, uint32_t stripe);
 /* The same of the numbers first .. first + length - 1 of a part, which lie within it. */
 size_t layout_exists(const layout *cut, uint32_t part, size_t first, size_t length);
 
+/* Encoding and decoding of one stripe: the layout's arithmetic around a kernel. */
+
 /*
- * Whole numbers of each part may be done while the rest of them is not: what is behind the first
- * `whole` numbers of each part of a gradient of d numbers, in l parts, is a gradient of d - l *
- * whole numbers in l parts, cut as any other. layout_stand: the most of them, up to `whole`, behind
- * which that is so, in steps of 16, as of a cache line.
+ * z[x] = sum_i sum_k coefficients[i * parts + k] * gradients[i][k * part_length + x] over the
+ * stripe: one pass over the inputs. gradients[i] (count of them, d numbers each) may be NULL where
+ * its row of coefficients is zero. z points to the stripe's first number and has room for its
+ * length. scratch: transfer_encode_scratch(count, parts) bytes, aligned for a pointer.
  */
-size_t layout_stand(const layout *cut, size_t whole);
+void transfer_encode(const kernel *with, const layout *cut, uint32_t stripe,
+                     const float *const *gradients, const float *coefficients, size_t count,
+                     float *z, void *scratch);
+size_t transfer_encode_scratch(size_t count, uint32_t parts);
+
+/*
+ * estimate[k * part_length + x] (+)= sum_j weights[k * count + j] * z[j][x] over the stripe, for
+ * every part k: each z is read from memory once for all parts. z[j] points to the stripe's first
+ * number. `add` says whether to add to the estimate (d numbers) or to overwrite the stripe.
+ */
+void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
+                     const float *weights, size_t count, bool add, float *estimate);
+
+/*
+ * The same for the numbers first .. first + length - 1 of each part, which lie within it:
+ * out[k * stride + x] = [out +] sum_j weights[k * count + j] * z[j][x] for x < length, as far as
+ * number first + x exists in part k. z[j] and `out` point to what belongs to number `first`.
+ */
+void transfer_decode_range(const kernel *with, const layout *cut, size_t first, size_t length,
+                           const float *const *z, const float *weights, size_t count,
+                           kernel_mode mode, float *out, size_t stride);
 
 #endif

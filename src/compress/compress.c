@@ -1,11 +1,293 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compress/compress.h"
 
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/processor.h"
 #include "compress/compress_blocks.h"
-#include "compress/compress_kernel.h"
 #include "compress/compress_lowrank.h"
-#include "compress/compress_sign.h"
-#include "compress/compress_topk.h"
+
+/* ---- TOPK: of each block of numbers the largest alone ---- */
+
+/* Without their sign the bits of numbers are ordered as their magnitudes are, and what is not
+ * finite is above all others. They are looked at in digits, the upper ones first. */
+enum { DIGITS = 3, DIGIT_BINS = 2048 };
+
+static const struct {
+    unsigned shift, width;
+} digits[DIGITS] = {{20, 11}, {9, 11}, {0, 9}};
+
+static uint32_t magnitude_bits(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof(bits));
+    return bits & INT32_MAX;
+}
+
+/* The bits of the kept-th largest of `count` magnitudes; *above: how many are larger. */
+static uint32_t find_least(const float *numbers, size_t count, size_t kept, size_t *above)
+{
+    uint32_t found = 0;
+    *above = 0;
+    for (size_t d = 0; d < DIGITS; d++) {
+        uint32_t bins[DIGIT_BINS] = {0};
+        const unsigned shift = digits[d].shift, width = digits[d].width, upper = shift + width;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t bits = magnitude_bits(numbers[i]);
+            bins[bits >> shift & ((1U << width) - 1)] += bits >> upper == found >> upper;
+        }
+        uint32_t bin = (1U << width) - 1;
+        while (*above + bins[bin] < kept)
+            *above += bins[bin--];
+        found |= bin << shift;
+    }
+    return found;
+}
+
+/* Places ascend, and are written as Elias and Fano do: the `low` lowest bits of each, one behind
+ * the other, and then a row of bits in which the j-th place sets bit j + (place >> low). That is at
+ * most 0.6 bits a place more than it takes to tell which of all choices it was, and as many bytes
+ * wherever they lie. Behind them are the numbers, in INT4. */
+typedef struct topk_shape {
+    unsigned low;
+    size_t low_bytes, row_bytes, number_bytes;
+} topk_shape;
+
+static topk_shape topk_shape_of(size_t kept, size_t count)
+{
+    topk_shape shape = {0};
+    if (kept == 0)
+        return shape;
+    while (count >> (shape.low + 1) >= kept)
+        shape.low++;
+    shape.low_bytes = (kept * shape.low + CHAR_BIT - 1) / CHAR_BIT;
+    shape.row_bytes = (kept + ((count - 1) >> shape.low) + CHAR_BIT - 1) / CHAR_BIT;
+    shape.number_bytes = int4_bytes(kept);
+    return shape;
+}
+
+static size_t topk_block_bytes(size_t kept, size_t count)
+{
+    topk_shape shape = topk_shape_of(kept, count);
+    return shape.low_bytes + shape.row_bytes + shape.number_bytes;
+}
+
+/* Fields of up to 16 bits, the first in the lowest ones of a byte. */
+typedef struct bit_row {
+    uint8_t *at;
+    uint32_t held; /* bits that are not written yet, or were read and not used */
+    unsigned bits;
+} bit_row;
+
+static void row_put(bit_row *row, uint32_t value, unsigned width)
+{
+    row->held |= value << row->bits;
+    for (row->bits += width; row->bits >= CHAR_BIT; row->bits -= CHAR_BIT) {
+        *row->at++ = (uint8_t)row->held;
+        row->held >>= CHAR_BIT;
+    }
+}
+
+static void row_end(bit_row *row)
+{
+    if (row->bits > 0)
+        *row->at = (uint8_t)row->held;
+}
+
+static uint32_t row_get(const uint8_t *bytes, size_t first, unsigned width)
+{
+    uint32_t value = 0;
+    for (unsigned have = 0; have < width;) {
+        size_t bit = first + have;
+        unsigned off = bit % CHAR_BIT, some = CHAR_BIT - off;
+        value |= (uint32_t)(bytes[bit / CHAR_BIT] >> off) << have;
+        have += some;
+    }
+    return value & ((1U << width) - 1);
+}
+
+/* Of equal ones at the border the first. */
+static void topk_put_block(size_t kept, const float *numbers, size_t count, uint8_t *bytes)
+{
+    const topk_shape shape = topk_shape_of(kept, count);
+    const compress_way *way = &compress_kernel_best()->int4;
+    size_t above, chosen = 0;
+    uint32_t least = find_least(numbers, count, kept, &above);
+    size_t equal = kept - above;
+    bit_row low = {.at = bytes};
+    uint8_t *row = bytes + shape.low_bytes, *number = row + shape.row_bytes;
+    float block[INT_BLOCK];
+    memset(row, 0, shape.row_bytes);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = magnitude_bits(numbers[i]);
+        if (bits < least || (bits == least && equal == 0))
+            continue;
+        equal -= bits == least;
+        size_t set = chosen + (i >> shape.low);
+        row[set / CHAR_BIT] |= (uint8_t)(1U << set % CHAR_BIT);
+        row_put(&low, (uint32_t)i & ((1U << shape.low) - 1), shape.low);
+        block[chosen++ % INT_BLOCK] = numbers[i];
+        if (chosen % INT_BLOCK == 0) {
+            way->put(block, INT_BLOCK, 0, number);
+            number += int4_block_bytes(INT_BLOCK);
+        }
+    }
+    row_end(&low);
+    way->put(block, chosen % INT_BLOCK, 0, number);
+}
+
+/* Bits beyond the last place, and places beyond the last number, are none. */
+static void topk_add_block(size_t kept, const uint8_t *bytes, size_t count, float weight,
+                           float *out)
+{
+    const topk_shape shape = topk_shape_of(kept, count);
+    const compress_way *way = &compress_kernel_best()->int4;
+    const uint8_t *row = bytes + shape.low_bytes, *number = row + shape.row_bytes;
+    float block[INT_BLOCK];
+    size_t j = 0;
+    for (size_t at = 0; at < shape.row_bytes; at++)
+        for (uint32_t bits = row[at]; bits != 0 && j < kept; bits &= bits - 1, j++) {
+            if (j % INT_BLOCK == 0) {
+                size_t some = kept - j < INT_BLOCK ? kept - j : INT_BLOCK;
+                memset(block, 0, sizeof(block));
+                way->add(number, some, weight, block);
+                number += int4_block_bytes(some);
+            }
+            size_t upper = at * CHAR_BIT + (size_t)__builtin_ctz(bits) - j;
+            size_t i = upper << shape.low | row_get(bytes, j * shape.low, shape.low);
+            if (i < count)
+                out[i] += block[j % INT_BLOCK];
+        }
+}
+
+static size_t topk_block_at(size_t count, size_t first)
+{
+    return count - first < TOPK_BLOCK ? count - first : TOPK_BLOCK;
+}
+
+/* As compress_bytes, compress_encode and compress_decode_add (compress.h), with the share. */
+static size_t topk_bytes(uint32_t share, size_t count)
+{
+    size_t whole = count / TOPK_BLOCK, rest = count % TOPK_BLOCK;
+    return whole * topk_block_bytes(topk_kept(share, TOPK_BLOCK), TOPK_BLOCK) +
+           topk_block_bytes(topk_kept(share, rest), rest);
+}
+
+static void topk_put(uint32_t share, const float *numbers, size_t count, uint8_t *bytes)
+{
+    for (size_t i = 0; i < count; i += TOPK_BLOCK) {
+        size_t kept = topk_kept(share, topk_block_at(count, i));
+        topk_put_block(kept, numbers + i, topk_block_at(count, i), bytes);
+        bytes += topk_block_bytes(kept, topk_block_at(count, i));
+    }
+}
+
+static void topk_add(uint32_t share, const uint8_t *bytes, size_t count, float weight, float *out)
+{
+    for (size_t i = 0; i < count; i += TOPK_BLOCK) {
+        size_t kept = topk_kept(share, topk_block_at(count, i));
+        topk_add_block(kept, bytes, topk_block_at(count, i), weight, out + i);
+        bytes += topk_block_bytes(kept, topk_block_at(count, i));
+    }
+}
+
+/* ---- SIGN: of each block of numbers their signs, and the mean of their magnitudes ---- */
+
+enum { LANES = 8, TOGETHER = 4 };
+
+static size_t sign_block_at(size_t count, size_t first)
+{
+    return count - first < SIGN_BLOCK ? count - first : SIGN_BLOCK;
+}
+
+static size_t sign_block_bytes(size_t count)
+{
+    return SIGN_SCALE_BYTES + (count + 7) / 8;
+}
+
+/* As compress_bytes, compress_encode and compress_decode_add (compress.h). */
+static size_t sign_bytes(size_t count)
+{
+    const size_t tail = count % SIGN_BLOCK;
+    return count / SIGN_BLOCK * sign_block_bytes(SIGN_BLOCK) +
+           (tail > 0 ? sign_block_bytes(tail) : 0);
+}
+
+/* NaN where a number is not finite. In lanes, for compilers that add several at once. */
+static float sign_mean(const float *numbers, size_t count)
+{
+    const size_t whole = count / LANES * LANES;
+    double lanes[LANES] = {0}, sum = 0;
+    for (size_t i = 0; i < whole; i += LANES)
+        for (size_t k = 0; k < LANES; k++)
+            lanes[k] += fabs((double)numbers[i + k]);
+    for (size_t i = whole; i < count; i++)
+        lanes[i - whole] += fabs((double)numbers[i]);
+    for (size_t k = 0; k < LANES; k++)
+        sum += lanes[k];
+    return isfinite(sum) ? (float)(sum / (double)count) : NAN;
+}
+
+/* Of up to eight numbers, the first in the lowest bit. */
+static uint8_t signs_of(const float *numbers, size_t count)
+{
+    uint32_t minus = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t bits;
+        memcpy(&bits, numbers + k, sizeof(bits));
+        minus |= bits >> 31 << k;
+    }
+    return (uint8_t)minus;
+}
+
+static void sign_put_block(const float *numbers, size_t count, uint8_t *bytes)
+{
+    uint8_t *at = bytes_put_f32(bytes, sign_mean(numbers, count));
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        *at++ = signs_of(numbers + i, 8);
+    if (i < count)
+        *at = signs_of(numbers + i, count - i);
+}
+
+static void sign_add_block(const uint8_t *bytes, size_t count, float weight, float *out)
+{
+    const float plus = weight * bytes_get_f32(bytes);
+    const uint8_t *at = bytes + SIGN_SCALE_BYTES;
+    float each[1 << TOGETHER][TOGETHER]; /* the numbers of four bits */
+    for (size_t bits = 0; bits < 1 << TOGETHER; bits++)
+        for (size_t k = 0; k < TOGETHER; k++)
+            each[bits][k] = (bits >> k & 1) != 0 ? -plus : plus;
+    for (size_t i = 0; i < count; i += TOGETHER) {
+        const float *numbers = each[at[i / 8] >> i % 8 & 15];
+        const size_t some = count - i < TOGETHER ? count - i : TOGETHER;
+        for (size_t k = 0; k < some; k++)
+            out[i + k] += numbers[k];
+    }
+}
+
+static void sign_put(const float *numbers, size_t count, uint8_t *bytes)
+{
+    for (size_t i = 0; i < count; i += SIGN_BLOCK) {
+        sign_put_block(numbers + i, sign_block_at(count, i), bytes);
+        bytes += sign_block_bytes(sign_block_at(count, i));
+    }
+}
+
+static void sign_add(const uint8_t *bytes, size_t count, float weight, float *out)
+{
+    for (size_t i = 0; i < count; i += SIGN_BLOCK) {
+        sign_add_block(bytes, sign_block_at(count, i), weight, out + i);
+        bytes += sign_block_bytes(sign_block_at(count, i));
+    }
+}
+
+/* ---- all forms ---- */
 
 enum {
     NUMBER_BYTES = 4,
@@ -133,4 +415,28 @@ void compress_decode_add_some(compress_form form, const uint8_t *bytes, size_t c
     const size_t before = compress_bytes(compress_within(form, count, 0, first), first);
     compress_decode_add(compress_within(form, count, first, some), bytes + before, some, weight,
                         out);
+}
+
+/* ---- kernel ---- */
+
+static const processor_variant all[] = {
+    {&compress_reference, PROCESSOR_ANY},
+#if defined(__x86_64__)
+    {&compress_avx2, PROCESSOR_AVX2},
+    {&compress_avx512, PROCESSOR_AVX512F | PROCESSOR_AVX512BW},
+#elif defined(__aarch64__)
+    {&compress_neon, PROCESSOR_ANY},
+#endif
+};
+
+static const processor_variants kernels = {all, sizeof(all) / sizeof(*all)};
+
+const compress_kernel *compress_kernel_at(size_t index)
+{
+    return processor_variant_at(kernels, processor_features(), index);
+}
+
+const compress_kernel *compress_kernel_best(void)
+{
+    return processor_variant_best(kernels, processor_features());
 }

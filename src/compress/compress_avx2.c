@@ -6,11 +6,11 @@
 #include "compress/compress_blocks.h"
 
 #define WIDE __attribute__((target("avx2")))
-#define WIDE_INLINE static inline __attribute__((always_inline, target("avx2")))
+#define WIDE_INLINE inline __attribute__((always_inline, target("avx2")))
 
 enum { LINE = 16 };
 
-WIDE_INLINE uint32_t largest_bits(const float *numbers)
+static WIDE_INLINE uint32_t largest_bits(const float *numbers)
 {
     const __m256i magnitude = _mm256_set1_epi32(INT32_MAX);
     __m256i most = _mm256_setzero_si256();
@@ -28,7 +28,7 @@ WIDE_INLINE uint32_t largest_bits(const float *numbers)
 /* ---- BF16 ---- */
 
 /* Eight numbers, each in 32 bits. */
-WIDE_INLINE __m256i to_halves(const float *numbers)
+static WIDE_INLINE __m256i to_halves(const float *numbers)
 {
     const __m256 whole = _mm256_loadu_ps(numbers);
     const __m256i bits = _mm256_castps_si256(whole), upper = _mm256_srli_epi32(bits, 16);
@@ -39,19 +39,19 @@ WIDE_INLINE __m256i to_halves(const float *numbers)
     return _mm256_blendv_epi8(_mm256_srli_epi32(up, 16), quiet, nan);
 }
 
-WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
+static WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
 {
     __m256i both = _mm256_packus_epi32(to_halves(numbers), to_halves(numbers + 8));
     _mm256_storeu_si256((__m256i *)bytes, _mm256_permute4x64_epi64(both, 0xd8));
 }
 
 /* out[0..7] += more. */
-WIDE_INLINE void add_eight(__m256 more, float *out)
+static WIDE_INLINE void add_eight(__m256 more, float *out)
 {
     _mm256_storeu_ps(out, _mm256_add_ps(_mm256_loadu_ps(out), more));
 }
 
-WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
+static WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
 {
     const __m256 wide = _mm256_set1_ps(weight);
     for (size_t i = 0; i < LINE; i += 8) {
@@ -64,7 +64,7 @@ WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
 /* ---- INT8 ---- */
 
 /* As the reference's draw, for eight indices. */
-WIDE_INLINE __m256i draw(uint64_t key, __m256i index)
+static WIDE_INLINE __m256i draw(uint64_t key, __m256i index)
 {
     const __m256i one = _mm256_set1_epi32(0x7feb352d);
     const __m256i other = _mm256_set1_epi32((int32_t)UINT32_C(0x846ca68b));
@@ -77,7 +77,7 @@ WIDE_INLINE __m256i draw(uint64_t key, __m256i index)
 }
 
 /* Eight numbers in steps, each in 32 bits; those beyond a byte remain to be cut. */
-WIDE_INLINE __m256i rounded(const float *numbers, __m256 inverse, __m256i chance)
+static WIDE_INLINE __m256i rounded(const float *numbers, __m256 inverse, __m256i chance)
 {
     __m256 moved = _mm256_mul_ps(_mm256_cvtepi32_ps(chance), _mm256_set1_ps(0x1p-16F));
     moved = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(numbers), inverse), moved);
@@ -85,15 +85,15 @@ WIDE_INLINE __m256i rounded(const float *numbers, __m256 inverse, __m256i chance
 }
 
 /* The same of four times eight numbers, a byte each, in their order. */
-WIDE_INLINE __m256i pack(__m256i a, __m256i b, __m256i c, __m256i d)
+static WIDE_INLINE __m256i pack(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packing is within halves */
     __m256i all = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     return _mm256_permutevar8x32_epi32(all, order);
 }
 
-WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint32_t first,
-                        uint8_t *bytes)
+static WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint32_t first,
+                               uint8_t *bytes)
 {
     const __m256 wide = _mm256_set1_ps(inverse);
     const __m256i least = _mm256_set1_epi8(-INT8_MOST), lower = _mm256_set1_epi32(0xffff);
@@ -113,7 +113,7 @@ WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint3
     }
 }
 
-WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
+static WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
 {
     const __m256 wide = _mm256_set1_ps(factor);
     for (size_t i = 0; i < INT_BLOCK; i += 8) {
@@ -125,7 +125,7 @@ WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
 /* ---- INT4 ---- */
 
 /* The codes of eight numbers, each in 32 bits. */
-WIDE_INLINE __m256i codes(const float *numbers, __m256 inverse)
+static WIDE_INLINE __m256i codes(const float *numbers, __m256 inverse)
 {
     const __m256i zero = _mm256_setzero_si256(), bits = _mm256_loadu_si256((const void *)numbers);
     __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
@@ -138,7 +138,7 @@ WIDE_INLINE __m256i codes(const float *numbers, __m256 inverse)
 }
 
 /* Of 32 codes, a byte each, each second one into the upper half of that before. */
-WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
+static WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
 {
     const __m256 wide = _mm256_set1_ps(inverse);
     const __m256i places = _mm256_set1_epi16(1 | 16 << 8);
@@ -154,7 +154,7 @@ WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
 }
 
 /* out[0..7] += the numbers that the lower halves of eight bytes name. */
-WIDE_INLINE void add_codes(__m128i bytes, __m256 sizes, float *out)
+static WIDE_INLINE void add_codes(__m128i bytes, __m256 sizes, float *out)
 {
     const __m256i code = _mm256_cvtepu8_epi32(bytes);
     __m256i sign = _mm256_slli_epi32(_mm256_srli_epi32(code, 3), 31);
@@ -162,7 +162,7 @@ WIDE_INLINE void add_codes(__m128i bytes, __m256 sizes, float *out)
     add_eight(_mm256_xor_ps(size, _mm256_castsi256_ps(sign)), out);
 }
 
-WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
+static WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
 {
     float each[2 * INT4_LEVELS];
     int4_numbers(factor, each);

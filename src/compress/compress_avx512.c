@@ -6,11 +6,11 @@
 #include "compress/compress_blocks.h"
 
 #define WIDE __attribute__((target("avx512f,avx512bw")))
-#define WIDE_INLINE static inline __attribute__((always_inline, target("avx512f,avx512bw")))
+#define WIDE_INLINE inline __attribute__((always_inline, target("avx512f,avx512bw")))
 
 enum { LINE = 16 };
 
-WIDE_INLINE uint32_t largest_bits(const float *numbers)
+static WIDE_INLINE uint32_t largest_bits(const float *numbers)
 {
     const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
     __m512i most = _mm512_setzero_si512(), other = most;
@@ -24,7 +24,7 @@ WIDE_INLINE uint32_t largest_bits(const float *numbers)
 
 /* ---- BF16 ---- */
 
-WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
+static WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
 {
     const __m512 whole = _mm512_loadu_ps(numbers);
     const __m512i bits = _mm512_castps_si512(whole), upper = _mm512_srli_epi32(bits, 16);
@@ -37,12 +37,12 @@ WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
 }
 
 /* out[0..15] += more. */
-WIDE_INLINE void add_sixteen(__m512 more, float *out)
+static WIDE_INLINE void add_sixteen(__m512 more, float *out)
 {
     _mm512_storeu_ps(out, _mm512_add_ps(_mm512_loadu_ps(out), more));
 }
 
-WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
+static WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
 {
     __m256i halves = _mm256_loadu_si256((const __m256i *)bytes);
     __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
@@ -52,7 +52,7 @@ WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
 /* ---- INT8 ---- */
 
 /* As the reference's draw, for sixteen indices. */
-WIDE_INLINE __m512i draw(uint64_t key, __m512i index)
+static WIDE_INLINE __m512i draw(uint64_t key, __m512i index)
 {
     const __m512i one = _mm512_set1_epi32(0x7feb352d);
     const __m512i other = _mm512_set1_epi32((int32_t)UINT32_C(0x846ca68b));
@@ -66,7 +66,7 @@ WIDE_INLINE __m512i draw(uint64_t key, __m512i index)
 
 /* Sixteen numbers in steps, each in 32 bits; those beyond a byte remain to be cut. A chance is
  * exact, so that adding it by FMA rounds but the sum, as the reference does. */
-WIDE_INLINE __m512i rounded(const float *numbers, __m512 inverse, __m512i chance)
+static WIDE_INLINE __m512i rounded(const float *numbers, __m512 inverse, __m512i chance)
 {
     __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(numbers), inverse);
     __m512 moved = _mm512_fmadd_ps(_mm512_cvtepi32_ps(chance), _mm512_set1_ps(0x1p-16F), scaled);
@@ -74,7 +74,7 @@ WIDE_INLINE __m512i rounded(const float *numbers, __m512 inverse, __m512i chance
 }
 
 /* Four times sixteen, a byte each, in their order. */
-WIDE_INLINE __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
+static WIDE_INLINE __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
 {
     const __m512i order = /* packing is within quarters */
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -82,8 +82,8 @@ WIDE_INLINE __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d)
     return _mm512_permutexvar_epi32(order, all);
 }
 
-WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint32_t first,
-                        uint8_t *bytes)
+static WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint32_t first,
+                               uint8_t *bytes)
 {
     const __m512 wide = _mm512_set1_ps(inverse);
     const __m512i least = _mm512_set1_epi8(-INT8_MOST), lower = _mm512_set1_epi32(0xffff);
@@ -103,7 +103,7 @@ WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint3
     }
 }
 
-WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
+static WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
 {
     const __m512 wide = _mm512_set1_ps(factor);
     for (size_t i = 0; i < INT_BLOCK; i += 16) {
@@ -115,7 +115,7 @@ WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
 /* ---- INT4 ---- */
 
 /* The codes of sixteen numbers, each in 32 bits. */
-WIDE_INLINE __m512i codes(const float *numbers, __m512 inverse)
+static WIDE_INLINE __m512i codes(const float *numbers, __m512 inverse)
 {
     const __m512i bits = _mm512_loadu_si512(numbers);
     __m512i size = _mm512_and_si512(bits, _mm512_set1_epi32(INT32_MAX));
@@ -130,7 +130,7 @@ WIDE_INLINE __m512i codes(const float *numbers, __m512 inverse)
 }
 
 /* Of 64 codes, a byte each, each second one into the upper half of that before. */
-WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
+static WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
 {
     const __m512 wide = _mm512_set1_ps(inverse);
     const __m512i places = _mm512_set1_epi16(1 | 16 << 8);
@@ -144,7 +144,7 @@ WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
     }
 }
 
-WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
+static WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
 {
     float each[2 * INT4_LEVELS];
     int4_numbers(factor, each);

@@ -18,7 +18,18 @@ enum {
     /* In the place of a number that is not finite. */
     INT8_ODD = -128,
     INT4_ODD = INT4_SIGN, /* minus 0 */
+    SIGN_BLOCK = 256,
+    SIGN_SCALE_BYTES = 4,
+    TOPK_BLOCK = 65536,
+    TOPK_WHOLE = 1000000, /* a share of all */
 };
+
+/* How many of `count` numbers, at most TOPK_BLOCK, are kept: ceil(count share / TOPK_WHOLE);
+ * share: 1..TOPK_WHOLE. */
+static inline size_t topk_kept(uint32_t share, size_t count)
+{
+    return (size_t)(((uint64_t)count * share + TOPK_WHOLE - 1) / TOPK_WHOLE);
+}
 
 /* A block's bytes, of `count` numbers. */
 static inline size_t int8_block_bytes(size_t count)

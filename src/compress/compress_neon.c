@@ -6,11 +6,11 @@
 #include "compress/compress_blocks.h"
 
 #define WIDE
-#define WIDE_INLINE static inline __attribute__((always_inline))
+#define WIDE_INLINE inline __attribute__((always_inline))
 
 enum { LINE = 8 };
 
-WIDE_INLINE uint32_t largest_bits(const float *numbers)
+static WIDE_INLINE uint32_t largest_bits(const float *numbers)
 {
     uint32x4_t all = vdupq_n_u32(0);
     for (size_t i = 0; i < INT_BLOCK; i += 4)
@@ -20,7 +20,7 @@ WIDE_INLINE uint32_t largest_bits(const float *numbers)
 
 /* ---- BF16 ---- */
 
-WIDE_INLINE uint16x4_t to_halves(float32x4_t whole)
+static WIDE_INLINE uint16x4_t to_halves(float32x4_t whole)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(whole), upper = vshrq_n_u32(bits, 16);
     uint32x4_t odd = vandq_u32(upper, vdupq_n_u32(1));
@@ -29,7 +29,7 @@ WIDE_INLINE uint16x4_t to_halves(float32x4_t whole)
     return vmovn_u32(vbslq_u32(vceqq_f32(whole, whole), vshrq_n_u32(up, 16), quiet));
 }
 
-WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
+static WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
 {
     uint16x8_t both =
         vcombine_u16(to_halves(vld1q_f32(numbers)), to_halves(vld1q_f32(numbers + 4)));
@@ -37,12 +37,12 @@ WIDE_INLINE void put_line(const float *numbers, uint8_t *bytes)
 }
 
 /* out[0..3] += more. */
-WIDE_INLINE void add_four(float32x4_t more, float *out)
+static WIDE_INLINE void add_four(float32x4_t more, float *out)
 {
     vst1q_f32(out, vaddq_f32(vld1q_f32(out), more));
 }
 
-WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
+static WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
 {
     const uint16x8_t both = vreinterpretq_u16_u8(vld1q_u8(bytes));
     uint32x4_t a = vshll_n_u16(vget_low_u16(both), 16), b = vshll_n_u16(vget_high_u16(both), 16);
@@ -53,7 +53,7 @@ WIDE_INLINE void add_line(const uint8_t *bytes, float weight, float *out)
 /* ---- INT8 ---- */
 
 /* As the reference's draw, for four indices. */
-WIDE_INLINE uint32x4_t draw(uint64_t key, uint32x4_t index)
+static WIDE_INLINE uint32x4_t draw(uint64_t key, uint32x4_t index)
 {
     const uint32x4_t upper = vdupq_n_u32((uint32_t)(key >> 32));
     uint32x4_t x = veorq_u32(index, vdupq_n_u32((uint32_t)key));
@@ -64,15 +64,15 @@ WIDE_INLINE uint32x4_t draw(uint64_t key, uint32x4_t index)
 }
 
 /* Four numbers in steps. */
-WIDE_INLINE int16x4_t rounded(const float *numbers, float inverse, uint32x4_t chance)
+static WIDE_INLINE int16x4_t rounded(const float *numbers, float inverse, uint32x4_t chance)
 {
     float32x4_t share = vmulq_n_f32(vcvtq_f32_u32(chance), 0x1p-16F);
     float32x4_t moved = vaddq_f32(vmulq_n_f32(vld1q_f32(numbers), inverse), share);
     return vqmovn_s32(vcvtmq_s32_f32(moved));
 }
 
-WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint32_t first,
-                        uint8_t *bytes)
+static WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint32_t first,
+                               uint8_t *bytes)
 {
     static const uint32_t places[] = {0, 1, 2, 3};
     const int8x8_t least = vdup_n_s8(-INT8_MOST);
@@ -92,7 +92,7 @@ WIDE_INLINE void round8(const float *numbers, float inverse, uint64_t key, uint3
     }
 }
 
-WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
+static WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
 {
     for (size_t i = 0; i < INT_BLOCK; i += 8) {
         int16x8_t q = vmovl_s8(vreinterpret_s8_u8(vld1_u8(bytes + i)));
@@ -106,7 +106,7 @@ WIDE_INLINE void add8(const uint8_t *bytes, float factor, float *out)
 /* ---- INT4 ---- */
 
 /* The codes of four numbers. */
-WIDE_INLINE uint16x4_t codes(const float *numbers, float inverse)
+static WIDE_INLINE uint16x4_t codes(const float *numbers, float inverse)
 {
     const float32x4_t all = vld1q_f32(numbers);
     uint32x4_t size = vreinterpretq_u32_f32(vmulq_n_f32(vabsq_f32(all), inverse));
@@ -118,7 +118,7 @@ WIDE_INLINE uint16x4_t codes(const float *numbers, float inverse)
 }
 
 /* Each second code into the upper half of the byte of that before. */
-WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
+static WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
 {
     for (size_t i = 0; i < INT_BLOCK; i += 16) {
         const float *in = numbers + i;
@@ -131,7 +131,7 @@ WIDE_INLINE void round4(const float *numbers, float inverse, uint8_t *bytes)
 }
 
 /* out[0..3] += the numbers that four codes name: a level is a power of two by its exponent. */
-WIDE_INLINE void add_codes(uint32x4_t code, float factor, float *out)
+static WIDE_INLINE void add_codes(uint32x4_t code, float factor, float *out)
 {
     const uint32x4_t level = vandq_u32(code, vdupq_n_u32(INT4_LEVELS - 1));
     uint32x4_t power = vshlq_n_u32(vaddq_u32(level, vdupq_n_u32(126)), 23);
@@ -141,7 +141,7 @@ WIDE_INLINE void add_codes(uint32x4_t code, float factor, float *out)
     add_four(vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(size), sign)), out);
 }
 
-WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
+static WIDE_INLINE void add4(const uint8_t *bytes, float factor, float *out)
 {
     for (size_t i = 0; i < INT_BLOCK; i += 16) {
         uint8x8_t pairs = vld1_u8(bytes + i / 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POWERSGD's products (lowrank_way, compress_kernel.h), in plain C that compilers make wide, for a
+ * POWERSGD's products (lowrank_way, compress.h), in plain C that compilers make wide, for a
  * file that has defined, of its instruction set,
  *
  *   WIDE, WIDE_INLINE   what precedes a function that uses it, and one that must be inlined
@@ -16,8 +16,8 @@
 #include <tarry/compress.h>
 
 #include "base/bytes.h"
+#include "compress/compress.h"
 #include "compress/compress_blocks.h"
-#include "compress/compress_kernel.h"
 
 enum {
     PRODUCT_LANES = 16, /* of a sum, which are added up in the end */
@@ -26,7 +26,7 @@ enum {
 };
 
 /* asks: for later numbers of `one`. */
-WIDE_INLINE float product_dot(bool asks, const float *one, const float *other, size_t count)
+static WIDE_INLINE float product_dot(bool asks, const float *one, const float *other, size_t count)
 {
     float lanes[PRODUCT_LANES] = {0}, sum = 0;
     size_t i = 0;
@@ -54,8 +54,8 @@ WIDE static void put_left(lowrank_shape of, const float *m, const float *right, 
 }
 
 /* `some` columns from `first` on: PRODUCT_TILE, or fewer at the end. */
-WIDE_INLINE void put_right_tile(lowrank_shape of, size_t first, size_t some, const float *m,
-                                const float *left, uint8_t *bytes)
+static WIDE_INLINE void put_right_tile(lowrank_shape of, size_t first, size_t some, const float *m,
+                                       const float *left, uint8_t *bytes)
 {
     float sums[TARRY_COMPRESS_RANK_MOST][PRODUCT_TILE];
     memset(sums, 0, of.rank * sizeof(sums[0]));
@@ -82,13 +82,13 @@ WIDE static void put_right(lowrank_shape of, const float *m, const float *left, 
 }
 
 /* The i-th number of a thin matrix; it is in `bytes` where `numbers` is NULL. */
-WIDE_INLINE float thin_at(const float *numbers, const uint8_t *bytes, size_t i)
+static WIDE_INLINE float thin_at(const float *numbers, const uint8_t *bytes, size_t i)
 {
     return numbers != NULL ? numbers[i] : bytes_get_f32(bytes + i * sizeof(float));
 }
 
-WIDE_INLINE void add_tile(lowrank_shape of, size_t first, size_t some, const float *left,
-                          const float *right, const uint8_t *bytes, float weight, float *out)
+static WIDE_INLINE void add_tile(lowrank_shape of, size_t first, size_t some, const float *left,
+                                 const float *right, const uint8_t *bytes, float weight, float *out)
 {
     float tile[TARRY_COMPRESS_RANK_MOST][PRODUCT_TILE];
     for (size_t r = 0; r < of.rank; r++)

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "compress/compress.h"
 #include "compress/compress_blocks.h"
-#include "compress/compress_kernel.h"
 
 #define WIDE
-#define WIDE_INLINE static inline
+#define WIDE_INLINE inline
 #include "compress/compress_products.h"
 
 static uint32_t bits_of(float number)

@@ -21,19 +21,19 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "compress/compress.h"
 #include "compress/compress_blocks.h"
-#include "compress/compress_kernel.h"
 #include "compress/compress_products.h"
 
 typedef enum width { EIGHT, FOUR } width; /* bits a number: known wherever these are inlined */
 
-WIDE_INLINE size_t block_bytes(width bits, size_t count)
+static WIDE_INLINE size_t block_bytes(width bits, size_t count)
 {
     return bits == EIGHT ? int8_block_bytes(count) : int4_block_bytes(count);
 }
 
 /* A whole block. */
-WIDE_INLINE float largest_of(const float *numbers)
+static WIDE_INLINE float largest_of(const float *numbers)
 {
     uint32_t bits = largest_bits(numbers);
     float most;
@@ -41,8 +41,8 @@ WIDE_INLINE float largest_of(const float *numbers)
     return most;
 }
 
-WIDE_INLINE void put_blocks(width bits, const float *numbers, size_t count, uint64_t key,
-                            uint8_t *bytes)
+static WIDE_INLINE void put_blocks(width bits, const float *numbers, size_t count, uint64_t key,
+                                   uint8_t *bytes)
 {
     for (size_t i = 0; i < count; i += INT_BLOCK) {
         const size_t some = count - i < INT_BLOCK ? count - i : INT_BLOCK;
@@ -64,8 +64,8 @@ WIDE_INLINE void put_blocks(width bits, const float *numbers, size_t count, uint
     }
 }
 
-WIDE_INLINE void add_blocks(width bits, const uint8_t *bytes, size_t count, float weight,
-                            float *out)
+static WIDE_INLINE void add_blocks(width bits, const uint8_t *bytes, size_t count, float weight,
+                                   float *out)
 {
     for (size_t i = 0; i < count; i += INT_BLOCK) {
         const size_t some = count - i < INT_BLOCK ? count - i : INT_BLOCK;

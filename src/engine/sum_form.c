@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/sum_form.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include <tarry/error.h>
+
+#include "base/memory.h"
+#include "base/word_digest.h"
 #include "coding/layout.h"
 
 static bool is_of_sums(tarry_compress kind)
@@ -25,20 +30,19 @@ int tarry_sum_form_check(const tarry_engine_sum *sum)
                : TARRY_ERROR_ARGUMENT;
 }
 
-int sum_forms_of(const tarry_engine_sum *rest, uint32_t count, uint32_t worker, sum_forms *forms)
+int sum_forms_of(const tarry_engine_sum *sum, uint32_t count, uint32_t worker, sum_forms *forms)
 {
-    const int error = tarry_sum_form_check(rest);
+    const int error = tarry_sum_form_check(sum);
     if (error != TARRY_OK)
         return error;
     *forms = (sum_forms){
-        .seed = rest->compress_seed,
-        .step = rest->name.step,
+        .seed = sum->compress_seed,
+        .step = sum->name.step,
         .worker = worker,
-        .whole = rest->whole,
     };
     if (count > 1) {
-        forms->up = form_of(rest->compress, rest->compress_exact);
-        forms->down = form_of(rest->compress_down, rest->compress_exact);
+        forms->up = form_of(sum->compress, sum->compress_exact);
+        forms->down = form_of(sum->compress_down, sum->compress_exact);
     }
     return TARRY_OK;
 }
@@ -53,7 +57,7 @@ void sum_form_encode(const sum_forms *forms, tarry_way way, size_t length, size_
                      size_t count, const float *numbers, uint8_t *bytes)
 {
     /* What is sent at once begins at a multiple of a line. */
-    uint32_t place = (uint32_t)((forms->whole + first) / LAYOUT_LINE);
+    uint32_t place = (uint32_t)(first / LAYOUT_LINE);
     uint64_t key = compress_key(forms->seed, forms->step, way, forms->worker, place);
     compress_encode(sum_form_of(forms, way, length, first, count), numbers, count, key, bytes);
 }
@@ -66,7 +70,6 @@ void sum_form_decode(compress_form form, const uint8_t *bytes, size_t count, flo
 
 /* ---- for other engines ---- */
 
-/* Places are those of the whole sum here. */
 static sum_forms forms_of(const tarry_engine_sum *sum, uint32_t worker)
 {
     return (sum_forms){
@@ -102,4 +105,139 @@ void tarry_sum_form_decode(const tarry_engine_sum *sum, tarry_way way, size_t fi
 {
     const sum_forms forms = forms_of(sum, 0);
     sum_form_decode(sum_form_of(&forms, way, sum->dimension, first, count), bytes, count, numbers);
+}
+
+/* ---- digest ---- */
+
+static size_t stripe_length(size_t dimension, size_t stripe)
+{
+    size_t left = dimension - stripe * SUM_DIGEST_STRIPE;
+    return left < SUM_DIGEST_STRIPE ? left : SUM_DIGEST_STRIPE;
+}
+
+static uint64_t stripe_digest(uint64_t step, const float *sum, size_t dimension, size_t stripe)
+{
+    return XXH3_64bits_withSeed(sum + stripe * SUM_DIGEST_STRIPE,
+                                stripe_length(dimension, stripe) * sizeof(*sum), step);
+}
+
+static size_t stripes_of(size_t dimension)
+{
+    return dimension / SUM_DIGEST_STRIPE + (dimension % SUM_DIGEST_STRIPE != 0);
+}
+
+uint64_t sum_digest(uint64_t step, const float *sum, size_t dimension)
+{
+    word_digest stripes;
+    word_digest_begin(&stripes, step);
+    for (size_t stripe = 0; stripe < stripes_of(dimension); stripe++)
+        word_digest_add(&stripes, stripe_digest(step, sum, dimension, stripe));
+    return word_digest_end(&stripes);
+}
+
+int sum_digester_init(sum_digester *self, size_t dimension, const tarry_allocator *allocator)
+{
+    *self = (sum_digester){.dimension = dimension, .stripes = stripes_of(dimension)};
+    self->left = memory_allocate(allocator, self->stripes, sizeof(*self->left));
+    self->digests = memory_allocate(allocator, self->stripes, sizeof(*self->digests));
+    if (self->left != NULL && self->digests != NULL)
+        return TARRY_OK;
+    sum_digester_destroy(self, allocator);
+    return TARRY_ERROR_NO_MEMORY;
+}
+
+void sum_digester_destroy(sum_digester *self, const tarry_allocator *allocator)
+{
+    memory_release(allocator, self->digests);
+    memory_release(allocator, self->left);
+    *self = (sum_digester){0};
+}
+
+void sum_digester_begin(sum_digester *self, uint64_t step, const float *sum)
+{
+    self->step = step;
+    self->sum = sum;
+    for (size_t stripe = 0; stripe < self->stripes; stripe++)
+        self->left[stripe] = (uint32_t)stripe_length(self->dimension, stripe);
+}
+
+void sum_digester_add(sum_digester *self, size_t first, size_t count)
+{
+    assert(count <= self->dimension && first <= self->dimension - count);
+    while (count > 0) {
+        size_t stripe = first / SUM_DIGEST_STRIPE;
+        size_t some = (stripe + 1) * SUM_DIGEST_STRIPE - first;
+        some = some < count ? some : count;
+        assert(some <= self->left[stripe]);
+        self->left[stripe] -= (uint32_t)some;
+        if (self->left[stripe] == 0)
+            self->digests[stripe] = stripe_digest(self->step, self->sum, self->dimension, stripe);
+        first += some;
+        count -= some;
+    }
+}
+
+uint64_t sum_digester_end(sum_digester *self)
+{
+    word_digest stripes;
+    word_digest_begin(&stripes, self->step);
+    for (size_t stripe = 0; stripe < self->stripes; stripe++)
+        word_digest_add(&stripes, self->left[stripe] == 0 ? self->digests[stripe]
+                                                          : stripe_digest(self->step, self->sum,
+                                                                          self->dimension, stripe));
+    return word_digest_end(&stripes);
+}
+
+/* ---- share ---- */
+
+/* Lines before the share at `place`: the first lines % count shares have one more. */
+static size_t lines_before(size_t lines, uint32_t count, uint32_t place)
+{
+    size_t more = lines % count;
+    return lines / count * place + (place < more ? place : more);
+}
+
+share share_of(const layout *cut, uint32_t stripe, uint32_t count, uint32_t place)
+{
+    size_t length = layout_stripe_length(cut, stripe);
+    size_t lines = length / LAYOUT_LINE + (length % LAYOUT_LINE != 0);
+    size_t begin = lines_before(lines, count, place) * LAYOUT_LINE;
+    size_t end = lines_before(lines, count, place + 1) * LAYOUT_LINE;
+    begin = begin < length ? begin : length;
+    end = end < length ? end : length;
+    return (share){layout_stripe_start(cut, stripe) + begin, end - begin};
+}
+
+size_t share_most(const layout *cut, uint32_t count)
+{
+    return share_of(cut, 0, count, 0).length; /* no stripe is longer, and no share of it */
+}
+
+size_t share_numbers(const layout *cut, share of)
+{
+    size_t numbers = 0;
+    for (uint32_t part = 0; part < cut->parts; part++)
+        numbers += layout_exists(cut, part, of.first, of.length);
+    return numbers;
+}
+
+void share_terms_set(share_terms *terms, const float *weights, uint32_t parts, uint32_t count,
+                     const bool *has)
+{
+    terms->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (has[i])
+            terms->places[terms->count++] = i;
+    for (uint32_t part = 0; part < parts; part++)
+        for (uint32_t t = 0; t < terms->count; t++)
+            terms->rows[(size_t)part * terms->count + t] =
+                weights[(size_t)part * count + terms->places[t]];
+}
+
+void share_decode(const kernel *with, const layout *cut, share of, const share_terms *terms,
+                  const float *const *z, kernel_mode mode, float *out, size_t stride)
+{
+    if (of.length > 0)
+        transfer_decode_range(with, cut, of.first, of.length, z, terms->rows, terms->count, mode,
+                              out, stride);
 }

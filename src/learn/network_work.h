@@ -9,10 +9,14 @@
 typedef struct network_passes {
     size_t real_size;       /* bytes of a number */
     bool copies_parameters; /* the workspace has room for a copy of the parameters */
-    /* The parameters that the passes after this use; borrowed where they are not copied. */
+    /* The parameters that the passes after this use; borrowed until then if they are not copied. */
     void (*load)(objective_workspace *work, const float *parameters);
-    /* As network_forward and network_backward. */
+    /* The last layer's outputs, count x outputs, in double in either precision; they are the
+     * workspace's and may be written over with the loss's derivatives by them. */
     double *(*forward)(objective_workspace *work, const network_batch *batch);
+    /* Adds the gradient of the batch that was last passed forward, from the derivatives by the
+     * outputs: that of each sample, if `most` is finite, shortened to that length if it is longer,
+     * and left out if it is not finite. gradient: dimension numbers of the precision. */
     void (*backward)(objective_workspace *work, const network_batch *batch, double most,
                      void *gradient);
 } network_passes;
@@ -23,7 +27,7 @@ struct objective_workspace {
     tarry_allocator allocator;
     const objective *model;
     const network_passes *passes;
-    size_t capacity; /* samples */
+    size_t capacity; /* samples that one pass takes at most */
     double *scores;  /* capacity x outputs of the last layer */
     /* Of real numbers: */
     void *copied;                                /* dimension, or NULL */

@@ -7,6 +7,9 @@
 
 #include <tarry/allocator.h>
 
+#include "base/random.h"
+#include "learn/network.h"
+
 typedef enum optimizer_kind {
     OPTIMIZER_GD,       /* w -= rate g */
     OPTIMIZER_MOMENTUM, /* v = decay v + g; w -= rate v (Polyak 1964) */
@@ -42,10 +45,124 @@ int optimizer_create(const optimizer_settings *settings, size_t dimension,
 void optimizer_free(optimizer *state);
 /* One step of parameters along gradient (of the objective, not of the sum). */
 void optimizer_step(optimizer *state, const float *gradient, float *parameters);
-
-/* Makes its state that of a new one. */
-void optimizer_reset(optimizer *state);
 /* Its state, to read or to write; the optimizer's. The vectors are of `dimension` numbers. */
 optimizer_state *optimizer_state_of(optimizer *state);
+
+/* Which samples a chunk stands for in a round: all of its own,
+ * or a draw that is the same for every copy. */
+
+typedef struct batch_settings {
+    size_t rows; /* samples in all */
+    uint32_t
+        chunks;   /* N: chunk i is the samples floor(i rows / N) .. floor((i + 1) rows / N) - 1 */
+    size_t batch; /* samples per round over all chunks; 0: every sample of every chunk */
+    uint64_t seed;
+} batch_settings;
+
+/* The chunk's samples: first and count. */
+void batch_chunk(const batch_settings *settings, uint32_t chunk, size_t *first, size_t *count);
+/*
+ * How many samples the chunk sums in a round: its own count, or its share of the batch (shares
+ * differ by at most 1; a chunk without samples has none). A chunk's share is the same in every
+ * round, so with batch < chunks some chunks are never drawn from.
+ */
+size_t batch_count(const batch_settings *settings, uint32_t chunk);
+/* The same of all chunks. */
+size_t batch_samples(const batch_settings *settings);
+/* Draws that many of the chunk's rows, with replacement,
+ * from (seed, round, chunk). Not with batch 0. */
+void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows);
+/* One such draw after the other: what batch_next gives first is batch_draw's. */
+random_stream batch_begin(const batch_settings *settings, uint64_t round, uint32_t chunk);
+void batch_next(const batch_settings *settings, uint32_t chunk, random_stream *stream,
+                size_t *rows);
+
+/*
+ * Local steps between sums: a chunk's part of the sum is not its gradient at x but
+ *
+ *     g_i = n_i (x - y_i),   y_i: x after H steps of the inner optimizer on the chunk's samples
+ * alone,
+ *
+ * n_i of which there are. So the sum over chunks, over all samples, is by how much their mean has
+ * moved, and an outer optimizer steps along it: gd with rate 1 is FedAvg (McMahan et al.,
+ * Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
+ * algorithm 1), Nesterov with 0.7 and 0.9 is that of DiLoCo (Douillard et al., arXiv 2311.08105,
+ * algorithm 1).
+ *
+ * Partial work: a worker that runs out of time breaks off after tau_i <= H steps. A chunk's part is
+ * then, with two numbers more,
+ *
+ *     n_i (x - y_i) / tau_i,    n_i tau_i,    n_i / tau_i,
+ *
+ * and from the sums of these, over n samples in all, the optimizer steps along
+ *
+ *     tau sum_i p_i (x - y_i) / tau_i,    p_i = n_i / n.
+ *
+ * With tau = tau_eff = sum_i p_i tau_i it is FedNova (Wang et al., Tackling the objective
+ * inconsistency problem in heterogeneous federated optimization, NeurIPS 2020, arXiv 2007.07481).
+ * With tau_i = H it is the sum above.
+ *
+ * A chunk that took one step counts there as tau_eff of its steps. The step is W times a weighted
+ * mean of the chunks' changes, W = tau sum_i p_i / tau_i, and W has no bound. A step that is
+ * much longer than the change of any chunk diverges. So tau is at most as large as makes W
+ * LOCAL_REACH. docs/local-steps.md derives that number.
+ *
+ * The inner optimizer begins anew in every round: a worker computes other chunks in the next one,
+ * and copies of a chunk on several workers have to be the same to the bit. DiLoCo keeps it.
+ */
+
+typedef struct local_settings {
+    uint32_t steps; /* H; 0: there are none, and a chunk's part is its gradient */
+    optimizer_settings inner;
+    double seconds; /* of a worker's steps in a round, after which each of its chunks has those that
+                       it has taken, one at least; 0: each takes all, and no number rides */
+} local_settings;
+
+/* How many times a weighted mean of the chunks' changes a step may be at most. */
+#define LOCAL_REACH 1.5
+
+/* How many numbers follow those of a gradient. */
+static inline size_t local_riding(const local_settings *settings)
+{
+    return settings->seconds > 0 ? 2 : 0;
+}
+
+/* What an average over all chunks is taken over, whether there are local steps or none: samples. */
+double local_samples(const local_settings *settings, const batch_settings *batch);
+
+/* From a round's sum, over so many samples, to what the optimizer of `parameters` steps along. The
+ * l2 term is in the local steps where there are any. What rides follows in the sum. */
+void local_mean(const local_settings *settings, const objective *model, const float *parameters,
+                const float *sum, double samples, float *gradient);
+
+/* tau_eff of such a sum; H if no numbers ride. */
+double local_mean_steps(const local_settings *settings, size_t dimension, const float *sum,
+                        double samples);
+/* The tau of the optimizer's step: tau_eff, or less if some chunks took few steps; H if no numbers
+ * ride. */
+double local_used_steps(const local_settings *settings, size_t dimension, const float *sum,
+                        double samples);
+
+typedef struct local_steps local_steps;
+
+/* For workspaces of that precision; settings->steps >= 1, and the model is borrowed. The caller
+ * owns *out. Errors: NO_MEMORY. */
+int local_steps_create(const objective *model, const local_settings *settings,
+                       objective_precision precision, const tarry_allocator *allocator,
+                       local_steps **out);
+void local_steps_free(local_steps *own); /* NULL is allowed */
+/* What one of precision OBJECTIVE_SINGLE takes. */
+uint64_t local_steps_bytes(const local_settings *settings, size_t dimension);
+
+/* Goes to x = parameters, borrowed until the last of the steps. */
+void local_steps_begin(local_steps *own, const float *parameters);
+/* One step along the mean gradient of `count` (>= 1) samples, l2 term included; samples and tally,
+ * at the parameters before it, as for objective_add_gradient. In double the gradient is one,
+ * rounded once. */
+void local_steps_take(local_steps *own, objective_workspace *work, const dataset *data,
+                      const size_t *rows, size_t first, size_t count, objective_tally *tally);
+/* y - x now: dimension numbers of `own`. They are kept as such, so that small steps from large
+ * parameters lose no digits. */
+const float *local_steps_change(const local_steps *own);
 
 #endif

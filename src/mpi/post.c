@@ -6,23 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/clock.h"
+#include "runtime/clock.h"
 
 enum {
     MOST_SENDS = 16, /* to a rank at a time */
     MOST_TAKEN = 64, /* messages that come in a turn */
     FIRST_NAP_NS = 10000,
     SPIN_NS = 50000,
+    IDLE_NAP_NS = 1000000,  /* between two looks at MPI if nothing is expected, */
+    SUM_NAP_NS = 100000,    /* and while a sum is made */
     SHELF_LEAST = 32 << 10, /* bytes of a block that is kept for another use, */
     SHELF_BYTES = 16 << 20, /* and of all that are */
 };
+
+#define END_NS UINT64_C(5000000000) /* for all ranks to come to the end */
+
+/* The tags of messages. */
+typedef enum post_tag {
+    TAG_BLOCK,
+    TAG_END, /* the sender has come to the end of the run; no bytes */
+} post_tag;
 
 /* A message to a rank, or from it. */
 typedef struct letter {
     struct letter *next;
     post_block *block;
     uint32_t rank;
-    int kind;
+    post_tag tag;
+    uint64_t group;
     bool comes; /* it is a receive, */
     bool here;  /* and complete */
 } letter;
@@ -42,25 +53,28 @@ struct post {
     post_settings settings;
     uint32_t own, ranks;
     lane *lanes;           /* per rank */
-    letters loop;          /* to the own rank */
     MPI_Request *requests; /* that MPI has, */
     letter **moving;       /* and whose they are */
     MPI_Status *statuses;
     int *indices;
     size_t count, room;
-    bool has_lock, has_change, has_shelf;
+    bool has_lock, has_change, has_shelf, has_thread;
+    pthread_t thread;
+    bool over;                  /* a finished rank has come to the end */
+    bool finished, whole;       /* what post_end is told, and gives back */
     pthread_mutex_t shelf_lock; /* over the blocks that nobody uses, the last one first */
     post_block *shelf;
     size_t shelf_bytes;
     pthread_mutex_t lock; /* over what follows */
     pthread_cond_t change;
-    bool woken;
-    letters put; /* not yet in a lane */
+    bool woken, ending;
+    letters put;      /* not yet in a lane */
+    uint64_t dropped; /* groups up to this one are not sent any more */
 };
 
 /* ---- blocks ---- */
 
-post_block *post_block_make(size_t size)
+static post_block *block_make(size_t size)
 {
     size_t align = _Alignof(post_block);
     size_t whole = (sizeof(post_block) + size + align - 1) / align * align;
@@ -91,10 +105,10 @@ static post_block *take_from_shelf(post *self, size_t size)
 post_block *post_block_reuse(post *self, size_t size)
 {
     if (size < SHELF_LEAST)
-        return post_block_make(size);
+        return block_make(size);
     post_block *found = take_from_shelf(self, size);
     if (found == NULL) {
-        found = post_block_make(size);
+        found = block_make(size);
         if (found == NULL)
             return NULL;
         found->shelf = self;
@@ -180,26 +194,31 @@ static void letters_clear(letters *list)
 
 /* ---- what is put ---- */
 
-void post_put(post *self, uint32_t to, int kind, post_block *block)
+static void put(post *self, letter as, post_block *block)
 {
     letter *item = block != NULL ? malloc(sizeof(*item)) : NULL;
     if (item == NULL) {
         post_release(block);
-        return;
+        return; /* a sum will not be whole */
     }
-    *item = (letter){.block = block, .rank = to, .kind = kind};
+    *item = as;
+    item->block = block;
     pthread_mutex_lock(&self->lock);
     letters_add(&self->put, item);
     pthread_cond_signal(&self->change);
     pthread_mutex_unlock(&self->lock);
 }
 
-void post_put_bytes(post *self, uint32_t to, int kind, const void *bytes, size_t size)
+void post_put(post *self, uint32_t to, uint64_t group, post_block *block)
 {
-    post_block *block = post_block_make(size);
-    if (block != NULL && size > 0)
-        memcpy(block->bytes, bytes, size);
-    post_put(self, to, kind, block);
+    put(self, (letter){.rank = to, .tag = TAG_BLOCK, .group = group}, block);
+}
+
+void post_drop(post *self, uint64_t group)
+{
+    pthread_mutex_lock(&self->lock);
+    self->dropped = group > self->dropped ? group : self->dropped;
+    pthread_mutex_unlock(&self->lock);
 }
 
 void post_wake(post *self)
@@ -211,7 +230,7 @@ void post_wake(post *self)
 }
 
 /* Brings what was put into the lanes. */
-static bool sort(post *self)
+static bool sort_letters(post *self)
 {
     pthread_mutex_lock(&self->lock);
     letters put = self->put;
@@ -220,31 +239,12 @@ static bool sort(post *self)
     bool any = put.first != NULL;
     while (put.first != NULL) {
         letter *item = letters_take(&put);
-        if (item->rank == self->own)
-            letters_add(&self->loop, item);
-        else if (self->lanes[item->rank].broken)
+        if (self->lanes[item->rank].broken)
             letter_free(item);
         else
             letters_add(&self->lanes[item->rank].out, item);
     }
     return any;
-}
-
-void post_drop(post *self, uint32_t to, int kind)
-{
-    sort(self);
-    letters *out = &self->lanes[to].out, kept;
-    letters_init(&kept);
-    while (out->first != NULL) {
-        letter *item = letters_take(out);
-        if (item->kind == kind)
-            letter_free(item);
-        else
-            letters_add(&kept, item);
-    }
-    letters_init(out);
-    while (kept.first != NULL)
-        letters_add(out, letters_take(&kept));
 }
 
 /* ---- what MPI has ---- */
@@ -279,14 +279,17 @@ static bool has_room(post *self)
 }
 
 /* Begins to send what may be on its way. Without memory it is tried again in the next turn. */
-static bool begin_sends(post *self, uint32_t rank)
+static bool begin_sends(post *self, uint32_t rank, uint64_t dropped)
 {
     lane *of = &self->lanes[rank];
     bool any = false;
+    while (of->out.first != NULL && of->out.first->tag == TAG_BLOCK &&
+           of->out.first->group <= dropped)
+        letter_free(letters_take(&of->out));
     while (of->out.first != NULL && of->sends < MOST_SENDS && has_room(self)) {
         letter *item = letters_take(&of->out);
         int error = MPI_Isend(item->block->bytes, (int)item->block->size, MPI_BYTE, (int)rank,
-                              item->kind, self->settings.comm, &self->requests[self->count]);
+                              (int)item->tag, self->settings.comm, &self->requests[self->count]);
         any = true;
         if (error != MPI_SUCCESS) {
             letter_free(item);
@@ -364,13 +367,13 @@ static bool begin_receive(post *self)
     }
     if (MPI_Irecv(block->bytes, size, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
                   self->settings.comm, &self->requests[self->count]) != MPI_SUCCESS) {
-        /* What it said is lost, so that it has to be there anew. */
+        /* The block is lost, and its sum is not whole. */
         post_release(block);
         free(item);
         break_lane(self, rank);
         return true;
     }
-    *item = (letter){.block = block, .rank = rank, .kind = status.MPI_TAG, .comes = true};
+    *item = (letter){.block = block, .rank = rank, .tag = (post_tag)status.MPI_TAG, .comes = true};
     self->moving[self->count++] = item;
     letters_add(&self->lanes[rank].in, item);
     return true;
@@ -378,7 +381,10 @@ static bool begin_receive(post *self)
 
 static void hand_over(post *self, letter *item)
 {
-    self->settings.take(self->settings.user, item->rank, item->kind, item->block);
+    if (item->tag == TAG_END)
+        self->over = true;
+    else
+        self->settings.take(self->settings.user, item->rank, item->block);
     letter_free(item);
 }
 
@@ -390,23 +396,25 @@ static bool deliver(post *self)
         for (; in->first != NULL && in->first->here; any = true)
             hand_over(self, letters_take(in));
     }
-    for (; self->loop.first != NULL; any = true)
-        hand_over(self, letters_take(&self->loop));
     return any;
 }
 
-bool post_turn(post *self)
+/* Does what can be done now. Gives back whether there was anything. */
+static bool turn(post *self)
 {
-    bool any = sort(self);
+    bool any = sort_letters(self);
+    pthread_mutex_lock(&self->lock);
+    uint64_t dropped = self->dropped;
+    pthread_mutex_unlock(&self->lock);
     for (uint32_t rank = 0; rank < self->ranks; rank++)
-        any = begin_sends(self, rank) || any;
+        any = begin_sends(self, rank, dropped) || any;
     for (int i = 0; i < MOST_TAKEN && begin_receive(self); i++)
         any = true;
     any = settle_all(self) || any;
     return deliver(self) || any;
 }
 
-/* Sleeps until somebody of this process has something, at most until the time. */
+/* Sleeps until another thread has something, at most until the time. */
 static bool nap(post *self, uint64_t until_ns)
 {
     pthread_mutex_lock(&self->lock);
@@ -418,10 +426,12 @@ static bool nap(post *self, uint64_t until_ns)
     return woken;
 }
 
-void post_wait(post *self, uint64_t until_ns, uint64_t nap_ns)
+/* Turns until something was done, it was woken, or until_ns of the monotonic clock. Spins for a
+ * moment, and then sleeps, at most `nap_ns` at a time. */
+static void wait_for_any(post *self, uint64_t until_ns, uint64_t nap_ns)
 {
     uint64_t start = clock_now_ns(), now = start, length = FIRST_NAP_NS;
-    while (!post_turn(self) && now < until_ns) {
+    while (!turn(self) && now < until_ns) {
         bool spins = now - start < SPIN_NS;
         uint64_t end = spins ? 0 : now + length < until_ns ? now + length : until_ns;
         if (!spins)
@@ -432,18 +442,83 @@ void post_wait(post *self, uint64_t until_ns, uint64_t nap_ns)
     }
 }
 
-bool post_reaches(const post *self, uint32_t rank)
+/* ---- the thread ---- */
+
+static bool is_ending(post *self)
 {
-    return !self->lanes[rank].broken;
+    pthread_mutex_lock(&self->lock);
+    bool ending = self->ending;
+    pthread_mutex_unlock(&self->lock);
+    return ending;
 }
 
-bool post_is_clear(post *self)
+/* Whether all that was put is out of our hands. */
+static bool is_clear(post *self)
 {
     bool clear = true;
-    sort(self);
+    sort_letters(self);
     for (uint32_t rank = 0; rank < self->ranks; rank++)
         clear = clear && self->lanes[rank].out.first == NULL && self->lanes[rank].sends == 0;
     return clear;
+}
+
+static void tell_end(post *self)
+{
+    for (uint32_t rank = 0; rank < self->ranks; rank++)
+        if (rank != self->own)
+            put(self, (letter){.rank = rank, .tag = TAG_END}, block_make(0));
+}
+
+/* False: some ranks do not come within the time. */
+static bool meet(post *self)
+{
+    while (!self->finished && !self->over)
+        wait_for_any(self, TARRY_NEVER, IDLE_NAP_NS);
+    if (self->finished)
+        tell_end(self);
+    uint64_t until = clock_from_now(END_NS);
+    while (!is_clear(self) && clock_now_ns() < until)
+        wait_for_any(self, until, SUM_NAP_NS);
+    MPI_Request all;
+    int here = 0;
+    if (!is_clear(self) || MPI_Ibarrier(self->settings.comm, &all) != MPI_SUCCESS)
+        return false;
+    while (MPI_Test(&all, &here, MPI_STATUS_IGNORE) == MPI_SUCCESS && !here &&
+           clock_now_ns() < until)
+        wait_for_any(self, clock_from_now(SUM_NAP_NS), SUM_NAP_NS);
+    return here;
+}
+
+static void *run(void *argument)
+{
+    post *self = argument;
+    while (!is_ending(self)) {
+        bool sums = self->settings.turn(self->settings.user);
+        wait_for_any(self, TARRY_NEVER, sums ? SUM_NAP_NS : IDLE_NAP_NS);
+    }
+    self->whole = meet(self);
+    return NULL;
+}
+
+bool post_begin(post *self)
+{
+    if (!self->has_thread)
+        self->has_thread = pthread_create(&self->thread, NULL, run, self) == 0;
+    return self->has_thread;
+}
+
+bool post_end(post *self, bool finished)
+{
+    self->finished = finished;
+    if (!self->has_thread)
+        return meet(self);
+    pthread_mutex_lock(&self->lock);
+    self->ending = true;
+    self->woken = true;
+    pthread_cond_signal(&self->change);
+    pthread_mutex_unlock(&self->lock);
+    pthread_join(self->thread, NULL);
+    return self->whole;
 }
 
 /* ---- creation and the end ---- */
@@ -461,9 +536,8 @@ post *post_create(const post_settings *settings)
     self->own = (uint32_t)own;
     self->ranks = (uint32_t)ranks;
     letters_init(&self->put);
-    letters_init(&self->loop);
     self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
-    self->has_change = clock_init_condition(&self->change);
+    self->has_change = clock_init_condition(&self->change) == 0;
     self->has_shelf = pthread_mutex_init(&self->shelf_lock, NULL) == 0;
     self->lanes = calloc(self->ranks, sizeof(*self->lanes));
     if (!self->has_lock || !self->has_change || !self->has_shelf || self->lanes == NULL) {
@@ -483,7 +557,6 @@ void post_free(post *self)
         return;
     for (uint32_t rank = 0; self->lanes != NULL && rank < self->ranks; rank++)
         letters_clear(&self->lanes[rank].out);
-    letters_clear(&self->loop);
     letters_clear(&self->put);
     clear_shelf(self);
     if (self->has_shelf)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between ranks: point-to-point sends and receives that nobody waits for. Messages of a
- * rank come in the order in which they were put; those to a rank that is dead stay in MPI's hands
- * for ever, with their memory, and hold up no others.
+ * Blocks of sums between ranks: point-to-point messages, without waiting for any of them, by a
+ * thread of its own, the only one that calls MPI while it runs. Blocks to a rank that is dead stay
+ * in MPI's hands for ever, with their memory, and hold up no others.
  *
- * One thread, that of MPI, calls all of this but post_put, post_wake and the blocks' functions,
- * which are any thread's.
+ * All functions are any thread's, except create, end and free, which are their caller's alone.
  */
 #ifndef MPI_POST_H
 #define MPI_POST_H
@@ -31,46 +30,44 @@ typedef struct post_block {
     _Alignas(64) uint8_t bytes[];
 } post_block;
 
-/* One user, who gives it back by post_release. NULL: there is no memory. */
-post_block *post_block_make(size_t size);
-/* The same, for large ones: memory that was in use before and may still lie in a cache. It is given
- * back before the post is freed. */
+/* One user, who gives it back by post_release, before the post is freed. Large ones are memory that
+ * was in use before and may still lie in a cache. NULL without memory. */
 post_block *post_block_reuse(post *self, size_t size);
 post_block *post_hold(post_block *block);
 void post_release(post_block *block); /* NULL is allowed */
 
+/* Called by the post's thread. */
 typedef struct post_settings {
     MPI_Comm comm; /* of this post alone */
-    /* A message came from a rank, or from the own one; the block is borrowed for the call, and may
-     * be held. */
-    void (*take)(void *user, uint32_t from, int kind, post_block *block);
+    /* A block came from a rank; it is borrowed for the call, and may be held. */
+    void (*take)(void *user, uint32_t from, post_block *block);
     /* MPI says that nothing reaches the rank any more; once per rank. */
     void (*broken)(void *user, uint32_t rank);
+    /* Does what can be done now. Gives back whether a sum is in progress. */
+    bool (*turn)(void *user);
     void *user;
 } post_settings;
 
 /* NULL: no memory, or no lock. */
 post *post_create(const post_settings *settings);
-/* What is still on its way stays in memory. NULL is allowed. */
+/* Starts the thread, the first time. False: it can't be. */
+bool post_begin(post *self);
+/*
+ * Ends the thread, and meets all other ranks, which call it, too. `finished`: waits a few
+ * seconds for them; otherwise waits first, however long, until another rank has come that is
+ * finished. Gives back whether all ranks came, and nothing is on its way any more.
+ */
+bool post_end(post *self, bool finished);
+/* After post_end, if there was one. Messages that are still on their way stay in memory. NULL is
+ * allowed. */
 void post_free(post *self);
 
-/* Takes the message along, and the caller's use of the block with it: a call with NULL is lost. */
-void post_put(post *self, uint32_t to, int kind, post_block *block);
-/* The same of bytes, which are copied. */
-void post_put_bytes(post *self, uint32_t to, int kind, const void *bytes, size_t size);
-/* Messages of this kind to the rank that MPI has not got yet are dropped. */
-void post_drop(post *self, uint32_t to, int kind);
-/* Ends the wait in progress, or the next one. */
+/* Takes the block to another rank, and the caller's use of the block with it. Those of a sum have
+ * the number of its group. */
+void post_put(post *self, uint32_t to, uint64_t group, post_block *block);
+/* Blocks of this group, and of those before, that MPI has not got yet are dropped. */
+void post_drop(post *self, uint64_t group);
+/* Ends the thread's sleep. */
 void post_wake(post *self);
-
-/* Does what can be done now. Gives back whether there was anything. */
-bool post_turn(post *self);
-/* The same, until something was done, it was woken, or until_ns of the monotonic clock. Spins for
- * a moment, and then sleeps, at most `nap_ns` at a time. */
-void post_wait(post *self, uint64_t until_ns, uint64_t nap_ns);
-/* Whether MPI has not said that nothing reaches the rank any more. */
-bool post_reaches(const post *self, uint32_t rank);
-/* Whether all that was put is out of our hands. */
-bool post_is_clear(post *self);
 
 #endif

@@ -11,10 +11,13 @@
  * FILE, FORMAT (what a file says), SYSTEM, NO_MEMORY, with a diagnostic that begins with the path
  * or the member's name.
  */
-#ifndef TCP_AUTHORITY_H
-#define TCP_AUTHORITY_H
+#ifndef PKI_AUTHORITY_H
+#define PKI_AUTHORITY_H
 
+#include <dirent.h>
 #include <limits.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,9 +26,10 @@
 #include <tarry/allocator.h>
 #include <tarry/error.h>
 
+#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/roster_file.h"
 
-/* Names and addresses that go into the certificate of a server (issue.h). */
+/* Names and addresses that go into the certificate of a server. */
 typedef struct authority_hosts {
     const char *const *names;
     size_t count;
@@ -110,5 +114,53 @@ typedef struct authority_member {
  * expiry; (*out)[0..*count-1], freed by memory_release. */
 int authority_list(const char *directory, const tarry_allocator *allocator, authority_member **out,
                    size_t *count, tarry_diagnostic *diagnostic);
+
+/*
+ * Keys, certificates and revocation lists of a cluster, made in memory: EC P-256 throughout, signed
+ * with SHA-256, serial numbers of 16 random bytes (RFC 5280). Times are seconds since 1970; what is
+ * made is valid from an hour before `now`, so that clocks need not agree to the second.
+ */
+
+enum {
+    ISSUE_AUTHORITY_DAYS = 3653, /* also of the revocation list */
+    ISSUE_MEMBER_DAYS = 731,
+    ISSUE_HOSTS = 32,
+    ISSUE_HOST_SIZE = 254, /* bytes of a host's name, with the NUL */
+};
+
+/* An authority, as it signs. Both belong to whoever filled it; issue_signer_clear frees them. */
+typedef struct issue_signer {
+    X509 *certificate;
+    EVP_PKEY *key;
+} issue_signer;
+
+void issue_signer_clear(issue_signer *signer);
+
+/* All of these errors: SYSTEM (no randomness), NO_MEMORY, with a diagnostic. The caller owns what
+ * is made. */
+
+int issue_key(EVP_PKEY **out, tarry_diagnostic *diagnostic);
+int issue_authority(int64_t now, issue_signer *out, tarry_diagnostic *diagnostic);
+
+/*
+ * The certificate of a member with that key. hosts[0..count-1], count <= ISSUE_HOSTS: names and IP
+ * addresses of the server's machine, that go in beside CREDENTIAL_SERVER_NAME; the server's only.
+ */
+int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_identity identity,
+                      const char *const *hosts, size_t count, int64_t now, X509 **out,
+                      tarry_diagnostic *diagnostic);
+
+/* Checks a host's name (letters, digits, '-' and '.') or IP address. Errors: ARGUMENT, with a
+ * diagnostic that begins with the host. */
+int issue_check_host(const char *host, tarry_diagnostic *diagnostic);
+
+/* What lies where in an authority's directory (authority.h). */
+
+/* "FIRST/SECOND"; FILE if that is too long. */
+int authority_path(char path[PATH_MAX], const char *first, const char *second,
+                   tarry_diagnostic *diagnostic);
+void authority_serial(const X509 *certificate, char serial[AUTHORITY_SERIAL_SIZE]);
+/* Removes a folder and all that is in it, as far as it can. */
+void authority_remove(const char *path);
 
 #endif

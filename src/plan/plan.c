@@ -9,7 +9,6 @@
 #include "base/sized.h"
 #include "plan/decode/decode.h"
 #include "plan/design/design.h"
-#include "plan/order/improve.h"
 #include "plan/order/order.h"
 #include "plan/rack/rack.h"
 
@@ -182,8 +181,7 @@ int plan_take_digest(tarry_plan *plan)
     int failed = digest_add_u32(state, sizes, 3);
     failed |= digest_add_u32(state, plan->worker_offset, (size_t)plan->workers + 1);
     failed |= digest_add_u32(state, plan->slot_chunk, plan_edges(plan));
-    size_t rows = plan_decode_rows(plan, plan_least_parts(plan) - 1);
-    failed |= digest_add_f64(state, plan->decode, rows * plan->workers);
+    failed |= digest_add_f64(state, plan->decode, (size_t)plan->parts * plan->workers);
     if (plan->span != NULL) {
         failed |= digest_add_u32(state, &plan->origins, 1);
         failed |= digest_add_u32(state, plan->span_offset, (size_t)plan->chunks + 1);
@@ -248,7 +246,6 @@ int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator
     plan->chunks = settings->chunks;
     plan->pieces = settings->pieces;
     plan->parts = settings->parts;
-    plan->adaptive = settings->adaptive_parts;
     plan->order = settings->order;
     plan->seed = settings->seed;
 
@@ -312,11 +309,6 @@ uint32_t tarry_plan_parts(const tarry_plan *plan)
     return plan->parts;
 }
 
-uint32_t tarry_plan_least_parts(const tarry_plan *plan)
-{
-    return plan_least_parts(plan);
-}
-
 uint32_t tarry_plan_load(const tarry_plan *plan, uint32_t worker)
 {
     return plan->worker_offset[worker + 1] - plan->worker_offset[worker];
@@ -337,15 +329,9 @@ uint32_t tarry_plan_holder(const tarry_plan *plan, uint32_t chunk, uint32_t inde
     return plan->holder_worker[plan->chunk_offset[chunk] + index];
 }
 
-uint32_t tarry_plan_position(const tarry_plan *plan, uint32_t chunk, uint32_t index)
+double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t part, uint32_t worker)
 {
-    return plan->holder_position[plan->chunk_offset[chunk] + index];
-}
-
-double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t parts, uint32_t part,
-                                uint32_t worker)
-{
-    return plan_decode(plan, parts)[(size_t)part * plan->workers + worker];
+    return plan->decode[(size_t)part * plan->workers + worker];
 }
 
 tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan)

@@ -17,8 +17,7 @@ struct tarry_plan {
     uint32_t workers; /* m */
     uint32_t chunks;  /* the units of work: N, or N times the pieces */
     uint32_t pieces;  /* of a whole chunk; 1: chunks are whole */
-    uint32_t parts;   /* l; the largest if it is adaptive */
-    bool adaptive;    /* a round may have any number of parts from 1 to `parts` */
+    uint32_t parts;   /* l */
     tarry_order order;
     uint64_t seed;
     /*
@@ -47,8 +46,7 @@ struct tarry_plan {
     uint32_t *holder_worker;     /* edges */
     uint32_t *holder_position;   /* edges */
     uint32_t *replication_count; /* max_replication + 1: how many chunks have that replication */
-    /* R for `parts`: parts x workers, row-major; unit columns, or all ones with one part. With
-     * adaptive parts those for parts - 1, .. 1 follow: see plan_decode. */
+    /* R: parts x workers, row-major; unit columns, or all ones with one part. */
     double *decode;
     uint32_t racks; /* 0: none are known */
     uint32_t *rack; /* per worker: 0..racks-1, numbered as they first occur; NULL without racks */
@@ -59,24 +57,6 @@ struct tarry_plan {
     uint8_t digest[TARRY_DIGEST_SIZE];
 };
 
-static inline uint32_t plan_least_parts(const tarry_plan *plan)
-{
-    return plan->adaptive ? 1 : plan->parts;
-}
-
-/* Rows of the decode matrices for plan->parts, plan->parts - 1, .. parts + 1. */
-static inline size_t plan_decode_rows(const tarry_plan *plan, uint32_t parts)
-{
-    size_t all = plan->parts, rest = parts;
-    return (all * (all + 1) - rest * (rest + 1)) / 2;
-}
-
-/* R for `parts` (plan_least_parts..plan->parts): parts x workers, row-major. */
-static inline const double *plan_decode(const tarry_plan *plan, uint32_t parts)
-{
-    return plan->decode + plan_decode_rows(plan, parts) * plan->workers;
-}
-
 /* How much of the data `chunk` is, and all chunks are: what its rank counts for in the error. */
 static inline uint64_t plan_weight(const tarry_plan *plan, uint32_t chunk)
 {
@@ -85,6 +65,12 @@ static inline uint64_t plan_weight(const tarry_plan *plan, uint32_t chunk)
 static inline uint64_t plan_total_weight(const tarry_plan *plan)
 {
     return plan->origins * PLAN_ORIGIN_WEIGHT;
+}
+
+/* The position that `chunk` has in the order of its index-th holder. */
+static inline uint32_t plan_position(const tarry_plan *plan, uint32_t chunk, uint32_t index)
+{
+    return plan->holder_position[plan->chunk_offset[chunk] + index];
 }
 
 static inline uint32_t plan_edges(const tarry_plan *plan)

@@ -33,7 +33,7 @@ static const double rounding = 1e-9;
 
 static size_t weights_of(const tarry_plan *plan)
 {
-    return plan_decode_rows(plan, plan_least_parts(plan) - 1) * plan->workers;
+    return (size_t)plan->parts * plan->workers;
 }
 
 /* ---- writing ---- */
@@ -63,7 +63,7 @@ static uint8_t *put_head(const tarry_plan *plan, uint8_t *at)
     memcpy(at, NAME, NAME_BYTES);
     at = bytes_put(at + NAME_BYTES, VERSION, 4);
     at = bytes_put(at, plan->order, 1);
-    at = bytes_put(at, plan->adaptive, 1);
+    at = bytes_put(at, 0, 1);
     at = bytes_put(at, plan->conditioning.complete, 1);
     unsigned has = (plan->span != NULL ? HAS_SPANS : 0U) | (plan->rack != NULL ? HAS_RACKS : 0U);
     at = bytes_put(at, has, 1);
@@ -162,7 +162,6 @@ static int read_head(tarry_plan *plan, cursor *in, unsigned *has)
 {
     const uint8_t *at = take(in, 1, PLAN_CODE_HEAD_BYTES) + NAME_BYTES + 4;
     plan->order = (tarry_order)at[0];
-    plan->adaptive = at[1] != 0;
     *has = at[3];
     plan->pieces = (uint32_t)bytes_get(at + 4, 4);
     plan->seed = bytes_get(at + 8, 8);
@@ -172,7 +171,7 @@ static int read_head(tarry_plan *plan, cursor *in, unsigned *has)
         .subsets = bytes_get(at + 32, 8),
         .complete = at[2] != 0,
     };
-    if (at[0] > TARRY_ORDER_AS_IS || at[1] > 1 || at[2] > 1 || at[3] > HAS_ALL)
+    if (at[0] > TARRY_ORDER_AS_IS || at[1] != 0 || at[2] > 1 || at[3] > HAS_ALL)
         return refuse(in, "a setting that does not exist");
     if (plan->pieces == 0)
         return refuse(in, "no pieces");
@@ -233,17 +232,14 @@ release:
 /* Whether the weights are what they have to be: ones for one part, unit columns for more. */
 static bool check_decode(const tarry_plan *plan)
 {
-    for (uint32_t parts = plan_least_parts(plan); parts <= plan->parts; parts++) {
-        const double *matrix = plan_decode(plan, parts);
-        for (uint32_t worker = 0; worker < plan->workers; worker++) {
-            double square = 0;
-            for (uint32_t part = 0; part < parts; part++) {
-                double weight = matrix[(size_t)part * plan->workers + worker];
-                square += weight * weight;
-            }
-            if (parts == 1 ? matrix[worker] != 1 : !(fabs(square - 1) <= rounding))
-                return false;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        double square = 0;
+        for (uint32_t part = 0; part < plan->parts; part++) {
+            double weight = plan->decode[(size_t)part * plan->workers + worker];
+            square += weight * weight;
         }
+        if (plan->parts == 1 ? plan->decode[worker] != 1 : !(fabs(square - 1) <= rounding))
+            return false;
     }
     return true;
 }

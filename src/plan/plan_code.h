@@ -2,13 +2,13 @@
 /*
  * A plan as bytes, so that whoever made or evolved it can hand it to another machine, whatever it
  * was made from. Little-endian:
- *   head: name 8, version 4, order 1, adaptive 1, complete 1, what follows 1 (1: spans, 2: racks),
+ *   head: name 8, version 4, order 1, zero 1, complete 1, what follows 1 (1: spans, 2: racks),
  *     pieces 4, seed 8, and the conditioning: worst 8, median 8, subsets 8
  *   body: workers 4, chunks 4, parts 4; where each worker's slots begin, and the last one's end, 4
- *     each; the chunk of each slot 4; the decode matrices, 8 per weight, for `parts` parts, and
- * with adaptive parts for parts - 1, .. 1; and with spans: origins 4, where each chunk's spans
- * begin, and the last one's end, 4 each, and for each span origin 4, first 4, count 4, of 4; and
- * with racks: the rack of each worker 4, numbered as they first occur
+ *     each; the chunk of each slot 4; the decode matrix, 8 per weight; and with spans: origins 4,
+ *     where each chunk's spans begin, and the last one's end, 4 each, and for each span origin 4,
+ *     first 4, count 4, of 4; and with racks: the rack of each worker 4, numbered as they first
+ *     occur
  *   tail: the plan's digest 32, which is the SHA-256 of the body, and the SHA-256 of all before it
  * 32
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/keystream.h"
 
-#include <limits.h>
+#include <assert.h>
+#include <math.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <string.h>
@@ -63,4 +64,74 @@ int keystream_read(const uint8_t key[KEYSTREAM_KEY_BYTES], uint64_t stream, uint
     }
     EVP_CIPHER_CTX_free(cipher);
     return good ? 0 : -1;
+}
+
+/* ---- which samples are in a batch ---- */
+
+enum { SAMPLER_PIECE = 256 };
+
+/* As 64 bits below rate 2^64, rounded down: no sample is drawn more often than the rate says. */
+static bool is_in(double rate, uint64_t bits)
+{
+    return rate >= 1 || bits < (uint64_t)ldexp(rate, 64);
+}
+
+int sampler_draw(const sampler *of, uint64_t round, uint64_t first, size_t count, size_t *samples,
+                 size_t *drawn)
+{
+    uint64_t bits[SAMPLER_PIECE];
+    size_t found = 0;
+    assert(of->rate >= 0 && of->rate <= 1);
+    for (size_t done = 0; done < count;) {
+        const size_t piece = count - done < SAMPLER_PIECE ? count - done : SAMPLER_PIECE;
+        if (keystream_read(of->key, round, first + done, bits, piece) != 0)
+            return -1;
+        for (size_t i = 0; i < piece; i++)
+            if (is_in(of->rate, bits[i]))
+                samples[found++] = (size_t)first + done + i;
+        done += piece;
+    }
+    *drawn = found;
+    return 0;
+}
+
+/* ---- noise ---- */
+
+enum { NOISE_PIECE = 512, GRID_BITS = 8 };
+
+/* Box and Muller's: two numbers from two, with a radius of 64 bits, so that tails reach 9.5. */
+static void normal_pair(const uint64_t bits[2], double pair[2])
+{
+    const double turn = 6.283185307179586;
+    double radius = sqrt(-2 * log(((double)bits[0] + 0.5) * 0x1p-64));
+    double angle = turn * ((double)(bits[1] >> 11) * 0x1p-53);
+    pair[0] = radius * cos(angle);
+    pair[1] = radius * sin(angle);
+}
+
+double noise_grid(double deviation)
+{
+    int exponent;
+    frexp(deviation, &exponent);
+    return ldexp(1, exponent - 1 - GRID_BITS);
+}
+
+int noise_add(const uint8_t key[KEYSTREAM_KEY_BYTES], uint64_t release, double deviation,
+              float *numbers, size_t count)
+{
+    const double grid = noise_grid(deviation), cells = 1 / grid;
+    uint64_t bits[NOISE_PIECE];
+    for (size_t done = 0; done < count; done += NOISE_PIECE) {
+        const size_t piece = count - done < NOISE_PIECE ? count - done : NOISE_PIECE;
+        if (keystream_read(key, release, done, bits, piece + piece % 2) != 0)
+            return -1;
+        for (size_t i = 0; i < piece; i += 2) {
+            double pair[2];
+            normal_pair(bits + i, pair);
+            for (size_t k = i; k < piece && k < i + 2; k++)
+                numbers[done + k] =
+                    (float)(grid * rint((numbers[done + k] + deviation * pair[k - i]) * cells));
+        }
+    }
+    return 0;
 }

@@ -8,7 +8,7 @@
 #include "coding/layout.h"
 #include "compress/compress.h"
 #include "compress/compress_lowrank.h"
-#include "privacy/secure/masked_counts.h"
+#include "privacy/secure/secure_member.h"
 
 /* That of a part that says it is of the kind `kind`; the others are those of the settings. */
 static inline compress_form form_of_kind(tarry_compress kind, uint32_t millionths, uint32_t exact)
@@ -20,37 +20,11 @@ static inline compress_form form_of_kind(tarry_compress kind, uint32_t millionth
     };
 }
 
-/* Which rounds are dense, as tarry_server_settings say: all numbers of a part are sent in them. */
-typedef struct dense_rounds {
-    uint64_t first, from;
-} dense_rounds;
-
-static inline dense_rounds dense_rounds_of(const tarry_server_settings *settings)
-{
-    return (dense_rounds){.first = settings->compress_first, .from = settings->compress_from};
-}
-
-static inline bool dense_rounds_any(dense_rounds dense)
-{
-    return dense.first > 0 || dense.from > 0;
-}
-
-/* A form in dense rounds. */
-static inline compress_form form_if_dense(compress_form form)
-{
-    if (form.kind == TARRY_COMPRESS_TOPK) {
-        form.kind = TARRY_COMPRESS_INT4;
-        form.share = 0;
-    }
-    return form;
-}
-
 /* A form in the round. */
-static inline compress_form form_in_round(compress_form form, dense_rounds dense, uint64_t round)
+static inline compress_form form_in_round(compress_form form, uint64_t round)
 {
-    bool all = round < dense.first || (dense.from > 0 && round >= dense.from);
     form.low.odd = round % 2 > 0;
-    return all ? form_if_dense(form) : form;
+    return form;
 }
 
 /* That of a part whose message names `kind`, in a run and a round whose form is `own`. */
@@ -122,11 +96,11 @@ static inline tarry_compress form_of_view(const tarry_server_settings *settings)
     return settings->sum == TARRY_SUM_SERVER ? settings->compress_down : TARRY_COMPRESS_NONE;
 }
 
-/* Whether numbers that pass from worker to worker are rounded, on either way. */
-static inline bool form_rounds_among_workers(const tarry_server_settings *settings)
+/* True if workers round what they send, to the server or to each other. */
+static inline bool form_workers_round(const tarry_server_settings *settings)
 {
-    return settings->sum == TARRY_SUM_EVERYWHERE &&
-           (settings->compress != TARRY_COMPRESS_NONE ||
+    return settings->compress != TARRY_COMPRESS_NONE ||
+           (settings->sum == TARRY_SUM_EVERYWHERE &&
             settings->compress_down != TARRY_COMPRESS_NONE);
 }
 
@@ -145,7 +119,7 @@ static inline size_t form_stripe_bytes(compress_form part, const layout *cut, ui
 /* That of parts in the round, wherever they go. */
 static inline compress_form form_of_round(const tarry_server_settings *settings, uint64_t round)
 {
-    return form_in_round(form_of(settings), dense_rounds_of(settings), round);
+    return form_in_round(form_of(settings), round);
 }
 
 /* That of a part of the round whose message names `kind`. */
@@ -179,14 +153,6 @@ static inline size_t form_packed_bytes(compress_form part, const layout *cut)
         most = bytes > most ? bytes : most;
     }
     return most;
-}
-
-/* The same of all rounds. */
-static inline size_t form_packed_most(compress_form part, dense_rounds dense, const layout *cut)
-{
-    size_t usual = form_packed_bytes(part, cut);
-    size_t full = dense_rounds_any(dense) ? form_packed_bytes(form_if_dense(part), cut) : 0;
-    return full > usual ? full : usual;
 }
 
 /* The same of all that may come: with feedback it may be float32. */

@@ -2,7 +2,9 @@
 #ifndef RUNTIME_CLOCK_H
 #define RUNTIME_CLOCK_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -43,6 +45,18 @@ static inline int clock_init_condition(pthread_cond_t *condition)
         failed = pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
     return failed == 0 ? 0 : -1;
+}
+
+/* Waits until somebody signals the condition, at most until a time; the lock is held. False: it is
+ * that late. */
+static inline bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+    if (until_ns == TARRY_NEVER) {
+        pthread_cond_wait(condition, lock);
+        return true;
+    }
+    const struct timespec until = clock_timespec(until_ns);
+    return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
 }
 
 #endif

@@ -1,26 +1,771 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <tarry/secure.h>
+#include "secure/secure_memory.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tarry/allocator.h>
+#include <tarry/error.h>
+#include <tarry/plan.h>
+#include <tarry/secure.h>
 
 #include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/digest.h"
+#include "base/hex.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "plan/exposure/exposure.h"
 #include "privacy/secure/ring.h"
-#include "secure/held.h"
-#include "secure/pins.h"
+#include "runtime/tcp/trust/private_file.h"
+
+enum { LINE = 64, MOST_WORKERS = 1 << 24, STEPS = 20000000 };
+
+/* Samples begin .. end - 1 of a worker. */
+typedef struct range {
+    uint32_t worker;
+    uint64_t begin, end;
+} range;
+
+struct held {
+    range *ranges; /* by worker, then place; none touch */
+    size_t count;
+};
+
+int held_create(held **out)
+{
+    held *made = memory_allocate(NULL, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    *out = made;
+    return TARRY_OK;
+}
+
+void held_free(held *self)
+{
+    if (self == NULL)
+        return;
+    memory_release(NULL, self->ranges);
+    memory_release(NULL, self);
+}
+
+static int compare(const void *one, const void *other)
+{
+    const range *a = one, *b = other;
+    if (a->worker != b->worker)
+        return a->worker < b->worker ? -1 : 1;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Sorts them, joins those that meet, and leaves out those that are empty. */
+static size_t join(range *ranges, size_t count)
+{
+    size_t kept = 0;
+    qsort(ranges, count, sizeof(*ranges), compare);
+    for (size_t i = 0; i < count; i++) {
+        const range next = ranges[i];
+        range *last = kept > 0 ? &ranges[kept - 1] : NULL;
+        if (next.begin == next.end)
+            continue;
+        if (last == NULL || last->worker != next.worker || last->end < next.begin)
+            ranges[kept++] = next;
+        else if (last->end < next.end)
+            last->end = next.end;
+    }
+    return kept;
+}
+
+/* The first sample of original chunk `origin`; of that behind the last one: all. */
+static uint64_t begin_of(const held_cut *cut, uint32_t origin)
+{
+    const uint64_t all = cut->samples, parts = cut->origins;
+    if (cut->begins != NULL)
+        return cut->begins[origin];
+    return all / parts * origin + all % parts * origin / parts; /* without overflow */
+}
+
+static range samples_of(const tarry_plan *plan, const held_cut *cut, uint32_t chunk, uint32_t index)
+{
+    const tarry_span span = tarry_plan_span(plan, chunk, index);
+    const uint64_t first = begin_of(cut, span.origin);
+    uint64_t begin, end;
+    tarry_span_samples(span, begin_of(cut, span.origin + 1) - first, &begin, &end);
+    return (range){.begin = first + begin, .end = first + end};
+}
+
+/* Whether the spans have every sample once: as many as there are, and no gap between the first and
+ * the last. */
+static bool covers_once(const tarry_plan *plan, const held_cut *cut, range *room)
+{
+    size_t count = 0;
+    uint64_t sum = 0;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
+        for (uint32_t i = 0; i < tarry_plan_span_count(plan, chunk); i++) {
+            room[count] = samples_of(plan, cut, chunk, i);
+            if (room[count].end > cut->samples)
+                return false;
+            sum += room[count].end - room[count].begin;
+            count++;
+        }
+    }
+    count = join(room, count);
+    return count == 1 && room[0].begin == 0 && room[0].end == cut->samples && sum == cut->samples;
+}
+
+static size_t count_spans(const tarry_plan *plan, bool copies)
+{
+    size_t count = 0;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++)
+        count += (size_t)tarry_plan_span_count(plan, chunk) *
+                 (copies ? tarry_plan_replication(plan, chunk) : 1);
+    return count;
+}
+
+static size_t put_holdings(const tarry_plan *plan, const held_cut *cut, range *out)
+{
+    size_t count = 0;
+    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
+        for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++) {
+            uint32_t chunk = tarry_plan_chunk(plan, worker, slot);
+            for (uint32_t i = 0; i < tarry_plan_span_count(plan, chunk); i++) {
+                out[count] = samples_of(plan, cut, chunk, i);
+                out[count++].worker = worker;
+            }
+        }
+    }
+    return count;
+}
+
+int held_add(held *self, const tarry_plan *plan, const held_cut *cut, tarry_diagnostic *diagnostic)
+{
+    if (tarry_plan_origins(plan) != cut->origins)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the plan is of other chunks than the job");
+    size_t added = count_spans(plan, true);
+    range *ranges = memory_allocate(NULL, self->count + added, sizeof(*ranges));
+    if (ranges == NULL)
+        return diagnose_no_memory(diagnostic, "samples held");
+    if (!covers_once(plan, cut, ranges)) {
+        memory_release(NULL, ranges);
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "the plan's sum is not over all samples, each once");
+    }
+    if (self->count > 0)
+        memcpy(ranges, self->ranges, self->count * sizeof(*ranges));
+    added = put_holdings(plan, cut, ranges + self->count);
+    memory_release(NULL, self->ranges);
+    self->ranges = ranges;
+    self->count = join(ranges, self->count + added);
+    return TARRY_OK;
+}
+
+uint64_t held_smallest(const tarry_plan *plan, const held_cut *cut, uint32_t *chunk)
+{
+    uint64_t fewest = UINT64_MAX;
+    for (uint32_t i = 0; i < tarry_plan_chunks(plan); i++) {
+        uint64_t samples = 0;
+        for (uint32_t j = 0; j < tarry_plan_span_count(plan, i); j++) {
+            const range of = samples_of(plan, cut, i, j);
+            samples += of.end - of.begin;
+        }
+        if (samples < fewest) {
+            fewest = samples;
+            *chunk = i;
+        }
+    }
+    return fewest;
+}
+
+uint64_t held_largest_origin(const held_cut *cut)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < cut->origins; i++) {
+        const uint64_t samples = begin_of(cut, i + 1) - begin_of(cut, i);
+        most = samples > most ? samples : most;
+    }
+    return most;
+}
+
+int held_left(const held *self, uint64_t samples, uint32_t colluders, uint64_t *left)
+{
+    const uint32_t workers = self->count > 0 ? self->ranges[self->count - 1].worker + 1 : 1;
+    exposure *shown;
+    exposure_bound bound;
+    int error = exposure_create(workers, NULL, &shown);
+    if (error != TARRY_OK)
+        return error;
+    for (size_t i = 0; error == TARRY_OK && i < self->count; i++) {
+        const range *one = &self->ranges[i];
+        error = exposure_add(shown, one->worker, one->begin, one->end);
+    }
+    if (error == TARRY_OK)
+        error = exposure_unheld(shown, colluders < workers ? colluders : workers, STEPS, &bound);
+    if (error == TARRY_OK)
+        *left = samples - bound.samples + bound.unheld;
+    exposure_free(shown);
+    return error;
+}
+
+/* ---- text ---- */
+
+int held_write(const held *self, char **text, size_t *size)
+{
+    char *made = memory_allocate(NULL, self->count + 1, LINE);
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    size_t used = 0;
+    for (size_t i = 0; i < self->count; i++)
+        used +=
+            (size_t)snprintf(made + used, LINE, "%" PRIu32 " %" PRIu64 " %" PRIu64 "\n",
+                             self->ranges[i].worker, self->ranges[i].begin, self->ranges[i].end);
+    *text = made;
+    *size = used;
+    return TARRY_OK;
+}
+
+static bool is_in_order(const range *ranges, size_t count, uint64_t samples)
+{
+    for (size_t i = 0; i < count; i++) {
+        const range *one = &ranges[i];
+        if (one->begin >= one->end || one->end > samples || one->worker >= MOST_WORKERS)
+            return false;
+        if (i > 0 && (one->worker < one[-1].worker ||
+                      (one->worker == one[-1].worker && one->begin <= one[-1].end)))
+            return false;
+    }
+    return true;
+}
+
+/* The line at *at, which goes past it; false if it is none. */
+static bool take_line(const char *text, size_t size, size_t *at, range *out)
+{
+    char line[LINE];
+    const char *end = memchr(text + *at, '\n', size - *at);
+    size_t length = end != NULL ? (size_t)(end - (text + *at)) : LINE;
+    if (length >= LINE)
+        return false;
+    memcpy(line, text + *at, length);
+    line[length] = '\0';
+    *at += length + 1;
+    return sscanf(line, "%" SCNu32 " %" SCNu64 " %" SCNu64, &out->worker, &out->begin, &out->end) ==
+           3;
+}
+
+static bool take_lines(const char *text, size_t size, held *out)
+{
+    for (size_t at = 0; at < size;) {
+        if (!take_line(text, size, &at, &out->ranges[out->count]))
+            return false;
+        out->count++;
+    }
+    return true;
+}
+
+/* Only what held_write writes is one. */
+static int check_text(const held *self, const char *text, size_t size)
+{
+    char *again;
+    size_t again_size;
+    int error = held_write(self, &again, &again_size);
+    if (error != TARRY_OK)
+        return error;
+    if (again_size != size || memcmp(text, again, size) != 0)
+        error = TARRY_ERROR_FORMAT;
+    memory_release(NULL, again);
+    return error;
+}
+
+int held_read(const char *text, size_t size, uint64_t samples, held **out)
+{
+    held *made;
+    size_t lines = 0;
+    if (held_create(&made) != TARRY_OK)
+        return TARRY_ERROR_NO_MEMORY;
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    made->ranges = memory_allocate(NULL, lines + 1, sizeof(*made->ranges));
+    int error = made->ranges != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    if (error == TARRY_OK &&
+        (!take_lines(text, size, made) || !is_in_order(made->ranges, made->count, samples)))
+        error = TARRY_ERROR_FORMAT;
+    if (error == TARRY_OK)
+        error = check_text(made, text, size);
+    if (error == TARRY_OK)
+        *out = made;
+    else
+        held_free(made);
+    return error;
+}
+
+/* ---- pins ---- */
+
+enum { FOLDER_MODE = 0700, TEXT = 512, DIGITS = 2 * PINS_DIGEST_BYTES, NAME = 16 + DIGITS };
+
+static const char lock_prefix[] = "lock-";
+
+struct pins {
+    tarry_allocator allocator;
+    DIR *folder;     /* locked */
+    uint64_t jobs;   /* that have a lock in the folder */
+    pins_lock last;  /* of the job that the last call was about */
+    bool last_known; /* `last` is in that job's file */
+    char path[];     /* of the folder */
+};
+
+/* The file of each job is written to another name first, which a crash may leave there. */
+static bool is_lock_name(const char *name)
+{
+    const size_t prefix = sizeof(lock_prefix) - 1;
+    return strncmp(name, lock_prefix, prefix) == 0 &&
+           strlen(name) == prefix + (size_t)2 * PINS_JOB_BYTES;
+}
+
+static int locks_count(pins *self, tarry_diagnostic *diagnostic)
+{
+    const struct dirent *entry;
+    errno = 0;
+    while ((entry = readdir(self->folder)) != NULL)
+        self->jobs += is_lock_name(entry->d_name);
+    return errno == 0 ? TARRY_OK : diagnose_file(diagnostic, self->path, errno);
+}
+
+/* Opens, locks and reads the folder at the path. */
+static int folder_open(pins *self, tarry_diagnostic *diagnostic)
+{
+    self->folder = opendir(self->path);
+    if (self->folder == NULL)
+        return diagnose_file(diagnostic, self->path, errno);
+    if (flock(dirfd(self->folder), LOCK_EX | LOCK_NB) == 0)
+        return locks_count(self, diagnostic);
+    return errno == EWOULDBLOCK
+               ? diagnose(diagnostic, TARRY_ERROR_STATE,
+                          "%s: another worker is using these credentials", self->path)
+               : diagnose_file(diagnostic, self->path, errno);
+}
+
+int pins_open(const char *credentials, const tarry_allocator *allocator, pins **out,
+              tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof(path), "%s/secure", credentials);
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return diagnose_file(diagnostic, credentials, ENAMETOOLONG);
+    if (mkdir(path, FOLDER_MODE) != 0 && errno != EEXIST)
+        return diagnose_file(diagnostic, path, errno);
+    int error = private_file_sync_folder(path, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    pins *made = memory_allocate(allocator, 1, sizeof(*made) + (size_t)length + 1);
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, path);
+    made->allocator = memory_allocator(allocator);
+    strcpy(made->path, path);
+    error = folder_open(made, diagnostic);
+    if (error == TARRY_OK)
+        *out = made;
+    else
+        pins_close(made);
+    return error;
+}
+
+void pins_close(pins *self)
+{
+    if (self == NULL)
+        return;
+    tarry_allocator allocator = self->allocator;
+    if (self->folder != NULL)
+        closedir(self->folder);
+    memory_release(&allocator, self);
+}
+
+/* ---- files ---- */
+
+static int path_of(const pins *self, const char *name, char path[PATH_MAX],
+                   tarry_diagnostic *diagnostic)
+{
+    int length = snprintf(path, PATH_MAX, "%s/%s", self->path, name);
+    return length >= 0 && length < PATH_MAX ? TARRY_OK
+                                            : diagnose_file(diagnostic, self->path, ENAMETOOLONG);
+}
+
+/* A file of `prefix` and the digits of these bytes. */
+static int numbered_path(const pins *self, const char *prefix, const uint8_t *bytes, size_t count,
+                         char path[PATH_MAX], tarry_diagnostic *diagnostic)
+{
+    char name[NAME];
+    const int length = snprintf(name, sizeof(name), "%s", prefix);
+    hex_put(name + length, bytes, count);
+    return path_of(self, name, path, diagnostic);
+}
+
+/* True if there is anything of that name. Reading it then finds other errors. */
+static bool is_there(const char *path)
+{
+    struct stat state;
+    return lstat(path, &state) == 0 || errno != ENOENT;
+}
+
+/* *there says whether there is a file. */
+static int read_file(const char *path, char text[TEXT], bool *there, tarry_diagnostic *diagnostic)
+{
+    BIO *content;
+    char *bytes;
+    *there = is_there(path);
+    if (!*there)
+        return TARRY_OK;
+    int error = private_file_read(path, false, &content, NULL, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    long size = BIO_get_mem_data(content, &bytes);
+    if (size <= 0 || size >= TEXT || memchr(bytes, '\0', (size_t)size) != NULL) {
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                         "%s: damaged: this is not what a worker writes there", path);
+    } else {
+        memcpy(text, bytes, (size_t)size);
+        text[size] = '\0';
+    }
+    BIO_free(content);
+    return error;
+}
+
+static int write_file(const char *path, const char *text, tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new_mem_buf(text, -1);
+    if (content == NULL)
+        return diagnose_no_memory(diagnostic, path);
+    int error = private_file_replace(path, content, diagnostic);
+    BIO_free(content);
+    return error;
+}
+
+/* The last line of a file that no other bytes are known of: a digest of all before it. Returns its
+ * length, or -1 without memory. */
+static int put_digest_line(const char *bytes, size_t size, char line[TEXT])
+{
+    char digits[DIGITS + 1];
+    uint8_t its_digest[PINS_DIGEST_BYTES];
+    if (digest_of_bytes((const uint8_t *)bytes, size, its_digest) != 0)
+        return -1;
+    hex_put(digits, its_digest, sizeof(its_digest));
+    return snprintf(line, TEXT, "digest %s\n", digits);
+}
+
+/* ---- target and grid ---- */
+
+static const char target_title[] = "tarry target 1\n", grid_title[] = "tarry grid 1\n";
+
+static void put_target(const pins_target *target, char text[TEXT])
+{
+    char digits[DIGITS + 1];
+    hex_put(digits, target->data, sizeof(target->data));
+    snprintf(text, TEXT, "%sdata %s\nsamples %" PRIu64 "\n", target_title, digits, target->samples);
+}
+
+static void put_grid(const pins_grid *grid, char text[TEXT])
+{
+    snprintf(text, TEXT, "%sbits %" PRIu32 "\nfraction %" PRId32 "\nbound %.17g\n", grid_title,
+             grid->bits, grid->fraction, grid->bound);
+}
+
+/*
+ * A file of which every byte is known beforehand, or which is another one. `title` is its first
+ * line.
+ */
+static int check_file(const pins *self, const char *name, const char *title, const char *wanted,
+                      const char *what, bool *pinned, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX], text[TEXT];
+    int error = path_of(self, name, path, diagnostic);
+    if (error == TARRY_OK)
+        error = read_file(path, text, pinned, diagnostic);
+    if (error != TARRY_OK || !*pinned || strcmp(text, wanted) == 0)
+        return error;
+    if (strncmp(text, title, strlen(title)) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "%s: damaged: this is not what a worker writes there", path);
+    return diagnose(diagnostic, TARRY_ERROR_STATE,
+                    "the job is about %s than this worker's first one was, as %s says; sums over "
+                    "both could tell them apart, sample by sample (only if that is meant: remove "
+                    "the file)",
+                    what, path);
+}
+
+int pins_check_target(const pins *self, const pins_target *wanted, bool *pinned,
+                      tarry_diagnostic *diagnostic)
+{
+    char text[TEXT];
+    put_target(wanted, text);
+    return check_file(self, "target", target_title, text, "other samples", pinned, diagnostic);
+}
+
+int pins_check_grid(const pins *self, const pins_grid *wanted, bool *pinned,
+                    tarry_diagnostic *diagnostic)
+{
+    char text[TEXT];
+    put_grid(wanted, text);
+    return check_file(self, "grid", grid_title, text, "another grid", pinned, diagnostic);
+}
+
+int pins_write_target(pins *self, const pins_target *target, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX], text[TEXT];
+    put_target(target, text);
+    int error = path_of(self, "target", path, diagnostic);
+    return error != TARRY_OK ? error : write_file(path, text, diagnostic);
+}
+
+int pins_write_grid(pins *self, const pins_grid *grid, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX], text[TEXT];
+    put_grid(grid, text);
+    int error = path_of(self, "grid", path, diagnostic);
+    return error != TARRY_OK ? error : write_file(path, text, diagnostic);
+}
+
+/* ---- the lock ---- */
+
+/* False without memory. */
+static bool put_lock(const pins_lock *lock, char text[TEXT])
+{
+    char job[DIGITS + 1], kappa[DIGITS + 1], line[TEXT];
+    hex_put(job, lock->job, sizeof(lock->job));
+    hex_put(kappa, lock->kappa, sizeof(lock->kappa));
+    const int size = snprintf(text, TEXT,
+                              "tarry lock 2\njob %s\nepoch %" PRIu64 "\nround %" PRIu64
+                              "\nattempt %" PRIu64 "\nkappa %s\n",
+                              job, lock->epoch, lock->round, lock->attempt, kappa);
+    if (put_digest_line(text, (size_t)size, line) < 0)
+        return false;
+    strcpy(text + size, line); /* numbers have 20 digits at most */
+    return true;
+}
+
+static bool get_digits(const char *digits, uint8_t *bytes, size_t count)
+{
+    size_t length = strlen(digits);
+    return length == 2 * count && hex_get(digits, length, bytes, count) == count;
+}
+
+/* Only what put_lock writes is one. */
+static bool get_lock(const char text[TEXT], pins_lock *out)
+{
+    char job[DIGITS + 1], kappa[DIGITS + 1], again[TEXT];
+    if (sscanf(text,
+               "tarry lock 2 job %64[0-9a-f] epoch %" SCNu64 " round %" SCNu64 " attempt %" SCNu64
+               " kappa %64[0-9a-f]",
+               job, &out->epoch, &out->round, &out->attempt, kappa) != 5 ||
+        !get_digits(job, out->job, sizeof(out->job)) ||
+        !get_digits(kappa, out->kappa, sizeof(out->kappa)))
+        return false;
+    return put_lock(out, again) && strcmp(text, again) == 0;
+}
+
+/* Makes `last` the lock of the job, which it reads from the path; *there is false without such
+ * a file. */
+static int lock_recall(pins *self, const uint8_t job[PINS_JOB_BYTES], const char *path, bool *there,
+                       tarry_diagnostic *diagnostic)
+{
+    char text[TEXT];
+    *there = true;
+    if (self->last_known && memcmp(self->last.job, job, PINS_JOB_BYTES) == 0)
+        return TARRY_OK;
+    self->last_known = false;
+    int error = read_file(path, text, there, diagnostic);
+    if (error != TARRY_OK || !*there)
+        return error;
+    if (!get_lock(text, &self->last) || memcmp(self->last.job, job, PINS_JOB_BYTES) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "%s: damaged: what was sent is not known (its owner may remove it once "
+                        "that job is over)",
+                        path);
+    self->last_known = true;
+    return TARRY_OK;
+}
+
+/* Below 0: `one` comes first; 0: they are of one attempt. */
+static int lock_compare(const pins_lock *one, const pins_lock *other)
+{
+    if (one->epoch != other->epoch)
+        return one->epoch < other->epoch ? -1 : 1;
+    if (one->round != other->round)
+        return one->round < other->round ? -1 : 1;
+    return one->attempt < other->attempt ? -1 : one->attempt > other->attempt;
+}
+
+static int refuse_attempt(const pins_lock *next, const pins_lock *last, const char *path,
+                          tarry_diagnostic *diagnostic)
+{
+    return diagnose(diagnostic, TARRY_ERROR_STATE,
+                    "the server asks for attempt %" PRIu64 " of round %" PRIu64 " in epoch %" PRIu64
+                    "%s, and attempt %" PRIu64 " of round %" PRIu64 " in epoch %" PRIu64
+                    " was sent, as %s says",
+                    next->attempt, next->round, next->epoch,
+                    lock_compare(next, last) == 0 ? " once more, but of something else" : "",
+                    last->attempt, last->round, last->epoch, path);
+}
+
+int pins_advance(pins *self, const pins_lock *next, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX], text[TEXT];
+    const pins_lock *last = &self->last;
+    bool there;
+    int error = numbered_path(self, lock_prefix, next->job, sizeof(next->job), path, diagnostic);
+    if (error == TARRY_OK)
+        error = lock_recall(self, next->job, path, &there, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (there) {
+        const int order = lock_compare(next, last);
+        if (order == 0 && memcmp(last->kappa, next->kappa, sizeof(next->kappa)) == 0)
+            return TARRY_OK;
+        if (order <= 0)
+            return refuse_attempt(next, last, path, diagnostic);
+    } else if (self->jobs >= PINS_MOST_JOBS) {
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "%s has the locks of %" PRIu64
+                        " jobs, and none is forgotten to make room: remove those that are over "
+                        "(%s*) to take part in another job",
+                        self->path, self->jobs, lock_prefix);
+    }
+    if (!put_lock(next, text))
+        return diagnose_no_memory(diagnostic, path);
+    self->last_known = false; /* a failure may leave either of the two there */
+    error = write_file(path, text, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    self->jobs += !there;
+    self->last = *next;
+    self->last_known = true;
+    return TARRY_OK;
+}
+
+/* ---- what workers held ---- */
+
+static const char held_prefix[] = "held-";
+
+static int put_held_head(const uint8_t target[PINS_DIGEST_BYTES], char head[TEXT])
+{
+    char digits[DIGITS + 1];
+    hex_put(digits, target, PINS_DIGEST_BYTES);
+    return snprintf(head, TEXT, "tarry held 2\ntarget %s\n", digits);
+}
+
+/* The content of that file; NULL without memory. */
+static BIO *put_held(const uint8_t target[PINS_DIGEST_BYTES], const char *text, size_t size)
+{
+    char line[TEXT], *bytes;
+    BIO *content = BIO_new(BIO_s_mem());
+    const int head = put_held_head(target, line);
+    bool done = content != NULL && BIO_write(content, line, head) == head &&
+                (size == 0 || BIO_write(content, text, (int)size) == (int)size);
+    if (done) {
+        const long total = BIO_get_mem_data(content, &bytes);
+        const int length = put_digest_line(bytes, (size_t)total, line);
+        done = length > 0 && BIO_write(content, line, length) == length;
+    }
+    if (done)
+        return content;
+    BIO_free(content);
+    return NULL;
+}
+
+int pins_write_held(pins *self, const uint8_t target[PINS_DIGEST_BYTES], const char *text,
+                    size_t size, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX];
+    int error = numbered_path(self, held_prefix, target, PINS_DIGEST_BYTES, path, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (size > PRIVATE_FILE_MOST_BYTES - TEXT)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "%s: what workers held under all plans takes %zu bytes, and may take %d: "
+                        "cut the samples into fewer chunks",
+                        path, size, PRIVATE_FILE_MOST_BYTES - TEXT);
+    BIO *content = put_held(target, text, size);
+    error = content != NULL ? private_file_replace(path, content, diagnostic)
+                            : diagnose_no_memory(diagnostic, path);
+    BIO_free(content);
+    return error;
+}
+
+/* The part between the first lines and the last one; NULL if the file is damaged. */
+static const char *find_held(const char *bytes, long total, const uint8_t target[PINS_DIGEST_BYTES],
+                             size_t *size)
+{
+    char head[TEXT], line[TEXT];
+    const size_t length = (size_t)put_held_head(target, head), last = strlen("digest \n") + DIGITS;
+    if (total < (long)(length + last) || memcmp(bytes, head, length) != 0)
+        return NULL;
+    *size = (size_t)total - length - last;
+    return put_digest_line(bytes, length + *size, line) == (int)last &&
+                   memcmp(bytes + length + *size, line, last) == 0
+               ? bytes + length
+               : NULL;
+}
+
+/* Returns FORMAT, with a diagnostic about this file being damaged or missing, and what to do. */
+static int pins_held_damaged(const pins *self, const uint8_t target[PINS_DIGEST_BYTES],
+                             tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX];
+    int error = numbered_path(self, held_prefix, target, PINS_DIGEST_BYTES, path, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "%s: %s: what workers held under earlier plans is not known (to begin with an "
+                    "empty record, its owner removes it and %s/target)",
+                    path, is_there(path) ? "damaged" : "is missing", self->path);
+}
+
+int pins_recall_held(const pins *self, const uint8_t target[PINS_DIGEST_BYTES], char **text,
+                     size_t *size, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX], *bytes;
+    BIO *content;
+    int error = numbered_path(self, held_prefix, target, PINS_DIGEST_BYTES, path, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    *text = NULL;
+    *size = 0;
+    if (!is_there(path))
+        return TARRY_OK;
+    error = private_file_read(path, false, &content, NULL, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    const long total = BIO_get_mem_data(content, &bytes);
+    const char *found = find_held(bytes, total, target, size);
+    if (found == NULL) {
+        error = pins_held_damaged(self, target, diagnostic);
+    } else {
+        *text = memory_allocate(NULL, *size + 1, 1);
+        if (*text != NULL)
+            memcpy(*text, found, *size);
+        else
+            error = diagnose_no_memory(diagnostic, path);
+    }
+    BIO_free(content);
+    return error;
+}
+
+/* ---- memory ---- */
 
 static const char label[] = "tarry: samples of secure sums, 1";
+
 enum {
     LEAST_SHARE = 8, /* of the samples: an eighth */
-    TEXT = 128,      /* bytes of a line */
+    LINE_MOST = 128, /* bytes of a line */
     BITS = 32,
     CHUNK_SAMPLES = 32,
     COARSER = 4,       /* digits of a grid: later plans may have 2^4 times as many chunks */
@@ -316,11 +1061,10 @@ static int check_plan(const tarry_secure_memory *own, const tarry_secure_offer *
 
 static void tell(const tarry_secure_memory *own, const char *what)
 {
-    char line[PATH_MAX + TEXT];
+    char line[PATH_MAX + LINE_MOST];
     if (own->settings.tell == NULL)
         return;
-    snprintf(line, sizeof(line), "secure sums: %s; %s has it from now on", what,
-             pins_folder(own->kept));
+    snprintf(line, sizeof(line), "secure sums: %s; %s has it from now on", what, own->kept->path);
     own->settings.tell(own->settings.user, line);
 }
 
@@ -328,7 +1072,7 @@ static void tell(const tarry_secure_memory *own, const char *what)
  * record was lost. */
 static int keep(tarry_secure_memory *own, const agreement *its, tarry_diagnostic *diagnostic)
 {
-    char text[TEXT];
+    char text[LINE_MOST];
     int error = TARRY_OK;
     if (its->before == NULL || its->before_size != its->after_size ||
         memcmp(its->before, its->after, its->after_size) != 0)

@@ -62,17 +62,6 @@ int baseline_round(baseline *model, tarry_round_result *result);
 /* Of the last round, by piece: how long after its start the server knew it finished, by a worker
  * that did not take it into its grave; TARRY_NEVER: never. */
 const uint64_t *baseline_known_ns(const baseline *model);
-
-/*
- * DropCompute's own search for its deadline (the paper's Algorithm 2): of CALIBRATION recorded
- * rounds i with the times T_i of all, and S_i(tau) = (T_i + T_c) / (min(tau, T_i) + T_c) times the
- * share of pieces that workers finish by tau, the tau with the largest mean of S_i of those by
- * which half of all pieces are finished (our limit: without it, where T_c is nothing, a few lucky
- * pieces decide); T_c is what a round takes without computing. The recorded rounds are other draws
- * than those simulated, but for what lasts for the run and for the chunks' costs, which are the
- * next round's. Errors: NO_MEMORY.
- */
-int baseline_best_deadline(baseline *model, uint64_t *deadline_ns);
 /* DropCompute's deadline: given or, after the first round, found. */
 uint64_t baseline_deadline_ns(const baseline *model);
 

@@ -1,26 +1,199 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include <tarry/allocator.h>
+#include <tarry/event.h>
+#include <tarry/plan.h>
+#include <tarry/sim.h>
+
+#include "base/memory.h"
+#include "plan/evolve/evolve.h"
+#include "plan/evolve/flow.h"
+#include "plan/plan.h"
+#include "sim/cost.h"
+
+/* What chunks take. Slots and their number are those of the plan; TARRY_NEVER: never done. */
+typedef struct bound_times {
+    const tarry_plan *plan;
+    uint32_t copies;        /* that are wanted of each chunk, >= 1 */
+    const uint64_t *time;   /* per slot: what its chunk takes its worker, in ns */
+    const uint64_t *prefix; /* per slot: the sum of its worker's shortest times, as many as its
+                               position + 1 */
+    const uint64_t *moment; /* `moments`, ascending: all finite times and prefixes */
+    uint32_t moments;
+} bound_times;
+
+/*
+ * How soon a round could be over by how many chunks each worker can compute: copies flow from
+ * chunks to workers that are quick enough, and each worker takes as many as it can compute. Time by
+ * time the flow grows: what is reached from the chunks that lack copies is the least part of the
+ * plan that shows a time to be too short, and leads to the first time that it doesn't rule out
+ * (Newton's method for a parametric flow, as in plan/evolve/evolve.c).
+ */
+
+typedef struct matching {
+    const bound_times *of;
+    /* Worker j is node j, chunk i node workers + i; behind them source and sink. The arcs are those
+     * of the slots, of the workers to the sink, and of the source to the chunks. */
+    flow network;
+} matching;
+
+static uint32_t node_of(const matching *it, uint32_t chunk)
+{
+    return it->of->plan->workers + chunk;
+}
+
+static uint32_t source_of(const matching *it)
+{
+    return it->of->plan->workers + it->of->plan->chunks;
+}
+
+static uint32_t slot_of_holder(const tarry_plan *plan, uint32_t holder)
+{
+    return plan->worker_offset[plan->holder_worker[holder]] + plan->holder_position[holder];
+}
+
+/* How many chunks the worker can compute within `time`. */
+static uint32_t count_within(const bound_times *of, uint32_t worker, uint64_t time)
+{
+    uint32_t low = of->plan->worker_offset[worker], start = low;
+    uint32_t high = of->plan->worker_offset[worker + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (of->prefix[middle] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - start;
+}
+
+/* Raises what an arc carries at most to `capacity`, and leaves what flows over it. */
+static void widen(flow *network, uint32_t arc, uint64_t capacity)
+{
+    network->arc[arc].room = capacity - flow_on(network, arc);
+}
+
+/* Matches what it can within `time`, which is later than before; gives back how many copies more
+ * these are. */
+static uint64_t match_within(matching *it, uint64_t time)
+{
+    const tarry_plan *plan = it->of->plan;
+    const uint32_t edges = plan_edges(plan);
+    for (uint32_t slot = 0; slot < edges; slot++)
+        if (it->of->time[slot] <= time)
+            widen(&it->network, 2 * slot, 1);
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        widen(&it->network, 2 * (edges + worker), count_within(it->of, worker, time));
+    return flow_run(&it->network, source_of(it), source_of(it) + 1);
+}
+
+/* Workers that are not reached and can compute the chunk within `time`. */
+static uint64_t holders_within(const matching *it, uint32_t chunk, uint64_t time)
+{
+    const tarry_plan *plan = it->of->plan;
+    uint64_t count = 0;
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++)
+        count += !flow_reached(&it->network, plan->holder_worker[holder]) &&
+                 it->of->time[slot_of_holder(plan, holder)] <= time;
+    return count;
+}
+
+/* Whether what is reached shows that `time` is too short for its chunks. */
+static bool rules_out(const matching *it, uint64_t time)
+{
+    const tarry_plan *plan = it->of->plan;
+    uint64_t wanted = 0, room = 0;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        room += flow_reached(&it->network, worker) ? count_within(it->of, worker, time) : 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        if (!flow_reached(&it->network, node_of(it, chunk)))
+            continue;
+        wanted += it->of->copies;
+        room += holders_within(it, chunk, time);
+    }
+    return wanted > room;
+}
+
+/* The same of all workers and chunks, whoever holds what. */
+static bool counts_rule_out(const matching *it, uint64_t time)
+{
+    const tarry_plan *plan = it->of->plan;
+    uint64_t wanted = (uint64_t)plan->chunks * it->of->copies, room = 0;
+    for (uint32_t worker = 0; worker < plan->workers && room < wanted; worker++)
+        room += count_within(it->of, worker, time);
+    return wanted > room;
+}
+
+/* The first of the moments from `low` on that this does not rule out, or their number. */
+static uint32_t first_moment(const matching *it, uint32_t low,
+                             bool (*is_out)(const matching *it, uint64_t time))
+{
+    uint32_t high = it->of->moments;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (is_out(it, it->of->moment[middle]))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint64_t find_bound(matching *it)
+{
+    uint64_t missing = (uint64_t)it->of->plan->chunks * it->of->copies;
+    uint32_t at = first_moment(it, 0, counts_rule_out);
+    for (; at < it->of->moments; at = first_moment(it, at + 1, rules_out)) {
+        missing -= match_within(it, it->of->moment[at]);
+        if (missing == 0)
+            return it->of->moment[at];
+    }
+    return TARRY_NEVER;
+}
+
+/*
+ * The first moment T at which each chunk can have its copies, if a worker computes at most as many
+ * chunks as the k shortest of its times fit into T, and none that takes longer than T; TARRY_NEVER
+ * if there is none. Errors: NO_MEMORY.
+ */
+static int bound_by_count(const bound_times *of, const tarry_allocator *allocator,
+                          uint64_t *bound_ns)
+{
+    const tarry_plan *plan = of->plan;
+    const uint32_t nodes = plan->workers + plan->chunks;
+    matching it = {.of = of};
+    int error = flow_init(&it.network, nodes + 2, plan_edges(plan) + nodes, allocator);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            flow_add(&it.network, node_of(&it, plan->slot_chunk[slot]), worker);
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        flow_add(&it.network, worker, source_of(&it) + 1);
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        flow_set(&it.network, flow_add(&it.network, source_of(&it), node_of(&it, chunk)),
+                 of->copies);
+    *bound_ns = find_bound(&it);
+    flow_destroy(&it.network, allocator);
+    return TARRY_OK;
+}
+
 /*
  * How soon a round could be over at best. With chunks that take each worker a time of its own, the
  * best assignment is an NP-hard problem (scheduling on unrelated machines), so that `matched` is
  * the larger of two relaxations, both below every way of computing the chunks:
  *
- * By count (bound_count.h): exact where the chunks of a worker take equal times.
+ * By count: exact where the chunks of a worker take equal times.
  *
  * By work, where chunks are uneven: worker j may split chunks, and does each at the best rate that
- * it has for any (plan/evolve/cover.h). It sees what the count doesn't: that not all workers can
+ * it has for any (plan/evolve/evolve.h). It sees what the count doesn't: that not all workers can
  * have the short chunks.
  */
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-
-#include <tarry/sim.h>
-
-#include "base/memory.h"
-#include "plan/evolve/cover.h"
-#include "plan/plan.h"
-#include "sim/bound_count.h"
-#include "sim/cost.h"
 
 typedef struct bound {
     const tarry_plan *plan;

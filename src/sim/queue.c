@@ -47,34 +47,28 @@ static void sift_down(queue *state, uint32_t at, queue_entry entry)
     put(state, at, entry);
 }
 
-/* Grows to `capacity`; the new events are free. On failure everything is as before. */
+/* Grows to `capacity`; the new events are free. On failure the queue goes on with what it had. */
 static int reserve(queue *state, uint32_t capacity)
 {
     const tarry_allocator *allocator = &state->allocator;
-    sim_event *events = memory_allocate(allocator, capacity, sizeof(*events));
-    uint32_t *position = memory_allocate(allocator, capacity, sizeof(*position));
-    queue_entry *heap = memory_allocate(allocator, capacity, sizeof(*heap));
-    if (events == NULL || position == NULL || heap == NULL) {
-        memory_release(allocator, events);
-        memory_release(allocator, position);
-        memory_release(allocator, heap);
+    sim_event *events =
+        memory_grow(allocator, state->events, state->capacity, capacity, sizeof(*events));
+    if (events == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    }
-    if (state->capacity > 0) {
-        memcpy(events, state->events, state->capacity * sizeof(*events));
-        memcpy(position, state->position, state->capacity * sizeof(*position));
-        memcpy(heap, state->heap, state->count * sizeof(*heap));
-    }
+    state->events = events;
+    uint32_t *position =
+        memory_grow(allocator, state->position, state->capacity, capacity, sizeof(*position));
+    if (position == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    state->position = position;
+    queue_entry *heap = memory_grow(allocator, state->heap, state->count, capacity, sizeof(*heap));
+    if (heap == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    state->heap = heap;
     for (uint32_t event = capacity; event > state->capacity; event--) {
         position[event - 1] = state->free;
         state->free = event - 1;
     }
-    memory_release(allocator, state->events);
-    memory_release(allocator, state->position);
-    memory_release(allocator, state->heap);
-    state->events = events;
-    state->position = position;
-    state->heap = heap;
     state->capacity = capacity;
     return TARRY_OK;
 }

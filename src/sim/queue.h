@@ -25,8 +25,8 @@ typedef enum sim_event_kind {
     SIM_LOADED,     /* the same of the state after it */
     SIM_STEPPED,    /* `node` has stepped on it */
     SIM_LOGGED,     /* it is in the server's log */
-    SIM_ASKS,       /* baseline_queue.c: `node` asks for its next piece */
-    SIM_NOTICED,    /* baseline_queue.c: the server takes `node` for lost */
+    SIM_ASKS,       /* baseline.c: `node` asks for its next piece */
+    SIM_NOTICED,    /* baseline.c: the server takes `node` for lost */
 } sim_event_kind;
 
 typedef struct sim_event {

@@ -59,13 +59,11 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
                         .round = signal->round,
                         .epoch = signal->epoch,
                         .attempt = signal->attempt,
-                        .parts = signal->parts,
                         .stripe = stripe},
         };
-        int error = sim->vectors != NULL
-                        ? vectors_encode_for(sim->vectors, signal->round, worker, signal->parts,
-                                             stripe, signal->psi, signal->stale)
-                        : TARRY_OK;
+        int error = sim->vectors != NULL ? vectors_encode_for(sim->vectors, signal->round, worker,
+                                                              stripe, signal->psi, signal->stale)
+                                         : TARRY_OK;
         if (error == TARRY_OK)
             error = sim_schedule(sim, sim->now, &answer, NULL);
         if (error != TARRY_OK)
@@ -128,8 +126,8 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 static int combine(tarry_sim *sim, const tarry_effect *effect)
 {
     if (sim->vectors != NULL)
-        vectors_combine(sim->vectors, effect->attempt, effect->worker, effect->parts,
-                        effect->stripe, effect->scale);
+        vectors_combine(sim->vectors, effect->attempt, effect->worker, effect->stripe,
+                        effect->scale);
     sim_event event = {
         .kind = SIM_COMBINED,
         .node = effect->worker,
@@ -207,7 +205,7 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
             break;
         case TARRY_EFFECT_CLEAR:
             if (sim->vectors != NULL)
-                vectors_clear(sim->vectors, effect->parts, effect->stripe);
+                vectors_clear(sim->vectors, effect->stripe);
             break;
         case TARRY_EFFECT_COMBINE:
             error = combine(sim, effect);
@@ -224,7 +222,6 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_SETTLE:
         case TARRY_EFFECT_LEFT_OUT:
         case TARRY_EFFECT_REDUCE:
-        case TARRY_EFFECT_STOP:
         case TARRY_EFFECT_ABANDON:
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:

@@ -1,11 +1,936 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
+#include "sim/sim.h"
 
+#include <assert.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <tarry/plan.h>
+#include <tarry/server.h>
+
+#include "base/bitset.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/random.h"
+#include "base/sum_id.h"
+#include "coding/coefficients.h"
+#include "coding/layout.h"
 #include "compress/compress_lowrank.h"
+#include "compress/view.h"
 #include "plan/plan.h"
+#include "protocol/form.h"
+#include "sim/cost.h"
+#include "sim/links/network.h"
 #include "sim/world.h"
+
+struct vectors {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    size_t dimension, stripe_length;
+    size_t room; /* numbers of the longest part */
+    const kernel *kernels;
+    uint64_t seed;
+    uint64_t round;
+    float *gradients;     /* chunks x d */
+    float *previous;      /* chunks x d, of the round before; NULL: not kept */
+    float *parts;         /* workers x room */
+    float *estimate;      /* d */
+    double *truth;        /* d */
+    const float **inputs; /* scratch: max_load */
+    float *weights;       /* scratch: parts */
+    float *rows;          /* scratch: max_load x parts coefficients */
+    coefficients *solver;
+    compress_form form, down; /* of parts, and of the sum among workers */
+    uint8_t *packed;          /* scratch: a stripe in one of these; NULL: both are NONE */
+    /* With feedback, else NULL: per worker what rounding lost, and its part as the server reads it.
+     */
+    residuals **lost;
+    factors *shared; /* POWERSGD, else NULL: what the server has, and that of the round */
+    float *factor;
+    bool begun;     /* a round, with a factor */
+    float *sent;    /* workers x room */
+    void *scratch;  /* of transfer_encode */
+    double *bridge; /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
+};
+
+/*
+ * What workers do among themselves where everyone gets the sum. An engine begins at each worker
+ * when that is told to, and all of them end once everybody in the group has begun and the numbers
+ * have passed the links; one that stops before its last byte has left keeps the others waiting
+ * until the server tells them. All sums have the same bits, steps take no time, and nobody keeps a
+ * checkpoint.
+ */
+
+static int group_create(tarry_sim *sim)
+{
+    sim_group *group = &sim->group;
+    const uint32_t workers = sim->plan->workers;
+    group->members = memory_allocate(&sim->allocator, workers, sizeof(*group->members));
+    group->times = memory_allocate(&sim->allocator, workers, 2 * sizeof(*group->times));
+    return group->members != NULL && group->times != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+static void group_free(tarry_sim *sim)
+{
+    memory_release(&sim->allocator, sim->group.members);
+    memory_release(&sim->allocator, sim->group.times);
+}
+
+/* The task's end, if it is to come, does not come any more. */
+static void drop_end(tarry_sim *sim, sim_replica *own)
+{
+    if (own->end != QUEUE_NONE)
+        queue_remove(&sim->queue, own->end);
+    own->end = QUEUE_NONE;
+}
+
+static int end_at(tarry_sim *sim, uint32_t id, uint64_t time, sim_event_kind kind,
+                  const tarry_sum_id *sum, bool failed)
+{
+    sim_worker *node = &sim->workers[id];
+    const sim_event event = {.kind = kind,
+                             .node = id,
+                             .life = node->life,
+                             .message = {.sum = *sum, .failed = failed, .from = TARRY_NO_WORKER}};
+    node->replica.ends_ns = time;
+    return sim_schedule(sim, time, &event, &node->replica.end);
+}
+
+/* ---- vectors ---- */
+
+/* Room for rows x columns floats; NULL also where the product does not fit. */
+static float *allocate_matrix(const tarry_allocator *allocator, size_t rows, size_t columns)
+{
+    return columns > SIZE_MAX / sizeof(float)
+               ? NULL
+               : memory_allocate(allocator, rows, columns * sizeof(float));
+}
+
+static layout cut_of(const vectors *state)
+{
+    return layout_make(state->dimension, state->plan->parts, state->stripe_length);
+}
+
+static int allocate_lost(vectors *state)
+{
+    const tarry_allocator *allocator = &state->allocator;
+    const uint32_t workers = state->plan->workers;
+    if (!compress_feeds_back(state->form.kind))
+        return TARRY_OK;
+    state->sent = allocate_matrix(allocator, workers, state->room);
+    state->lost = memory_allocate(allocator, workers, sizeof(*state->lost));
+    int error = state->sent == NULL || state->lost == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
+        error =
+            residuals_create(state->room, state->stripe_length, allocator, &state->lost[worker]);
+    if (error == TARRY_OK && state->form.kind == TARRY_COMPRESS_POWERSGD) {
+        error = factors_create(&state->form.low, state->seed, allocator, &state->shared);
+        state->factor =
+            memory_allocate(allocator, form_factor_numbers(state->form), sizeof(*state->factor));
+        if (state->factor == NULL)
+            error = TARRY_ERROR_NO_MEMORY;
+    }
+    return error;
+}
+
+/* False: there is no memory. */
+static bool allocate_packed(vectors *state)
+{
+    const layout cut = cut_of(state);
+    size_t bytes = 0;
+    if (state->form.kind != TARRY_COMPRESS_NONE)
+        bytes = form_packed_bytes(state->form, &cut);
+    if (state->down.kind != TARRY_COMPRESS_NONE && form_packed_bytes(state->down, &cut) > bytes)
+        bytes = form_packed_bytes(state->down, &cut);
+    if (bytes > 0)
+        state->packed = memory_allocate(&state->allocator, bytes, 1);
+    return bytes == 0 || state->packed != NULL;
+}
+
+/* How a gradient is cut into parts. */
+static layout sim_layout(const tarry_sim *sim)
+{
+    return layout_make(sim->settings.dimension, sim->plan->parts,
+                       sim->settings.server.stripe_length);
+}
+
+/* NULL is allowed */
+static void vectors_free(vectors *state)
+{
+    if (state == NULL)
+        return;
+    tarry_allocator allocator = state->allocator;
+    coefficients_free(state->solver);
+    memory_release(&allocator, state->rows);
+    memory_release(&allocator, state->previous);
+    memory_release(&allocator, state->gradients);
+    memory_release(&allocator, state->parts);
+    memory_release(&allocator, state->estimate);
+    memory_release(&allocator, state->truth);
+    memory_release(&allocator, state->inputs);
+    memory_release(&allocator, state->weights);
+    for (uint32_t worker = 0; state->lost != NULL && worker < state->plan->workers; worker++)
+        residuals_free(state->lost[worker]);
+    memory_release(&allocator, state->lost);
+    factors_free(state->shared);
+    memory_release(&allocator, state->factor);
+    memory_release(&allocator, state->sent);
+    memory_release(&allocator, state->packed);
+    memory_release(&allocator, state->scratch);
+    memory_release(&allocator, state->bridge);
+    memory_release(&allocator, state);
+}
+
+/* N + m / l + 1 vectors of d = server->dimension float32, N more if
+ * the round before is kept, one of d double, and a stripe in the form in which parts or sums are
+ * sent. plan is borrowed. Errors: NO_MEMORY. */
+static int vectors_create(const tarry_plan *plan, const tarry_server_settings *server,
+                          uint64_t seed, const tarry_allocator *allocator, vectors **out)
+{
+    const size_t dimension = server->dimension;
+    const bool keeps_previous = server->fill == TARRY_FILL_STALE;
+    vectors *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->dimension = dimension;
+    made->stripe_length = server->stripe_length;
+    made->form = form_of(server);
+    made->down = form_of_sums(server);
+    made->room = cut_of(made).part_length;
+    made->kernels = kernel_at(0);
+    made->seed = seed;
+    made->gradients = allocate_matrix(allocator, plan->chunks, dimension);
+    if (keeps_previous)
+        made->previous = allocate_matrix(allocator, plan->chunks, dimension);
+    made->parts = allocate_matrix(allocator, plan->workers, made->room);
+    made->estimate = memory_allocate(allocator, dimension, sizeof(float));
+    made->truth = memory_allocate(allocator, dimension, sizeof(double));
+    made->inputs = memory_allocate(allocator, plan->max_load, sizeof(*made->inputs));
+    made->weights = memory_allocate(allocator, plan->parts, sizeof(float));
+    made->rows = allocate_matrix(allocator, plan->max_load, plan->parts);
+    made->scratch =
+        memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
+    if (!tarry_plan_is_original(plan))
+        made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
+    if (allocate_lost(made) != TARRY_OK || !allocate_packed(made) || made->gradients == NULL ||
+        (keeps_previous && made->previous == NULL) || made->parts == NULL ||
+        made->estimate == NULL || made->truth == NULL || made->inputs == NULL ||
+        made->weights == NULL || made->rows == NULL || made->scratch == NULL ||
+        (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
+        coefficients_create(plan, server->conditioning_limit, allocator, &made->solver) !=
+            TARRY_OK) {
+        vectors_free(made);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    *out = made;
+    return TARRY_OK;
+}
+
+static void draw_spans(vectors *state, uint32_t chunk)
+{
+    size_t dimension = state->dimension;
+    float *gradient = state->gradients + chunk * dimension;
+    double *sum = state->bridge + 2 * dimension;
+    memset(sum, 0, dimension * sizeof(*sum));
+    for (uint32_t i = 0; i < tarry_plan_span_count(state->plan, chunk); i++)
+        span_vector_add(state->seed, state->round, tarry_plan_span(state->plan, chunk, i),
+                        dimension, state->bridge, sum);
+    for (size_t i = 0; i < dimension; i++)
+        gradient[i] = (float)sum[i];
+}
+
+/* What is left of the estimate of a round before that is learned from; the factor of this one. */
+static void begin_factor(vectors *state, uint64_t round)
+{
+    if (state->shared == NULL)
+        return;
+    if (state->begun && state->round + 1 == round)
+        factors_learn(state->shared, state->round, state->factor, state->estimate);
+    memcpy(state->factor, factors_of(state->shared, round),
+           form_factor_numbers(state->form) * sizeof(*state->factor));
+    state->begun = true;
+}
+
+static void vectors_begin(vectors *state, uint64_t round)
+{
+    size_t dimension = state->dimension;
+    begin_factor(state, round);
+    state->round = round;
+    if (state->previous != NULL) {
+        float *last = state->gradients;
+        state->gradients = state->previous;
+        state->previous = last;
+    }
+    memset(state->truth, 0, dimension * sizeof(*state->truth));
+    for (uint32_t origin = 0; origin < state->plan->origins; origin++) {
+        bool whole = tarry_plan_is_original(state->plan);
+        float *gradient = whole ? state->gradients + origin * dimension : state->estimate;
+        span_vector_whole(state->seed, round, origin, dimension, gradient);
+        for (size_t i = 0; i < dimension; i++)
+            state->truth[i] += gradient[i];
+    }
+    if (!tarry_plan_is_original(state->plan))
+        for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++)
+            draw_spans(state, chunk);
+}
+
+static float *stripe_of_part(const vectors *state, const layout *cut, uint32_t worker,
+                             uint32_t stripe)
+{
+    return state->parts + worker * state->room + layout_stripe_start(cut, stripe);
+}
+
+/* The worker's part of the stripe, with the coefficients of
+ * TARRY_EFFECT_ENCODE in `round`; where `stale` (a bit per position; NULL: nowhere) says so, with
+ * the gradient of the round before; of another round than the one begun nobody can use it, and it
+ * is left out. */
+static void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
+                           const float *rows, const uint64_t *stale)
+{
+    if (round != state->round)
+        return;
+    const tarry_plan *plan = state->plan;
+    layout cut = cut_of(state);
+    uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
+    for (uint32_t slot = 0; slot < load; slot++) {
+        bool before = stale != NULL && bitset_test(stale, slot);
+        state->inputs[slot] = (before ? state->previous : state->gradients) +
+                              plan->slot_chunk[first + slot] * state->dimension;
+    }
+    transfer_encode(state->kernels, &cut, stripe, state->inputs, rows, load,
+                    stripe_of_part(state, &cut, worker, stripe), state->scratch);
+}
+
+/* The gradient at `slot` of the worker's order is added to its part `weight` times, or begins it: a
+ * running sum (one part), of which every stripe stands at once. Of another round it is left out as
+ * well. */
+static void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot,
+                         float weight, bool begins)
+{
+    if (round != state->round)
+        return;
+    const tarry_plan *plan = state->plan;
+    uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
+    const float *gradient = state->gradients + chunk * state->dimension;
+    layout cut = cut_of(state);
+    state->kernels->combine(stripe_of_part(state, &cut, worker, 0), &gradient, &weight, 1,
+                            state->dimension, begins ? KERNEL_SET : KERNEL_ADD);
+}
+
+int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
+                       const uint64_t *psi, const uint64_t *stale)
+{
+    int error = coefficients_of_worker(state->solver, worker, psi, state->rows);
+    if (error == TARRY_OK)
+        vectors_encode(state, round, worker, stripe, state->rows, stale);
+    return error;
+}
+
+void vectors_clear(vectors *state, uint32_t stripe)
+{
+    layout cut = cut_of(state);
+    for (uint32_t part = 0; part < cut.parts; part++) {
+        size_t present = layout_present(&cut, part, stripe);
+        if (present > 0)
+            memset(state->estimate + part * cut.part_length + layout_stripe_start(&cut, stripe), 0,
+                   present * sizeof(float));
+    }
+}
+
+/* With feedback, once what it has for the stripe is encoded: the worker sends that for `attempt`,
+ * in the form, with what rounding lost before; nothing in other forms, or of another round. */
+static void vectors_send(vectors *state, uint64_t round, uint32_t attempt, uint32_t worker,
+                         uint32_t stripe)
+{
+    if (round != state->round || state->lost == NULL)
+        return;
+    layout cut = cut_of(state);
+    size_t start = layout_stripe_start(&cut, stripe), length = layout_stripe_length(&cut, stripe);
+    float *sent = state->sent + worker * state->room + start;
+    const compress_form form =
+        form_of_stripe(form_with(form_in_round(state->form, round), state->factor), &cut, stripe);
+    residuals_encode(state->lost[worker], stripe, form, stripe_of_part(state, &cut, worker, stripe),
+                     compress_key(state->seed, round, attempt, worker, stripe), state->packed);
+    memset(sent, 0, length * sizeof(*sent));
+    compress_decode_add(form, state->packed, length, 1, sent);
+}
+
+/* As TARRY_EFFECT_SETTLE has it; the process is no more, and what rounding lost with it. */
+static void vectors_settle(vectors *state, uint32_t worker, const uint64_t *stood,
+                           const uint64_t *voids)
+{
+    layout cut = cut_of(state);
+    for (uint32_t stripe = 0; state->lost != NULL && stripe < cut.stripes; stripe++) {
+        if (bitset_test(stood, stripe))
+            residuals_commit(state->lost[worker], stripe);
+        if (bitset_test(voids, stripe))
+            residuals_void(state->lost[worker], stripe);
+    }
+}
+
+static void vectors_forget(vectors *state, uint32_t worker)
+{
+    layout cut = cut_of(state);
+    for (uint32_t stripe = 0; state->lost != NULL && stripe < cut.stripes; stripe++)
+        residuals_void(state->lost[worker], stripe);
+}
+
+/* As the worker sent it, and the server reads it. */
+static void combine_packed(vectors *state, uint32_t attempt, uint32_t worker, const layout *cut,
+                           uint32_t stripe)
+{
+    size_t length = layout_stripe_length(cut, stripe);
+    uint64_t key = compress_key(state->seed, state->round, attempt, worker, stripe);
+    const compress_form form = form_of_stripe(state->form, cut, stripe);
+    compress_encode(form, stripe_of_part(state, cut, worker, stripe), length, key, state->packed);
+    compress_decode_add(form, state->packed, length, state->weights[0],
+                        state->estimate + layout_stripe_start(cut, stripe));
+}
+
+void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t stripe,
+                     double scale)
+{
+    const tarry_plan *plan = state->plan;
+    layout cut = cut_of(state);
+    const float *z = stripe_of_part(state, &cut, worker, stripe);
+    for (uint32_t part = 0; part < cut.parts; part++)
+        state->weights[part] = (float)(scale * plan->decode[(size_t)part * plan->workers + worker]);
+    if (state->lost != NULL)
+        z = state->sent + worker * state->room + layout_stripe_start(&cut, stripe);
+    if (state->lost == NULL && state->form.kind != TARRY_COMPRESS_NONE)
+        combine_packed(state, attempt, worker, &cut, stripe);
+    else
+        transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
+}
+
+/* Once all parts are in the estimate's stripe: among workers it becomes what who has summed it
+ * sends to all, in the form of sums. */
+static void vectors_send_sum(vectors *state, uint32_t stripe)
+{
+    if (state->down.kind == TARRY_COMPRESS_NONE)
+        return;
+    const layout cut = cut_of(state);
+    const size_t length = layout_stripe_length(&cut, stripe);
+    const compress_form form = form_of_stripe(state->down, &cut, stripe);
+    float *numbers = state->estimate + layout_stripe_start(&cut, stripe);
+    const uint32_t nobody = state->plan->workers; /* no worker's part has this key */
+    compress_encode(form, numbers, length,
+                    compress_key(state->seed, state->round, 0, nobody, stripe), state->packed);
+    memset(numbers, 0, length * sizeof(*numbers));
+    compress_decode_add(form, state->packed, length, 1, numbers);
+}
+
+static const float *vectors_estimate(const vectors *state)
+{
+    return state->estimate;
+}
+
+static const double *vectors_truth(const vectors *state)
+{
+    return state->truth;
+}
+
+/* ---- worker node ---- */
+
+static tarry_worker_settings machine_settings(const tarry_sim *sim)
+{
+    tarry_worker_settings settings = {.server = sim->settings.server};
+    settings.server.dimension = sim->settings.dimension;
+    return settings;
+}
+
+static codec_shape shape_of(const tarry_sim *sim, uint32_t id)
+{
+    codec_shape shape = codec_shape_of(sim->plan, id, sim->stripes);
+    if (sim->settings.server.secure != 0)
+        codec_shape_secure(&shape, sim->plan);
+    return shape;
+}
+
+static int worker_node_shared(const tarry_sim *sim, const tarry_plan *plan, worker_shared **shared)
+{
+    const tarry_worker_settings settings = machine_settings(sim);
+    return worker_shared_create(plan, &settings, &sim->allocator, shared);
+}
+
+static int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, worker_shared *shared,
+                               uint32_t id, tarry_worker **machine)
+{
+    tarry_worker_settings settings = machine_settings(sim);
+    settings.worker = id;
+    settings.last = sim->workers[id].replica.last;
+    return worker_create_shared(plan, &settings, shared, &sim->allocator, machine, NULL);
+}
+
+static int worker_node_create(tarry_sim *sim, uint32_t id)
+{
+    sim_worker *node = &sim->workers[id];
+    *node = (sim_worker){
+        .shape = shape_of(sim, id),
+        .there = !tarry_straggler_dead(sim->settings.straggler, id),
+        .busy = QUEUE_NONE,
+        .replica.end = QUEUE_NONE,
+        .fate_round = TARRY_NEVER,
+        .dies_at = UINT32_MAX,
+    };
+    return node->there ? worker_node_machine(sim, sim->plan, sim->shared, id, &node->machine)
+                       : TARRY_OK;
+}
+
+/* Takes the end of a computation, or of the worker, out of the queue. */
+static void drop_busy(tarry_sim *sim, sim_worker *node)
+{
+    if (node->busy != QUEUE_NONE)
+        queue_remove(&sim->queue, node->busy);
+    node->busy = QUEUE_NONE;
+}
+
+/* The event comes then, or with the worker's last one. */
+static int say(tarry_sim *sim, sim_worker *node, uint64_t time, const sim_event *event)
+{
+    node->said_ns = network_later(node->said_ns, time);
+    return sim_schedule(sim, node->said_ns, event, NULL);
+}
+
+/* A connection anew: its first byte takes the latency, and nothing waits on the link. */
+static int come_back(tarry_sim *sim, uint32_t id)
+{
+    sim_worker *node = &sim->workers[id];
+    tarry_worker_free(node->machine);
+    node->machine = NULL;
+    node->replica = (sim_replica){.end = QUEUE_NONE};
+    if (sim->vectors != NULL)
+        vectors_forget(sim->vectors, id);
+    int error = worker_node_machine(sim, sim->plan, sim->shared, id, &node->machine);
+    if (error != TARRY_OK)
+        return error;
+    node->there = true;
+    node->life++;
+    node->seen = 0;
+    network_renew(&sim->network, id, sim->now);
+    node->computed = 0;
+    node->said_ns = node->told_ns = sim->now;
+    sim_event event = {.kind = SIM_JOINS, .node = id};
+    return say(sim, node, network_after(sim->now, sim->network.latency_ns), &event);
+}
+
+static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *message, uint64_t bytes)
+{
+    sim_worker *node = &sim->workers[id];
+    sim_event event = {
+        .kind = SIM_TO_SERVER,
+        .node = id,
+        .life = node->life,
+        .bytes = codec_size(&node->shape, message) + bytes,
+        .message = *message,
+    };
+    uint64_t first_ns;
+    event.left_ns = sim->now;
+    if (sim_sums_everywhere(sim))
+        return say(sim, node, network_after(sim->now, network_hop(&sim->network)), &event);
+    event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
+    if (star_card_is_free(&sim->network))
+        return say(sim, node, network_after(event.left_ns, sim->network.latency_ns), &event);
+    event.kind = SIM_AT_CARD;
+    return say(sim, node, first_ns, &event);
+}
+
+static uint32_t load_of(const tarry_sim *sim, uint32_t id)
+{
+    return tarry_plan_load(sim->plan, id);
+}
+
+/* What goes along with a report. */
+static uint64_t gradient_bytes(const tarry_sim *sim, uint32_t id, const tarry_message *message)
+{
+    bool finished = message->type == TARRY_MESSAGE_REPORT && !message->failed;
+    bool last = sim->workers[id].computed + 1 == load_of(sim, id);
+    switch (finished ? sim->settings.upload : TARRY_SIM_UPLOAD_CODED) {
+    case TARRY_SIM_UPLOAD_EACH:
+        return sim->settings.dimension * sizeof(float);
+    case TARRY_SIM_UPLOAD_WHOLE:
+        return last ? compress_bytes(form_of(&sim->settings.server), sim_layout(sim).part_length)
+                    : 0;
+    case TARRY_SIM_UPLOAD_CODED:
+        break;
+    }
+    return 0;
+}
+
+static int report(tarry_sim *sim, uint32_t id, const tarry_message *message)
+{
+    return send_message(sim, id, message, gradient_bytes(sim, id, message));
+}
+
+static uint64_t stripe_bytes(const tarry_sim *sim, compress_form form, const layout *cut,
+                             uint32_t stripe)
+{
+    const tarry_server_settings *server = &sim->settings.server;
+    if (server->secure != 0)
+        return form_secure_bytes(server->secure, layout_stripe_length(cut, stripe));
+    return form_stripe_bytes(form, cut, stripe);
+}
+
+/* Done once the last byte has left, so that news can come before the next stripe; for a sum among
+ * workers at once. */
+static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    sim_worker *node = &sim->workers[id];
+    uint64_t left_ns = sim->now;
+    /* With another `keep` the part is the running sum. */
+    if (!sim_uploads_at_once(sim) && sim->vectors != NULL &&
+        sim->settings.server.keep == TARRY_KEEP_ALL)
+        vectors_encode(sim->vectors, effect->round, id, effect->stripe, effect->coefficients,
+                       effect->stale);
+    if (!sim_uploads_at_once(sim) && sim->vectors != NULL)
+        vectors_send(sim->vectors, effect->round, effect->attempt, id, effect->stripe);
+    if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
+        layout cut = sim_layout(sim);
+        tarry_message part = effect->message;
+        const compress_form form = form_of_round(&sim->settings.server, effect->round);
+        part.form = form.kind;
+        uint64_t bytes = stripe_bytes(sim, form, &cut, effect->stripe);
+        int error = send_message(sim, id, &part, bytes);
+        if (error != TARRY_OK)
+            return error;
+        left_ns = sim->network.workers[id].out.free_ns;
+    }
+    sim_event event = {
+        .kind = SIM_ENCODED,
+        .node = id,
+        .life = node->life,
+        .message = effect->message,
+    };
+    return sim_schedule(sim, left_ns, &event, NULL);
+}
+
+/* A new round has a new fate in store; one that came true does not come again in the same round. */
+static void draw_fate(tarry_sim *sim, uint32_t id, uint64_t round)
+{
+    sim_worker *node = &sim->workers[id];
+    if (node->fate_round == round)
+        return;
+    node->fate_round = round;
+    node->computed = 0;
+    if (!tarry_straggler_fails(sim->settings.straggler, sim->settings.first_round + round, id,
+                               load_of(sim, id), &node->dies_at))
+        node->dies_at = UINT32_MAX;
+}
+
+/* A worker whose chunk takes for ever hangs: it says nothing any more. */
+static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    sim_worker *node = &sim->workers[id];
+    drop_busy(sim, node);
+    draw_fate(sim, id, effect->round);
+    uint64_t time =
+        chunk_time_ns(sim->plan, &sim->settings, sim->settings.first_round + effect->round, id,
+                      effect->slot, effect->chunk);
+    sim_event event = {
+        .kind = SIM_COMPUTED,
+        .node = id,
+        .life = node->life,
+        .message = {.round = effect->round, .slot = effect->slot},
+    };
+    if (node->dies_at == effect->slot) {
+        event.kind = SIM_DIES;
+        time /= 2;
+    } else if (time == TARRY_NEVER) {
+        event.kind = SIM_DIES;
+        time = 0;
+    }
+    return sim_schedule(sim, network_after(sim->now, time), &event, &node->busy);
+}
+
+/* ---- sums ---- */
+
+static void add_up(tarry_sim *sim, uint32_t count, double scale)
+{
+    for (uint32_t stripe = 0; stripe < sim_layout(sim).stripes; stripe++) {
+        vectors_clear(sim->vectors, stripe);
+        for (uint32_t place = 0; place < count; place++)
+            if (!sim->workers[sim->group.members[place]].replica.empty)
+                vectors_combine(sim->vectors, 0, sim->group.members[place], stripe, scale);
+        vectors_send_sum(sim->vectors, stripe);
+    }
+}
+
+/* Everybody has begun. */
+static int finish(tarry_sim *sim, const tarry_effect *effect)
+{
+    sim_group *group = &sim->group;
+    uint64_t *ready_ns = group->times, *done_ns = group->times + sim->plan->workers, moved;
+    const group_sum sum = {.members = group->members,
+                           .count = group->begun,
+                           .dimension = sim->settings.dimension,
+                           .parts = sim->plan->parts,
+                           .up = form_of(&sim->settings.server),
+                           .down = form_of_sums(&sim->settings.server)};
+    tarry_sum_id made = group->name;
+    made.digest = 1; /* of equal bits everywhere */
+    for (uint32_t place = 0; place < sum.count; place++)
+        ready_ns[place] = sim->workers[group->members[place]].replica.begun_ns;
+    int error = group_sum_run(&sim->network, sim->settings.way, &sum, ready_ns, done_ns, &moved);
+    if (error != TARRY_OK)
+        return error;
+    sim->moved_bytes += moved;
+    if (sim->vectors != NULL)
+        add_up(sim, sum.count, effect->scale);
+    for (uint32_t place = 0; place < sum.count && error == TARRY_OK; place++)
+        error = end_at(sim, group->members[place], done_ns[place], SIM_REDUCED, &made, false);
+    return error;
+}
+
+static int reduce(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    sim_group *group = &sim->group;
+    sim_replica *own = &sim->workers[id].replica;
+    const uint64_t *bits = effect->message.group;
+    if (!sum_id_named(&group->name, &effect->sum)) {
+        group->name = effect->sum;
+        group->begun = group->count = 0;
+        group->broken = false;
+        for (uint32_t worker = 0; worker < sim->plan->workers; worker++)
+            if (bitset_test(bits, worker))
+                group->members[group->count++] = worker;
+    }
+    own->reduces = true;
+    own->empty = effect->empty;
+    own->begun_ns = sim->now;
+    own->held = (tarry_sum_id){0};
+    group->begun++;
+    return group->begun == group->count && !group->broken ? finish(sim, effect) : TARRY_OK;
+}
+
+/* A member ends too early: who has not got its last byte never gets it. */
+static void leave_group(tarry_sim *sim, uint32_t id)
+{
+    sim_group *group = &sim->group;
+    uint64_t last_ns = network_after(sim->now, sim->network.latency_ns);
+    sim->workers[id].replica.reduces = false;
+    group->broken = true;
+    for (uint32_t place = 0; place < group->count; place++) {
+        sim_replica *other = &sim->workers[group->members[place]].replica;
+        if (other->reduces && other->ends_ns > last_ns)
+            drop_end(sim, other);
+    }
+}
+
+/* The worker's engine or transfer ends at once. */
+static void group_stop(tarry_sim *sim, uint32_t id)
+{
+    sim_replica *own = &sim->workers[id].replica;
+    drop_end(sim, own);
+    if (own->reduces)
+        leave_group(sim, id);
+}
+
+static void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine)
+{
+    sim_worker *node = &sim->workers[id];
+    node->shape = shape_of(sim, id);
+    if (!node->there)
+        return;
+    drop_busy(sim, node);
+    group_stop(sim, id);
+    tarry_worker *last = node->machine;
+    node->machine = *machine;
+    *machine = last;
+}
+
+static int fall_silent(tarry_sim *sim, uint32_t id)
+{
+    sim_worker *node = &sim->workers[id];
+    drop_busy(sim, node);
+    group_stop(sim, id);
+    node->there = false;
+    node->silent_ns = sim->now;
+    sim_event event = {.kind = SIM_COMES_BACK, .node = id};
+    uint64_t absence = tarry_straggler_rejoin_ns(sim->settings.straggler);
+    return sim_schedule(sim, network_after(sim->now, absence), &event, NULL);
+}
+
+/* ---- fetches and loads ---- */
+
+/* `bytes` come from `from`, if it has what is asked for: `sum`, or the state after it. */
+static int transfer(tarry_sim *sim, uint32_t id, const tarry_effect *effect, bool has,
+                    const tarry_sum_id *sum, uint64_t bytes, sim_event_kind kind)
+{
+    network *links = &sim->network;
+    uint64_t asked_ns = network_after(sim->now, links->latency_ns), first_ns;
+    if (!has || !sim->workers[effect->from].there)
+        return end_at(sim, id, network_after(asked_ns, links->latency_ns), kind, &effect->sum,
+                      true);
+    uint64_t left_ns =
+        network_leave(links, &links->workers[effect->from].out, asked_ns, bytes, &first_ns);
+    uint64_t there_ns = network_arrive(links, &links->workers[id].in, first_ns, bytes, left_ns);
+    sim->moved_bytes += bytes;
+    sim->workers[id].replica.from = effect->from;
+    sim->workers[id].replica.from_life = sim->workers[effect->from].life;
+    return end_at(sim, id, there_ns, kind, sum, false);
+}
+
+static int fetch(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    const sim_replica *source = &sim->workers[effect->from].replica;
+    sim->workers[id].replica.held = (tarry_sum_id){0};
+    return transfer(sim, id, effect, sum_id_same(&source->held, &effect->sum), &effect->sum,
+                    sim->settings.dimension * sizeof(float), SIM_FETCHED);
+}
+
+static int load(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    const sim_replica *source = &sim->workers[effect->from].replica;
+    bool has = effect->from != id &&
+               (source->last.step > effect->sum.step || sum_id_same(&source->last, &effect->sum));
+    return transfer(sim, id, effect, has, &source->last, sim->settings.parameter_bytes, SIM_LOADED);
+}
+
+/* REDUCE, ABANDON, FETCH, LOAD and STEP of a worker. */
+static int group_take_effect(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    switch (effect->type) {
+    case TARRY_EFFECT_REDUCE:
+        return reduce(sim, id, effect);
+    case TARRY_EFFECT_FETCH:
+        return fetch(sim, id, effect);
+    case TARRY_EFFECT_LOAD:
+        return load(sim, id, effect);
+    case TARRY_EFFECT_STEP:
+        return end_at(sim, id, sim->now, SIM_STEPPED, &effect->sum, false);
+    default:
+        group_stop(sim, id);
+        return TARRY_OK;
+    }
+}
+
+/* ---- what a worker does next ---- */
+
+static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
+{
+    sim_worker *node = &sim->workers[id];
+    const tarry_effects *effects;
+    int error = tarry_worker_step(node->machine, sim->now, event, &effects);
+    if (error != TARRY_OK)
+        return error;
+    sim_observe(sim, id, event, effects);
+    for (size_t i = 0; i < effects->count && error == TARRY_OK; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            error = report(sim, id, &effect->message);
+            break;
+        case TARRY_EFFECT_COMPUTE:
+            error = compute(sim, id, effect);
+            break;
+        case TARRY_EFFECT_CANCEL:
+            drop_busy(sim, node);
+            break;
+        case TARRY_EFFECT_ENCODE:
+            error = encode(sim, id, effect);
+            break;
+        case TARRY_EFFECT_FOLD:
+            if (sim->vectors != NULL)
+                vectors_fold(sim->vectors, effect->round, id, effect->slot, effect->weight,
+                             effect->begins);
+            break;
+        case TARRY_EFFECT_SETTLE:
+            if (sim->vectors != NULL)
+                vectors_settle(sim->vectors, id, effect->stood, effect->voids);
+            break;
+        case TARRY_EFFECT_DROP:
+        case TARRY_EFFECT_REJECT:
+        case TARRY_EFFECT_CLEAR:
+        case TARRY_EFFECT_COMBINE:
+        case TARRY_EFFECT_DONE:
+        case TARRY_EFFECT_LEFT_OUT:
+        case TARRY_EFFECT_LOG:
+        case TARRY_EFFECT_REFUSE: /* of a server that breaks rules */
+            break;
+        case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_ABANDON:
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+            error = group_take_effect(sim, id, effect);
+            break;
+        }
+    }
+    return error;
+}
+
+static int take_computed(tarry_sim *sim, const sim_event *event)
+{
+    uint32_t id = event->node;
+    sim_worker *node = &sim->workers[id];
+    node->busy = QUEUE_NONE;
+    int error = step(sim, id,
+                     &(tarry_event){
+                         .type = TARRY_EVENT_COMPUTED,
+                         .round = event->message.round,
+                         .slot = event->message.slot,
+                     });
+    if (error == TARRY_OK && node->there && ++node->computed == load_of(sim, id) &&
+        node->dies_at == node->computed) {
+        node->dies_at = UINT32_MAX;
+        return fall_silent(sim, id);
+    }
+    return error;
+}
+
+static int take_end(tarry_sim *sim, const sim_event *event)
+{
+    tarry_event ends = group_end(sim, event);
+    return step(sim, event->node, &ends);
+}
+
+static int take_message(tarry_sim *sim, const sim_event *event)
+{
+    tarry_message message = event->message;
+    if (message.type == TARRY_MESSAGE_SIGNAL && sim_sums_everywhere(sim))
+        message.group = worker_shared_group(sim->shared);
+    return step(sim, event->node, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+}
+
+static int worker_node_take(tarry_sim *sim, const sim_event *event)
+{
+    uint32_t id = event->node;
+    sim_worker *node = &sim->workers[id];
+    if (event->kind == SIM_COMES_BACK)
+        return come_back(sim, id);
+    if (!node->there || event->life != node->life)
+        return TARRY_OK;
+    switch (event->kind) {
+    case SIM_TO_WORKER:
+        return take_message(sim, event);
+    case SIM_COMPUTED:
+        return take_computed(sim, event);
+    case SIM_REDUCED:
+    case SIM_FETCHED:
+    case SIM_LOADED:
+    case SIM_STEPPED:
+        return take_end(sim, event);
+    case SIM_DIES:
+        node->busy = QUEUE_NONE;
+        node->dies_at = UINT32_MAX;
+        return fall_silent(sim, id);
+    default:
+        break;
+    }
+    return step(sim, id,
+                &(tarry_event){
+                    .type = TARRY_EVENT_ENCODED,
+                    .round = event->message.round,
+                    .attempt = event->message.attempt,
+                    .stripe = event->message.stripe,
+                });
+}
+
+/* ---- sim ---- */
 
 /* Every worker is mostly waited for by one event, and a signal to all is followed by as many
  * answers. */
@@ -65,8 +990,7 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
         settings->upload != TARRY_SIM_UPLOAD_CODED)
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                          "simulator: only coded parts are summed among workers");
-    else if (error == TARRY_OK && settings->way != TARRY_SIM_STAR &&
-             settings->way != TARRY_SIM_DIRECT && settings->way != TARRY_SIM_CHOSEN &&
+    else if (error == TARRY_OK && settings->way == TARRY_SIM_RING &&
              (settings->server.compress != TARRY_COMPRESS_NONE ||
               settings->server.compress_down != TARRY_COMPRESS_NONE))
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -88,7 +1012,7 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
         made->settings.server.compress_matrix_count = 1;
     }
     made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
-    layout cut = sim_layout(made, plan_least_parts(plan));
+    layout cut = sim_layout(made);
     if (made->settings.server.stripe_length > cut.part_length)
         made->settings.server.stripe_length = cut.part_length;
     made->stripes = cut.stripes;
@@ -252,12 +1176,205 @@ const tarry_server *tarry_sim_server(const tarry_sim *sim)
     return sim->server;
 }
 
-uint64_t tarry_sim_now_ns(const tarry_sim *sim)
+/*
+ * Another plan between two rounds. All that it needs is made before anything changes. A worker
+ * turns to it at once: what it was at, and what it has not heard of the plan before, is dropped.
+ */
+
+/* What takes the place of what the world has. */
+typedef struct replacement {
+    tarry_server *server;
+    worker_shared *shared;
+    tarry_worker **machines; /* NULL for those that are not there */
+    vectors *vectors;
+} replacement;
+
+static int check(const tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    return sim->now;
+    const char *fault = NULL;
+    if (next->workers != sim->plan->workers)
+        fault = "another number of workers";
+    else if (next->origins != sim->plan->origins)
+        fault = "other data";
+    else if (next->parts != sim->plan->parts)
+        fault = "another number of parts";
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                                    "simulator: the next plan is of %s", fault);
 }
 
-uint64_t tarry_sim_events(const tarry_sim *sim)
+static int make_machine(const tarry_sim *sim, const tarry_plan *next, worker_shared *shared,
+                        uint32_t worker, tarry_worker **machine)
 {
-    return sim->events;
+    int error = worker_node_machine(sim, next, shared, worker, machine);
+    return error == TARRY_OK && sim_sums_everywhere(sim)
+               ? tarry_worker_adopt(*machine, sim->workers[worker].machine, NULL)
+               : error;
+}
+
+static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
+                tarry_diagnostic *diagnostic)
+{
+    const tarry_allocator *allocator = &sim->allocator;
+    const tarry_server_settings *server = &sim->settings.server;
+    int error = tarry_server_create(next, server, allocator, &made->server, diagnostic);
+    if (error == TARRY_OK)
+        error = tarry_server_adopt(made->server, sim->server, diagnostic);
+    if (error == TARRY_OK)
+        error = worker_node_shared(sim, next, &made->shared);
+    if (error != TARRY_OK)
+        return error;
+    made->machines = memory_allocate(allocator, next->workers, sizeof(tarry_worker *));
+    error = made->machines == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
+        if (sim->workers[worker].there)
+            error = make_machine(sim, next, made->shared, worker, &made->machines[worker]);
+    if (error == TARRY_OK && sim->vectors != NULL)
+        error = vectors_create(next, server, sim->settings.seed, allocator, &made->vectors);
+    return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "simulator");
+}
+
+static void discard(replacement *made, uint32_t workers, const tarry_allocator *allocator)
+{
+    for (uint32_t worker = 0; made->machines != NULL && worker < workers; worker++)
+        tarry_worker_free(made->machines[worker]);
+    memory_release(allocator, made->machines);
+    worker_shared_free(made->shared);
+    vectors_free(made->vectors);
+    tarry_server_free(made->server);
+}
+
+/* Of what is on its way to workers, the new machines have use for nothing but the question whether
+ * they are there; what workers did is stale, and the server knows. */
+static bool is_over(const sim_event *event)
+{
+    return event->kind == SIM_ENCODED ||
+           (event->kind == SIM_TO_WORKER && event->message.type != TARRY_MESSAGE_PROBE);
+}
+
+int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    replacement made = {0};
+    int error = check(sim, next, diagnostic);
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = sim_settle(sim);
+    if (error == TARRY_OK)
+        error = make(sim, next, &made, diagnostic);
+    if (error == TARRY_OK) {
+        tarry_server *server = sim->server;
+        vectors *last = sim->vectors;
+        worker_shared *shared = sim->shared;
+        sim->plan = next;
+        sim->server = made.server;
+        sim->vectors = made.vectors;
+        sim->shared = made.shared;
+        made.server = server;
+        made.vectors = last;
+        made.shared = shared;
+        for (uint32_t worker = 0; worker < next->workers; worker++)
+            worker_node_replan(sim, worker, &made.machines[worker]);
+        queue_sweep(&sim->queue, is_over);
+    }
+    discard(&made, next->workers, &sim->allocator);
+    /* The new server asks everyone what it has. */
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_TIME});
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = sim_settle(sim);
+    return error;
+}
+
+/* ---- ends ---- */
+
+tarry_event group_end(tarry_sim *sim, const sim_event *event)
+{
+    sim_replica *own = &sim->workers[event->node].replica;
+    const sim_worker *source = &sim->workers[own->from];
+    tarry_event ends = {
+        .sum = event->message.sum, .failed = event->message.failed, .from = TARRY_NO_WORKER};
+    own->end = QUEUE_NONE;
+    own->reduces = false;
+    if (event->kind == SIM_FETCHED || event->kind == SIM_LOADED)
+        ends.failed = ends.failed || !source->there || source->life != own->from_life;
+    switch (event->kind) {
+    case SIM_REDUCED:
+        ends.type = TARRY_EVENT_REDUCED;
+        own->held = ends.sum;
+        break;
+    case SIM_FETCHED:
+        ends.type = TARRY_EVENT_FETCHED;
+        if (!ends.failed)
+            own->held = ends.sum;
+        break;
+    case SIM_LOADED:
+        ends.type = TARRY_EVENT_LOADED;
+        if (!ends.failed) {
+            own->last = ends.sum;
+            own->held = (tarry_sum_id){0};
+        }
+        break;
+    default:
+        ends.type = TARRY_EVENT_STEPPED;
+        own->last = ends.sum;
+        break;
+    }
+    return ends;
+}
+
+/* ---- span vector ---- */
+
+void span_vector_whole(uint64_t seed, uint64_t round, uint32_t origin, size_t dimension,
+                       float *gradient)
+{
+    random_stream stream = random_stream_make(seed, RANDOM_SIMULATION, (uint32_t)round, origin);
+    for (size_t i = 0; i < dimension; i++)
+        gradient[i] = (float)random_normal(&stream);
+}
+
+/* The bridge's own numbers at the middle of stretch `index` of 2^level: the key tells stretches
+ * apart. */
+static random_stream middle_stream(uint64_t seed, uint64_t round, uint32_t origin, uint32_t level,
+                                   uint64_t index)
+{
+    uint64_t node = (UINT64_C(1) << level) + index;
+    return random_stream_make(seed ^ node << 32, RANDOM_SPAN, (uint32_t)round, origin);
+}
+
+/*
+ * Adds `sign` times the bridge at place / of. It stands between the ends of a stretch that is
+ * halved until the place is an end; in the middle of a stretch of length h the bridge is normal
+ * around the mean of both ends, with variance h / 4.
+ */
+static void add_bridge(uint64_t seed, uint64_t round, const tarry_span *span, uint64_t place,
+                       double sign, size_t dimension, double *scratch, double *sum)
+{
+    double *left = scratch, *right = scratch + dimension;
+    if (place == 0)
+        return;
+    random_stream whole =
+        random_stream_make(seed, RANDOM_SIMULATION, (uint32_t)round, span->origin);
+    for (size_t i = 0; i < dimension; i++) {
+        left[i] = 0;
+        right[i] = (float)random_normal(&whole);
+    }
+    uint64_t begin = 0, length = span->of;
+    for (uint32_t level = 0; begin + length != place; level++) {
+        random_stream stream = middle_stream(seed, round, span->origin, level, begin / length);
+        double deviation = sqrt((double)length / span->of) / 2;
+        length /= 2;
+        bool beyond = place > begin + length;
+        double *end = beyond ? left : right;
+        for (size_t i = 0; i < dimension; i++)
+            end[i] = (left[i] + right[i]) / 2 + deviation * random_normal(&stream);
+        begin += beyond ? length : 0;
+    }
+    for (size_t i = 0; i < dimension; i++)
+        sum[i] += sign * right[i];
+}
+
+void span_vector_add(uint64_t seed, uint64_t round, tarry_span span, size_t dimension,
+                     double *scratch, double *sum)
+{
+    add_bridge(seed, round, &span, (uint64_t)span.first + span.count, 1, dimension, scratch, sum);
+    add_bridge(seed, round, &span, span.first, -1, dimension, scratch, sum);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The world of a simulation, and what its files do for each other:
- *   settings.c     defaults and checks
- *   sim.c          creation, the loop over events, rounds
+ *   world.c        defaults and checks
+ *   sim.c          creation, the loop over events, rounds and another plan between two of them; and
+ *                  workers: computing, falling silent, coming back, and what they do among
+ *                  themselves where everyone gets the sum
  *   server_node.c  steps the server machine and carries its effects out
- *   worker_node.c  the same for workers: computing, falling silent, coming back
- *   group_node.c   what these do among themselves where everyone gets the sum
- *   replan.c       another plan between two rounds
- *   links/, queue.c, vectors.c: arithmetic and containers that know nothing of the world
+ *   links/, queue.c: arithmetic and containers that know nothing of the world
  *
  * Encoding and combining take no time. A worker hears the server at once, also in the middle of a
  * chunk, as it does in the local runtime. Events at the same time happen in the order in which they
@@ -19,12 +18,11 @@
 #include <tarry/sim.h>
 #include <tarry/worker.h>
 
-#include "coding/layout.h"
 #include "protocol/wire/codec.h"
 #include "protocol/worker/worker_shared.h"
-#include "sim/links/star.h"
+#include "sim/links/network.h"
 #include "sim/queue.h"
-#include "sim/vectors.h"
+#include "sim/sim.h"
 
 /* What a worker holds where everyone gets the sum. */
 typedef struct sim_replica {
@@ -72,7 +70,7 @@ struct tarry_sim {
     const tarry_plan *plan;
     tarry_sim_settings settings;
     tarry_matrix square; /* POWERSGD, where the settings have no matrices: what stands for them */
-    uint32_t stripes;    /* of the plan's least number of parts: the most */
+    uint32_t stripes;    /* of a part */
     uint64_t now;
     uint64_t events; /* carried out */
     queue queue;
@@ -103,8 +101,6 @@ int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,
 /* Schedules at now or later; an event at TARRY_NEVER does not happen, and then its bits are freed
  * and *id is QUEUE_NONE. Takes the bits over, also on failure. Errors: NO_MEMORY. */
 int sim_schedule(tarry_sim *sim, uint64_t time, const sim_event *event, uint32_t *id);
-/* How a gradient is cut into `parts`. */
-layout sim_layout(const tarry_sim *sim, uint32_t parts);
 /* Whether workers upload with their reports, and the server answers its signals itself. */
 static inline bool sim_uploads_at_once(const tarry_sim *sim)
 {
@@ -127,25 +123,7 @@ int server_node_step(tarry_sim *sim, const tarry_event *event);
 /* A message, or the end of a COMBINE, reaches the server. */
 int server_node_take(tarry_sim *sim, const sim_event *event);
 
-/* worker_node.c */
-int worker_node_create(tarry_sim *sim, uint32_t id);
-/* What the workers' machines for `plan` share, and one of them; the caller's. */
-int worker_node_shared(const tarry_sim *sim, const tarry_plan *plan, worker_shared **shared);
-int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, worker_shared *shared,
-                        uint32_t id, tarry_worker **machine);
-/* sim->plan is another one: the worker drops what it is at, and one that is there goes on with
- * *machine, for which its old one is given back. */
-void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine);
-int worker_node_take(tarry_sim *sim, const sim_event *event);
-
-/* group_node.c: where everyone gets the sum. Errors: NO_MEMORY. */
-int group_create(tarry_sim *sim);
-void group_free(tarry_sim *sim);
-/* REDUCE, ABANDON, FETCH, LOAD and STEP of a worker. */
-int group_take_effect(tarry_sim *sim, uint32_t id, const tarry_effect *effect);
-/* The worker's engine or transfer ends at once. */
-void group_stop(tarry_sim *sim, uint32_t id);
-/* One of the above has ended: what the worker's machine is told. */
+/* A sum, fetch or load among workers has ended: what the worker's machine is told. */
 tarry_event group_end(tarry_sim *sim, const sim_event *event);
 
 #endif

@@ -52,10 +52,6 @@ typedef struct term {
     trace *trace;
 } term;
 
-/* A markov term's probabilities add up to this or more: it bounds how far back a state is searched
- * for. */
-#define STRAGGLER_LEAST_CHANGE 0.001
-
 /* More terms than this are an error: it bounds how the random numbers of a round are laid out. */
 enum { STRAGGLER_MAX_TERMS = 16 };
 

@@ -37,7 +37,7 @@ static int read_line(reader *in, char *line, int size, size_t number, bool *end)
     *end = fgets(line, size, in->file) == NULL;
     if (*end) {
         if (ferror(in->file))
-            return diagnose(in->diagnostic, TARRY_ERROR_FILE, "%s: %s", in->path, strerror(errno));
+            return diagnose_file(in->diagnostic, in->path, errno);
         return TARRY_OK;
     }
     size_t length = strlen(line);
@@ -82,13 +82,10 @@ static int parse_cell(reader *in, const char *line, size_t number, cell *out)
 static int keep_cell(reader *in, const cell *next)
 {
     if (in->count == in->room) {
-        size_t room = in->room == 0 ? 256 : 2 * in->room;
-        cell *cells = memory_allocate(in->allocator, room, sizeof(*cells));
+        size_t room = memory_room(in->room, in->count + 1, 256);
+        cell *cells = memory_grow(in->allocator, in->cells, in->count, room, sizeof(*cells));
         if (cells == NULL)
             return diagnose_no_memory(in->diagnostic, in->path);
-        if (in->count > 0)
-            memcpy(cells, in->cells, in->count * sizeof(*cells));
-        memory_release(in->allocator, in->cells);
         in->cells = cells;
         in->room = room;
     }
@@ -170,7 +167,7 @@ int trace_read(const char *path, const tarry_allocator *allocator, trace **out,
         return diagnose_no_memory(diagnostic, path);
     in.file = fopen(path, "re");
     if (in.file == NULL) {
-        error = diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", path, strerror(errno));
+        error = diagnose_file(diagnostic, path, errno);
         goto free_data;
     }
     error = read_cells(&in);

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that runs nothing and tells viewers what a test wants, by docs/wire.md."""
 
+import json
 import socket
 import struct
 import threading
 
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
-VERSION = 11  # of the protocol
-STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left", "behind",
-          "summing", "holding")
-NEVER = 2**64 - 1
+VERSION = 12  # of the protocol
 SILENCE_NS = 600 * 10**9  # it says nothing unless it is told to
 
 
@@ -22,22 +20,31 @@ def text(words):
     return bytes([len(words)]) + words
 
 
+def setting(name, value):
+    return bytes([len(name)]) + name + struct.pack("<H", len(value)) + value
+
+
 def welcome():
-    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQB11xQ12x", VERSION, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10,
-                                      10, 10, 1e6, SILENCE_NS, 0, 0, 0, 0) + text(b""))
+    terms = (setting(b"workers", struct.pack("<I", 4)) + setting(b"dimension", struct.pack("<Q", 10))
+             + setting(b"silence_ns", struct.pack("<Q", SILENCE_NS)))
+    return frame(WELCOME, struct.pack("<HHI16s32sQQ", VERSION, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 0, 0) + terms)
 
 
-def worker(state="computing", near=0, load=4, finished=2, came=1, chunks=9, pace_ns=1_230_000, heard_ns=0,
-           received=12_300_000, sent=0, rack=b""):
-    return struct.pack("<BBHIIIQQQQQ64s", STATES.index(state), near, 0, load, finished, came, chunks, pace_ns, heard_ns,
-                       received, sent, rack)
+def worker(state="computing", held=4, done=2, came=1, pace=1.23e-3, heard=0, received=12_300_000, rack=""):
+    return {"state": state, "heard_seconds": heard, "arrivals": came, "chunks_held": held, "chunks_done": done,
+            "chunks_ever": 9, "chunk_seconds": pace, "received_bytes": received, "sent_bytes": 0, "rack": rack}
 
 
-def status(workers, round=1234, elapsed_ns=43_200_000, median_ns=81_000_000, rounds=5000, exact=1230, attempts=1,
-           running=1, waiting=0, sum=(0, 0, 0, 0, 0, 0), note=b"loss 0.4123", others={}):
-    return frame(STATUS, struct.pack("<QQQQQIIBBHQ5I24x12I", round - running, elapsed_ns, median_ns, rounds, exact, attempts,
-                                     len(workers), running, waiting, 0, *sum, *(others.get(state, 0) for state in STATES))
-                 + b"".join(workers) + text(note))
+def document(workers, round=1234, note="loss 0.4123", others={}):
+    """How a run stands, by docs/status.schema.json."""
+    return {"version": 1,
+            "run": {"rounds_done": round - 1, "rounds": 5000, "rounds_exact": 1230, "running": True, "waiting": False,
+                    "round_seconds": 0.0432, "median_seconds": 0.081, "attempts": 1, "note": note},
+            "sum": None, "workers": [{"worker": id, **one} for id, one in enumerate(workers)], "unlisted": others}
+
+
+def status(workers, **others):
+    return frame(STATUS, json.dumps(document(workers, **others)).encode())
 
 
 class RunServer:
@@ -57,14 +64,14 @@ class RunServer:
         while True:
             try:
                 connection, _ = self.listener.accept()
-                hello = connection.recv(105, socket.MSG_WAITALL)
-                connection.sendall(self.answer if self.answer is not None else welcome() + self.greeting)
+                hello = connection.recv(89, socket.MSG_WAITALL)
+                with self.changed:  # who has read the answer finds the connection here
+                    connection.sendall(self.answer if self.answer is not None else welcome() + self.greeting)
+                    self.hellos.append(hello)
+                    self.connections.append(connection)
+                    self.changed.notify_all()
             except OSError:
                 return
-            with self.changed:
-                self.hellos.append(hello)
-                self.connections.append(connection)
-                self.changed.notify_all()
 
     def wait(self, count, seconds=60):
         """Until so many viewers have come, in all."""
@@ -72,12 +79,16 @@ class RunServer:
             if not self.changed.wait_for(lambda: len(self.connections) >= count, seconds):
                 raise TimeoutError("no viewer came")
 
+    def last(self):
+        with self.changed:
+            return self.connections[-1]
+
     def send(self, content):
-        self.connections[-1].sendall(content)
+        self.last().sendall(content)
 
     def cut(self):
         """Ends the last connection."""
-        self.connections[-1].close()
+        self.last().close()
 
     def close(self):
         """Ends all, and listens no more; again: nothing."""

@@ -88,7 +88,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual(json.loads(self.read("report.json")), report)
         self.assertEqual([(row["what"], row["link"]) for row in report["results"]],
                          [("idle", "plain"), ("idle", "tls"), ("parts", "plain"), ("parts", "tls"),
-                          ("reports", "plain"), ("batched_reports", "plain"), ("shared", "memory")])
+                          ("reports", "plain"), ("batched_reports", "plain")])
         for row in report["results"]:
             if row["what"] == "idle":
                 self.assertIn("bytes", row)

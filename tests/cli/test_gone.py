@@ -52,6 +52,44 @@ class Gone(TarryTest):
         self.write("job.ini", "early = yes\n")
         self.fail_with(2, f"tarry: job.ini:1: {said}", "train", "--config", "job.ini")
 
+    def test_chosen_parts(self):
+        for parts in "auto", "auto:3":
+            said = f"'{parts}' no longer exists; write --parts N, with the number that tarry plan --advise gives"
+            for command in ["train"], ["serve"], ["simulate"], ["plan"], ["plan", "--advise"]:
+                self.fail_with(2, f"tarry: --parts: {said}", *command, "--parts", parts)
+            self.fail_with(2, f"tarry: --scheme: tarry:parts={parts}: parts: {said}", "simulate", "--scheme",
+                           f"tarry:parts={parts}")
+            self.write("job.ini", f"parts = {parts}\n")
+            self.fail_with(2, f"tarry: job.ini:1: parts: {said}", "train", "--config", "job.ini")
+
+    def test_shapes(self):
+        said = "shape: no longer exists; leave it out, as every sum among workers is direct"
+        for command in "train", "serve":
+            self.fail_with(2, f"tarry: --{said}", command, "--sum", "everywhere", "--shape", "grid")
+            self.fail_with(2, f"tarry: --{said}", command, "--shape=auto")
+        self.write("job.ini", "shape = tree\n")
+        self.fail_with(2, f"tarry: job.ini:1: {said}", "train", "--config", "job.ini")
+        for way in "auto", "grid", "tree":
+            said = f"'{way}' no longer exists; use everywhere, whose sums are direct"
+            self.fail_with(2, f"tarry: --scheme: tarry:sum={way}: sum: {said}", "simulate", "--scheme", f"tarry:sum={way}")
+            self.fail_with(2, f"tarry: --sum: {said}", "simulate", "--sum", way)
+
+    def test_dense_rounds(self):
+        said = "dense rounds no longer exist; use topk:F with a larger F, or int4 for all rounds"
+        for form in "topk:0.01:30:3", "topk:0.01:30", "topk:0.01::3", "topk:0.01:":
+            for command in "train", "serve", "simulate", "plan":
+                self.fail_with(2, f"tarry: --compress: '{form}': {said}", command, "--compress", form)
+            self.fail_with(2, f"tarry: --scheme: tarry:compress={form}: compress: '{form}': {said}", "simulate", "--scheme",
+                           f"tarry:compress={form}")
+        self.write("job.ini", "compress = topk:0.01:30:3\n")
+        self.fail_with(2, f"tarry: job.ini:1: compress: 'topk:0.01:30:3': {said}", "train", "--config", "job.ini")
+
+    def test_shared_memory(self):
+        said = "no-share: no longer exists; leave it out, as a server shares no memory with workers"
+        self.fail_with(2, f"tarry: --{said}", "serve", "--no-share")
+        self.write("job.ini", "no-share = true\n")
+        self.fail_with(2, f"tarry: job.ini:1: {said}", "serve", "--config", "job.ini")
+
     def test_commands(self):
         self.fail_with(2, f"tarry: relay: {RELAYS}", "relay")
         self.fail_with(2, f"tarry: relay: {RELAYS}", "relay", "--listen", "127.0.0.1:0")
@@ -63,9 +101,15 @@ class Gone(TarryTest):
                 (["simulate"], "relay-batch", RELAYS),
                 (["simulate"], "relay-deaths", RELAYS),
                 (["simulate"], "relay-notice", RELAYS),
-                (["simulate", "--faults"], "relays", RELAYS)):
+                (["simulate"], "relays", RELAYS)):
             self.fail_with(2, f"tarry: --{option}: {sentence}", *command, f"--{option}", "1")
             self.fail_with(2, f"tarry: --{option}: {sentence}", *command, f"--{option}=1")
+
+    def test_faults(self):
+        said = "tarry: --faults: no longer exists; it is a program for developers now, build/tests/worlds/tarry-worlds of a " \
+               "build with tests"
+        self.fail_with(2, said, "simulate", "--faults")
+        self.fail_with(2, said, "simulate", "--faults", "--runs", "5", "--seed", "1")
 
     def test_keys(self):
         self.fail_with(2, f"tarry: --scheme: tarry:relays=8: relays: {RELAYS}", "simulate", "--scheme", "tarry:relays=8")

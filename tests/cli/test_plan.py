@@ -60,14 +60,6 @@ class Plan(TarryTest):
         self.assertEqual([entry["copies"] for entry in plan["q_by_copies"]], [1, 2])
         self.assertEqual(plan["q"], plan["q_by_copies"][1]["q"])
         self.assertGreaterEqual(plan["q"], plan["q_bound"])
-        self.assertIs(plan["adaptive_parts"], False)
-        auto = json.loads(self.succeed("plan", *SMALL, "--parts", "auto", "--json"))
-        self.assertEqual((auto["parts"], auto["adaptive_parts"]), (2, True))
-        self.assertEqual(auto["conditioning"], plan["conditioning"])
-        self.assertNotEqual(auto["digest"], plan["digest"])
-        self.assertEqual(auto["upload_bytes"], 4000)
-        self.assertIn("parts                 chosen in each round, 1 to 2\n",
-                      self.succeed("plan", *SMALL, "--parts", "auto"))
         self.assertTrue(plan["conditioning"]["complete"])
         self.assertEqual(plan["conditioning"]["subsets"], 4)
         self.assertGreaterEqual(plan["conditioning"]["worst"], plan["conditioning"]["median"])
@@ -120,9 +112,8 @@ class Plan(TarryTest):
             self.assertEqual(plan["memory_bytes"], vectors * 4000)
             self.assertEqual(plan["memory_bytes_total"], 4 * vectors * 4000)
         self.fail_with(2, "tarry: --ahead: '-1' is not a whole number", *size, "--ahead", "-1")
-        for parts in ("2", "auto"):
-            self.fail_with(2, f"tarry: --keep: credited cannot be combined with --parts {parts}", *size,
-                           "--keep", "credited", "--parts", parts)
+        self.fail_with(2, "tarry: --keep: credited cannot be combined with --parts 2", *size, "--keep", "credited",
+                       "--parts", "2")
 
     def test_racks(self):
         job = ["--workers", "12", "--chunks", "12", "--dimension", "1000"]

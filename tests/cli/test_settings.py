@@ -16,8 +16,6 @@ VALUES = {
     "one part": "--parts 1",
     "two parts": "--parts 2",
     "four parts": "--parts 4",
-    "auto": "--parts auto",
-    "auto to two": "--parts auto:2",
     "from a file": "--design file:plan.txt",
     "one copy": "--replication 1",
     "five copies": "--replication 5",
@@ -53,24 +51,21 @@ VALUES = {
 # What can't go together: the setting that is named first, and the other one.
 IMPOSSIBLE = {
     **{("dynamic", other): "cannot be combined with" for other in ("whole", "four finish", "reproducible")},
-    **{(parts, other): "cannot be combined with"
-       for parts in ("auto", "auto to two") for other in ("whole", "four finish", "scale", "stale")},
     **{("credited", other): "cannot be combined with"
-       for other in ("two parts", "four parts", "auto", "auto to two", "whole", "reproducible", "stale")},
+       for other in ("two parts", "four parts", "whole", "reproducible", "stale")},
     **{(learned, other): "cannot be combined with"
        for learned in ("adapts", "equal") for other in ("static", "whole", "four finish", "reproducible")},
     **{(form, other): "cannot be combined with"
-       for form in ("int8", "bf16", "int4", "topk", "sign", "powersgd") for other in ("two parts", "four parts", "auto", "auto to two")},
+       for form in ("int8", "bf16", "int4", "topk", "sign", "powersgd") for other in ("two parts", "four parts")},
     **{(form, other): "cannot be combined with" for form in ("int4", "topk", "sign", "powersgd") for other in ("scale", "everywhere")},
     ("reproducible", "deadline"): "cannot be combined with",
-    ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},
     **{(many, "three workers"): "is more than" for many in ("four parts", "five copies", "racks of five", "four finish")},
-    **{(parts, "one copy"): "is more than" for parts in ("two parts", "four parts", "auto to two")},
+    **{(parts, "one copy"): "is more than" for parts in ("two parts", "four parts")},
 }
 
 # What only three of can't.
-IMPOSSIBLE_THREE = [{"down", "everywhere", parts} for parts in ("two parts", "four parts", "auto", "auto to two")]
+IMPOSSIBLE_THREE = [{"down", "everywhere", parts} for parts in ("two parts", "four parts")]
 
 COMMANDS = ("train", "serve", "simulate", "plan")
 FULL = bool(os.environ.get("TARRY_TEST_FULL"))  # each pair by each command; else the commands take turns

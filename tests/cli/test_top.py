@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """tarry top on a terminal and without one, before a server that tells what the test wants."""
 
+import json
 import os
 import signal
 import time
 
 import run_server
+import schema
 from harness import TARRY, TarryTest, main
-from run_server import DONE, NEVER, RESTART, RunServer, frame, status, text, worker
+from run_server import DONE, RESTART, RunServer, document, frame, status, text, worker
 from screen import Terminal
 
 WORKERS = [
-    worker(near=1),
-    worker("resting", finished=4, pace_ns=2_000_000, rack=b"r7"),
-    worker("late", finished=1, came=2),
-    worker("gone", finished=0, heard_ns=190 * 10**9, pace_ns=0),
-    worker("absent", finished=0, came=0, heard_ns=NEVER, pace_ns=0, received=0),
+    worker(),
+    worker("resting", done=4, pace=2e-3, rack="r7"),
+    worker("late", done=1, came=2),
+    worker("gone", done=0, heard=190, pace=None),
+    worker("absent", done=0, came=0, heard=None, pace=None, received=0),
 ]
 PICTURE = """\
 round 1,234 of 5,000  ███░░░░░░░░░░░░░ 24.7 %  12.3 rounds/s  5 min 05 s left
@@ -27,7 +29,7 @@ loss 0.4123
       3  gone 3 min 10 s    ░░░░░░░░       0/4         -     1   12.3 MB
       2  late               ██░░░░░░       1/4   1.23 ms     2   12.3 MB
       4  absent             ░░░░░░░░       0/4         -     0       0 B
-      0  computing          ████░░░░       2/4   1.23 ms     1   12.3 MB  near
+      0  computing          ████░░░░       2/4   1.23 ms     1   12.3 MB
       1  resting            ████████       4/4   2.00 ms     1   12.3 MB  r7""".split("\n")
 
 
@@ -54,7 +56,7 @@ class Live(Top):
         self.assertFalse(terminal.screen.cursor)
         self.assertTrue({"31", "32", "33"} <= terminal.screen.styles)
         hello = server.hellos[0]
-        self.assertEqual((hello[:14], hello[18]), (frame(1, b"\0" * 97)[:8] + b"TARRY\0", 1))
+        self.assertEqual((hello[:14], hello[18]), (frame(1, b"\0" * 81)[:8] + b"TARRY\0", 1))
         terminal.press(b"s")
         lines = terminal.wait_for_text("s sort (by id)")
         self.assertEqual([line.split()[0] for line in lines[7:12]], list("01234"))
@@ -66,13 +68,13 @@ class Live(Top):
         server = self.serve(status(WORKERS))
         terminal = self.on_terminal(server, "--interval", "0.1")
         terminal.wait_for_text("round 1,234 ")
-        server.send(status(WORKERS[:2], round=1235, note=b"loss 0.3"))
+        server.send(status(WORKERS[:2], round=1235, note="loss 0.3"))
         lines = terminal.wait_for_text("round 1,235 ")
         self.assertEqual(lines[3:5], ["loss 0.3", "2 workers: 1 computing, 1 resting"])
         self.assertEqual(lines[9:], [""] * 14 + ["q quit   s sort (trouble first)"])
 
     def test_sizes(self):
-        server = self.serve(status([worker(finished=j % 5) for j in range(1000)]))
+        server = self.serve(status([worker(done=j % 5) for j in range(1000)]))
         terminal = self.on_terminal(server)
         lines = terminal.wait_for_text("and 985 more: 985 computing")
         self.assertEqual(len(lines), 24)
@@ -91,7 +93,7 @@ class Live(Top):
         self.assertTrue(terminal.is_restored())
 
     def test_more_workers_than_are_listed(self):
-        listed = [worker(finished=j % 5) for j in range(37000)]
+        listed = [worker(done=j % 5) for j in range(37000)]
         terminal = self.on_terminal(self.serve(status(listed, others={"computing": 63000, "gone": 1})))
         lines = terminal.wait_for_text("and 99986 more: 1 gone, 99985 computing")
         self.assertEqual(lines[4], "100001 workers: 1 gone, 100000 computing")
@@ -172,13 +174,13 @@ class Live(Top):
         terminal = self.on_terminal(server)
         self.assertEqual(terminal.end(), 1)
         self.assertTrue(terminal.is_restored())
-        self.assertEqual(terminal.screen.text()[0], f"tarry: top: {server.address}: you are?[2J nobody")
+        self.assertEqual(terminal.screen.text()[0], f"tarry: top: {server.address}: refused: you are?[2J nobody")
 
     def test_what_a_server_writes_moves_nothing(self):
-        server = self.serve(status(WORKERS, note="\x1b[2J\x9b1m \u202e \u00e9t\u00e9 \u4f60".encode() + b"\xff\r"))
+        server = self.serve(status(WORKERS, note="\x1b[2J\x9b1m \u202e \u00e9t\u00e9 \u4f60\r"))
         terminal = self.on_terminal(server)
         lines = terminal.wait_for_text("RECEIVED")
-        self.assertEqual(lines[3], "?[2J?1m ? \u00e9t\u00e9 \u4f60??")
+        self.assertEqual(lines[3], "?[2J?1m ? \u00e9t\u00e9 \u4f60?")
 
     def test_without_colours(self):
         terminal = self.on_terminal(self.serve(status(WORKERS)), NO_COLOR="1")
@@ -223,7 +225,7 @@ class Once(Top):
 
     def test_failures(self):
         server = self.serve(answer=frame(run_server.REFUSED, b"\x0a\0" + text(b"the run ends")))
-        self.fail_with(1, f"tarry: top: {server.address}: the run ends", "top", "--connect", server.address,
+        self.fail_with(1, f"tarry: top: {server.address}: refused: the run ends", "top", "--connect", server.address,
                        "--insecure", "--once")
         closed = self.serve()
         closed.close()
@@ -246,6 +248,77 @@ class Once(Top):
         ):
             self.fail_with(2, line, "top", *arguments)
         self.fail_like(2, "tarry: --interval: .*", "top", "--connect", "node0:1", "--insecure", "--interval", "0")
+
+
+class Documents(Top):
+    def begin(self, *arguments):
+        process = self.start(*arguments)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_once(self):
+        told = document(WORKERS, note="\u00e9\x1b[2J")
+        server = self.serve(status(WORKERS, note=told["run"]["note"]))
+        out = self.succeed("top", "--connect", server.address, "--insecure", "--json", "--once")
+        self.assertEqual(out, json.dumps(told) + "\n")
+        schema.check(told)
+
+    def test_one_per_line_until_the_end(self):
+        server = self.serve(status(WORKERS))
+        process = self.begin("top", "--connect", server.address, "--insecure", "--json")
+        self.assertEqual(json.loads(process.stdout.readline()), document(WORKERS))
+        server.send(status(WORKERS[:1], round=1235))
+        self.assertEqual(json.loads(process.stdout.readline()), document(WORKERS[:1], round=1235))
+        server.cut()
+        self.assertEqual(json.loads(process.stdout.readline()), document(WORKERS))
+        self.assertRegex(process.stderr.readline(), "^tarry: top: 127.0.0.1:[0-9]+: .*\n$")
+        server.send(frame(run_server.BYE, bytes([DONE])))
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(process.stdout.read() + process.stderr.read(), "")
+
+    def test_a_server_that_is_not_there_is_complained_of_once(self):
+        server = self.serve()
+        server.close()
+        process = self.begin("top", "--connect", server.address, "--insecure", "--json")
+        self.assertEqual(process.stderr.readline(), f"tarry: top: {server.address}: Connection refused\n")
+        time.sleep(1)
+        again = self.serve(status(WORKERS), port=server.port)
+        self.assertEqual(json.loads(process.stdout.readline()), document(WORKERS))
+        again.send(frame(run_server.BYE, bytes([DONE])))
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(process.stdout.read() + process.stderr.read(), "")
+
+    def test_what_is_no_status_is_not_handed_on(self):
+        another, several = {**document(WORKERS), "version": 2}, json.dumps(document(WORKERS), indent=1)
+        for body, why in ((b"{}", "this is not a status of version 1"), (b"{1", "this is not a status of version 1"),
+                          (json.dumps(another).encode(), "this is not a status of version 1"),
+                          (several.encode(), "what came is not of this protocol")):
+            server = self.serve(frame(run_server.STATUS, body))
+            self.fail_with(1, f"tarry: top: {server.address}: {why}", "top", "--connect", server.address,
+                           "--insecure", "--json", "--once")
+
+    def test_of_a_run(self):
+        """What servers write keeps to docs/status.schema.json, from the first word to the last."""
+        for sums in ("server", "everywhere"):
+            with self.subTest(sum=sums):
+                address = "unix:" + sums
+                server = self.begin("serve", "--listen", address, "--workers", "3", "--chunks", "3", "--replication", "2",
+                                    "--rounds", "1000000", "--samples", "30", "--features", "4", "--sum", sums)
+                for _ in range(3):
+                    self.begin("work", "--connect", address)
+                top = self.begin("top", "--connect", address, "--json")
+                told = []
+                while len(told) < 4 or told[-1]["run"]["rounds_done"] == 0:
+                    told.append(json.loads(top.stdout.readline()))
+                server.send_signal(signal.SIGINT)
+                told += map(json.loads, top.stdout)
+                for one in told:
+                    schema.check(one)
+                    self.assertEqual(one["run"]["running"], one["run"]["round_seconds"] is not None)
+                self.assertGreater(told[-1]["run"]["rounds_done"], told[0]["run"]["rounds_done"])
+                self.assertEqual([one["worker"] for one in told[0]["workers"]], [0, 1, 2])
+                self.assertEqual(told[-1]["sum"] is not None, sums == "everywhere")
 
 
 if __name__ == "__main__":

@@ -2,19 +2,16 @@
 #include "cluster.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "pki/authority.h"
 #include "runtime/clock.h"
+#include "test.h"
 
 /* Longer than any back-off and any stall of the machine: what takes longer hangs. */
 #define WAIT_NS UINT64_C(60000000000)
@@ -188,9 +185,9 @@ static void make_authority(cluster *its)
                        &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
     authority_rostered listed;
-    if (its->secure &&
-        authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    if (its->secure)
+        assert_ok_or(diagnostic,
+                     authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic));
 }
 
 void cluster_begin_server(cluster *its)
@@ -207,7 +204,6 @@ void cluster_begin_server(cluster *its)
     its->settings.dimension = its->dimension;
     its->settings.ship = its->ships ? ship : NULL;
     its->settings.ship_user = its;
-    its->settings.share = its->shares;
     its->settings.observe = observe_server;
     its->settings.observe_user = its;
     its->settings.listen = listen;
@@ -215,23 +211,19 @@ void cluster_begin_server(cluster *its)
     /* A server made anew is at the address of the one before. */
     if (its->address[0] != '\0')
         listen[0] = its->address;
-    if (its->plan == NULL &&
-        tarry_plan_create(&its->plan_settings, NULL, &its->plan, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
-    if (tarry_tcp_server_create(its->plan, &its->settings, its->allocator, &its->server,
-                                &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    if (its->plan == NULL)
+        assert_ok_or(diagnostic,
+                     tarry_plan_create(&its->plan_settings, NULL, &its->plan, &diagnostic));
+    assert_ok_or(diagnostic, tarry_tcp_server_create(its->plan, &its->settings, its->allocator,
+                                                     &its->server, &diagnostic));
     snprintf(its->address, sizeof(its->address), "%s", tarry_runtime_address(its->server, 0));
     if (its->connect[0] == '\0')
         snprintf(its->connect, sizeof(its->connect), "%s", its->address);
     if (its->sum != NULL)
         return;
-    its->sum = calloc(its->dimension, sizeof(*its->sum));
-    its->truth = calloc(its->dimension, sizeof(*its->truth));
-    its->parameters = calloc(its->parameter_count, sizeof(*its->parameters));
-    assert_non_null(its->sum);
-    assert_non_null(its->truth);
-    assert_non_null(its->parameters);
+    its->sum = checked_calloc(its->dimension, sizeof(*its->sum));
+    its->truth = checked_calloc(its->dimension, sizeof(*its->truth));
+    its->parameters = checked_calloc(its->parameter_count, sizeof(*its->parameters));
     for (size_t i = 0; i < its->parameter_count; i++)
         its->parameters[i] = 1 + (float)i;
     for (size_t i = 0; i < 256; i++)
@@ -241,8 +233,7 @@ void cluster_begin_server(cluster *its)
 void cluster_wait(cluster *its, uint32_t workers)
 {
     tarry_diagnostic diagnostic;
-    if (tarry_runtime_wait(its->server, workers, WAIT_NS, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    assert_ok_or(diagnostic, tarry_runtime_wait(its->server, workers, WAIT_NS, &diagnostic));
 }
 
 /* ---- workers ---- */
@@ -250,7 +241,6 @@ void cluster_wait(cluster *its, uint32_t workers)
 static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
                  uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
-    (void)diagnostic;
     cluster_member *member = user;
     assert_ptr_equal(worker, member->worker);
     assert_int_equal(job->worker, member - member->cluster->members);
@@ -308,7 +298,6 @@ void cluster_start(cluster *its, uint32_t worker)
     settings->observe = observe;
     settings->observe_user = member;
     settings->straggler = its->straggler;
-    settings->share = its->shares;
     settings->patience_ns = WAIT_NS;
     settings->seed = its->seed;
     settings->secure = member->member;
@@ -335,10 +324,10 @@ void cluster_join(cluster *its, uint32_t worker)
 void cluster_begin(cluster *its)
 {
     tarry_diagnostic diagnostic;
-    if (its->straggler_spec != NULL &&
-        tarry_straggler_create(its->straggler_spec, its->plan_settings.workers, its->seed, NULL,
-                               &its->straggler, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    if (its->straggler_spec != NULL)
+        assert_ok_or(diagnostic,
+                     tarry_straggler_create(its->straggler_spec, its->plan_settings.workers,
+                                            its->seed, NULL, &its->straggler, &diagnostic));
     cluster_begin_server(its);
     for (uint32_t worker = 0; worker < its->workers; worker++)
         cluster_start(its, worker);
@@ -377,15 +366,13 @@ void cluster_end(cluster *its)
 
 void cluster_gradient(const cluster *its, uint64_t round, uint32_t chunk, float *gradient)
 {
-    double *sum = calloc(its->dimension, sizeof(*sum));
-    assert_non_null(sum);
+    OWNED(double) sum = checked_calloc(its->dimension, sizeof(*sum));
     for (uint32_t i = 0; i < tarry_plan_span_count(its->plan, chunk); i++) {
         const tarry_span span = tarry_plan_span(its->plan, chunk, i);
         add(its, round, span.origin, scale_of(its, its->parameters) * span.count / span.of, sum);
     }
     for (size_t i = 0; i < its->dimension; i++)
         gradient[i] = (float)sum[i];
-    free(sum);
 }
 
 int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic)
@@ -422,8 +409,7 @@ tarry_round_result cluster_good_round(cluster *its)
 {
     tarry_round_result result;
     tarry_diagnostic diagnostic;
-    if (cluster_round(its, &result, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    assert_ok_or(diagnostic, cluster_round(its, &result, &diagnostic));
     if (result.exact && cluster_error(its) > cluster_tolerance(its))
         fail_msg("round %llu: error %g", (unsigned long long)result.round, cluster_error(its));
     return result;

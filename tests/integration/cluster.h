@@ -49,7 +49,6 @@ struct cluster {
     bool ships;         /* workers fetch 8 bytes per chunk, and compute with them */
     const char *socket; /* "unix:PATH": listened on, too; workers use it alone if `near` */
     bool near;
-    bool shares; /* memory, where it can be */
     const char *straggler_spec;
     char connect[160]; /* of the workers; the server's if it is empty */
 
@@ -74,6 +73,8 @@ void cluster_init(cluster *its);
 void cluster_begin(cluster *its);
 /* Tells the workers that the run is over; asserts that all took it well. */
 void cluster_end(cluster *its);
+/* A case with one (test.h). */
+#define CLUSTER(name) TEST_OF(name, cluster, its, cluster_end)
 /* What cluster_begin consists of. */
 void cluster_begin_server(cluster *its);
 void cluster_start(cluster *its, uint32_t worker);

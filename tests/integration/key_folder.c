@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "key_folder.h"
-
 #include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "key_folder.h"
+#include "test.h"
 
 #include "pki/authority.h"
 #include "server_bench.h"
@@ -28,16 +22,12 @@ void key_folder_make(key_folder *its)
 {
     snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
     assert_non_null(mkdtemp(its->folder));
-    assert_int_equal(
-        authority_init(its->folder, WORKERS, (authority_hosts){0}, (int64_t)time(NULL), NULL, NULL),
-        TARRY_OK);
+    assert_ok(authority_init(its->folder, WORKERS, (authority_hosts){0}, (int64_t)time(NULL), NULL,
+                             NULL));
 }
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
-    (void)status;
-    (void)type;
-    (void)walk;
     return remove(path);
 }
 

@@ -3,6 +3,7 @@
 #ifndef TEST_KEY_FOLDER_H
 #define TEST_KEY_FOLDER_H
 
+#include "test.h"
 #include <stdint.h>
 
 typedef struct key_folder {
@@ -17,5 +18,6 @@ void key_folder_make(key_folder *its);
 const char *key_folder_member(key_folder *its, uint32_t index, const char *name);
 /* Removes all of it. */
 void key_folder_remove(key_folder *its);
+OWNED_STRUCT_BY(key_folder, key_folder_remove)
 
 #endif

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mortal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "test.h"
 
 extern char **environ;
 
@@ -25,7 +20,6 @@ const char *const mortal_place_names[MORTAL_PLACES] = {
     [MORTAL_COMPUTES] = "it computes",
     [MORTAL_ENCODED] = "it begins a sum",
     [MORTAL_PART] = "a coded part comes in",
-    [MORTAL_PARTIAL] = "a partial sum comes in",
     [MORTAL_SUM] = "a share of the sum comes in",
     [MORTAL_SUMMED] = "it has the sum and nobody knows",
     [MORTAL_HELD] = "between HELD and COMMIT",

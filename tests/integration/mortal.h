@@ -22,14 +22,13 @@ enum { MORTAL_MOST = 8, MORTAL_STEPS = 1 << 15, MORTAL_TEXT = 160 };
 /* Where it happens. */
 typedef enum mortal_place {
     MORTAL_NOWHERE,
-    MORTAL_PREPARES, /* a job */
-    MORTAL_COMPUTES, /* a chunk */
-    MORTAL_ENCODED,  /* its coded part, and begins a sum */
-    MORTAL_PART,     /* in a sum: a block of a coded part comes in, over a connection */
-    MORTAL_PARTIAL,  /* in a sum in a grid or a tree: a block of a partial sum comes in, the same */
-    MORTAL_SUM,      /* in a sum: a block of another's share of it comes in, the same */
-    MORTAL_SUMMED,   /* it has the whole sum, and nobody knows */
-    MORTAL_HELD,     /* the server logs the sum that it holds */
+    MORTAL_PREPARES,  /* a job */
+    MORTAL_COMPUTES,  /* a chunk */
+    MORTAL_ENCODED,   /* its coded part, and begins a sum */
+    MORTAL_PART,      /* in a sum: a block of a coded part comes in, over a connection */
+    MORTAL_SUM,       /* in a sum: a block of another's share of it comes in, the same */
+    MORTAL_SUMMED,    /* it has the whole sum, and nobody knows */
+    MORTAL_HELD,      /* the server logs the sum that it holds */
     MORTAL_STEPS_NOW, /* COMMIT has come */
     MORTAL_STEPPED,   /* and nobody knows */
     MORTAL_FETCHES,   /* a piece of a sum that it had lost comes in */

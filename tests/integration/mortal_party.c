@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mortal_party.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <signal.h>
 #include <unistd.h>
 
+#include "edge_plan.h"
 #include "runtime/clock.h"
+#include "test.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
 #define LONG_SILENCE_NS UINT64_C(30000000000)
@@ -39,12 +34,8 @@ static int append(void *user, const tarry_sum_id *entry)
 
 static void make_plan(party *its)
 {
-    tarry_plan_settings plan;
-    tarry_plan_settings_init(&plan);
-    plan.workers = its->settings.workers;
-    plan.chunks = its->settings.chunks;
-    plan.replication = its->settings.replication;
-    assert_int_equal(tarry_plan_create(&plan, NULL, &its->plan, NULL), TARRY_OK);
+    its->plan =
+        plan_drawn(its->settings.workers, its->settings.chunks, its->settings.replication, 1);
 }
 
 static void make_server(party *its)
@@ -59,18 +50,15 @@ static void make_server(party *its)
     settings.parameters = settings.dimension = (size_t)wanted->dimension;
     settings.server.sum = TARRY_SUM_EVERYWHERE;
     settings.server.pick = TARRY_PICK_SHARE;
-    settings.server.shape = wanted->shape;
     settings.server.compress = wanted->compress;
     settings.server.compress_seed = wanted->seed;
     settings.server.silence_ns = wanted->silence_ns > 0 ? wanted->silence_ns : LONG_SILENCE_NS;
     settings.patience_ns = PATIENCE_NS;
-    settings.share = wanted->shares;
     settings.log = (tarry_sum_log){.append = append, .user = its};
     settings.security.insecure = !wanted->tls;
     if (wanted->tls)
         settings.security.credentials = key_folder_member(&its->keys, 0, "server");
-    if (tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why));
 }
 
 void party_begin(party *its, const party_settings *settings)
@@ -125,8 +113,7 @@ void party_round(party *its)
 void party_wait(party *its, uint32_t workers)
 {
     tarry_diagnostic why;
-    if (tarry_runtime_wait(its->server, workers, PATIENCE_NS, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_runtime_wait(its->server, workers, PATIENCE_NS, &why));
     mortals_check(&its->crowd);
 }
 

@@ -13,7 +13,6 @@ typedef struct party_settings {
     uint32_t workers, chunks, replication;
     uint64_t dimension, seed;
     bool tls, shares;
-    tarry_shape_kind shape;
     tarry_compress compress; /* NONE, BF16 or INT8 */
     uint64_t silence_ns;     /* 0: longer than a stall of the machine */
 } party_settings;

@@ -14,7 +14,7 @@
 
 #include <tarry/tcp.h>
 
-#include "engine/sum_digest.h"
+#include "engine/sum_form.h"
 #include "mortal.h"
 #include "replica.h"
 #include "runtime/tcp/mesh/mesh_state.h"
@@ -88,9 +88,7 @@ channel_verdict __real_mesh_sum_begin(mesh_link *link, const wire_block *block, 
 channel_verdict __wrap_mesh_sum_begin(mesh_link *link, const wire_block *block, void **place);
 channel_verdict __wrap_mesh_sum_begin(mesh_link *link, const wire_block *block, void **place)
 {
-    pass(block->kind == WIRE_BLOCK_SUM    ? MORTAL_SUM
-         : block->kind == WIRE_BLOCK_PART ? MORTAL_PART
-                                          : MORTAL_PARTIAL);
+    pass(block->kind == WIRE_BLOCK_SUM ? MORTAL_SUM : MORTAL_PART);
     return __real_mesh_sum_begin(link, block, place);
 }
 
@@ -111,12 +109,13 @@ bool __wrap_mesh_streams_ask(mesh_link *link, const wire_ask *ask)
     return __real_mesh_streams_ask(link, ask);
 }
 
-size_t __real_wire_piece_encode(const wire_piece *piece, uint8_t *frame);
-size_t __wrap_wire_piece_encode(const wire_piece *piece, uint8_t *frame);
-size_t __wrap_wire_piece_encode(const wire_piece *piece, uint8_t *frame)
+size_t __real_wire_encode(wire_kind kind, const void *body, uint8_t *frame);
+size_t __wrap_wire_encode(wire_kind kind, const void *body, uint8_t *frame);
+size_t __wrap_wire_encode(wire_kind kind, const void *body, uint8_t *frame)
 {
-    pass(MORTAL_SENDS);
-    return __real_wire_piece_encode(piece, frame);
+    if (kind == WIRE_PIECE)
+        pass(MORTAL_SENDS);
+    return __real_wire_encode(kind, body, frame);
 }
 
 uint64_t __real_sum_digest(uint64_t step, const float *sum, size_t dimension);
@@ -195,7 +194,6 @@ static void check_sum(uint64_t step, const float *sum)
 
 static int step(void *user, uint64_t number, const float *sum)
 {
-    (void)user;
     pass(MORTAL_STEPS_NOW);
     if (number != *me.steps + 1 || number >= MORTAL_STEPS)
         complain("it is told another step than its next one", number);
@@ -210,20 +208,17 @@ static int step(void *user, uint64_t number, const float *sum)
 
 static int parameters(void *user, float *into)
 {
-    (void)user;
     memcpy(into, me.state, me.job.dimension * sizeof(float));
     return TARRY_OK;
 }
 
 static uint64_t state_size(void *user)
 {
-    (void)user;
     return sizeof(*me.steps) + 2 * me.job.dimension * sizeof(float);
 }
 
 static int save(void *user, uint64_t first, void *bytes, size_t size)
 {
-    (void)user;
     pass(MORTAL_SAVES);
     memcpy(bytes, (const uint8_t *)me.steps + first, size);
     return TARRY_OK;
@@ -252,10 +247,6 @@ static int begin_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *
         .save = save,
         .load = load,
     };
-    (void)user;
-    (void)job;
-    (void)data;
-    (void)diagnostic;
     pass(MORTAL_PREPARES);
     tarry_tcp_worker_replica(worker, &replica, NULL);
     return TARRY_OK;
@@ -263,7 +254,6 @@ static int begin_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *
 
 static int compute(void *user, const tarry_task *task)
 {
-    (void)user;
     pass(MORTAL_COMPUTES);
     return replica_compute(&me.job, task);
 }

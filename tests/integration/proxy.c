@@ -5,17 +5,14 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 enum { MOST = 64, BYTES = 65536 };
 
@@ -176,8 +173,7 @@ static void *run(void *argument)
 
 proxy *proxy_begin(const char *to)
 {
-    proxy *its = calloc(1, sizeof(*its));
-    assert_non_null(its);
+    proxy *its = checked_calloc(1, sizeof(*its));
     char host[64];
     unsigned port;
     assert_int_equal(sscanf(to, "%63[0-9.]:%u", host, &port), 2);

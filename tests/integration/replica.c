@@ -2,18 +2,15 @@
 #include "replica.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <tarry/error.h>
 
 #include "engine/shared.h"
 #include "runtime/clock.h"
+#include "test.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
 static const float RATE = 0.02F, MOMENTUM = 0.5F;
@@ -25,8 +22,7 @@ void replica_job_init(replica_job *job, uint32_t workers, uint32_t chunks, size_
     assert_int_equal(clock_init_condition(&job->change), 0);
     for (uint32_t worker = 0; worker < workers; worker++) {
         job->replicas[worker].job = job;
-        job->replicas[worker].state = calloc(2 * dimension, sizeof(float));
-        assert_non_null(job->replicas[worker].state);
+        job->replicas[worker].state = checked_calloc(2 * dimension, sizeof(float));
     }
 }
 
@@ -163,9 +159,8 @@ void replica_check(replica_job *job, uint64_t steps)
 float *replica_expect(const replica_job *job, uint64_t steps)
 {
     size_t d = job->dimension;
-    float *state = calloc(2 * d, sizeof(float)), *sum = calloc(d, sizeof(float));
-    float *gradient = calloc(d, sizeof(float));
-    assert_true(state != NULL && sum != NULL && gradient != NULL);
+    float *state = checked_calloc(2 * d, sizeof(float)), *sum = checked_calloc(d, sizeof(float));
+    OWNED(float) gradient = checked_calloc(d, sizeof(float));
     for (uint64_t step = 0; step < steps; step++) {
         memset(sum, 0, d * sizeof(float));
         for (uint32_t chunk = 0; chunk < job->chunks; chunk++) {
@@ -180,7 +175,6 @@ float *replica_expect(const replica_job *job, uint64_t steps)
         }
         replica_descend(job, state, sum);
     }
-    free(gradient);
     free(sum);
     return state;
 }
@@ -299,13 +293,12 @@ static const tarry_engine_methods methods = {
 
 int replica_engine(void *job, uint32_t worker, tarry_engine **engine)
 {
-    losing_engine *made = calloc(1, sizeof(*made));
-    assert_non_null(made);
+    losing_engine *made = checked_calloc(1, sizeof(*made));
     made->base.methods = &methods;
     made->job = job;
     made->worker = worker;
     int error = shared_engine_create(1 << 12, NULL, NULL, &made->inner, NULL);
-    assert_int_equal(error, TARRY_OK);
+    assert_ok(error);
     *engine = &made->base;
     return TARRY_OK;
 }
@@ -313,16 +306,14 @@ int replica_engine(void *job, uint32_t worker, tarry_engine **engine)
 void replica_check_sum(replica_job *job, tarry_runtime *runtime)
 {
     const size_t size = 2 * job->dimension * sizeof(float);
-    float *state = malloc(size), *sum = malloc(job->dimension * sizeof(float));
+    OWNED(float) state = malloc(size), sum = malloc(job->dimension * sizeof(float));
     tarry_round_result result;
     memcpy(state, job->replicas[0].state, size);
-    assert_int_equal(tarry_runtime_round(runtime, NULL, NULL, &result, NULL), TARRY_OK);
-    assert_int_equal(tarry_runtime_sum(runtime, UINT64_C(30000000000), sum, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_round(runtime, NULL, NULL, &result, NULL));
+    assert_ok(tarry_runtime_sum(runtime, UINT64_C(30000000000), sum, NULL));
     replica_await(job, result.sum.step);
     replica_descend(job, state, sum);
     assert_memory_equal(state, job->replicas[0].state, size);
-    free(sum);
-    free(state);
 }
 
 unsigned replica_saves(const replica_job *job)
@@ -346,7 +337,7 @@ unsigned replica_check_state_in_slices(replica_job *job, tarry_runtime *runtime,
         error = tarry_runtime_state(runtime, 0, &after, &bytes, &size, NULL);
         calls++;
     } while (error == TARRY_ERROR_STATE && clock_now_ns() < until);
-    assert_int_equal(error, TARRY_OK);
+    assert_ok(error);
     assert_true(size == wanted && after.step == steps);
     assert_int_equal(tarry_runtime_copied(runtime) - copied, wanted);
     assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), job->replicas[0].state,

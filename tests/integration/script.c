@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "script.h"
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "script.h"
+#include "test.h"
+
 #include "base/bitset.h"
 #include "coding/coefficients.h"
-#include "coding/transfer.h"
+#include "coding/layout.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
-#include "protocol/wire/wire_batch.h"
+#include "protocol/wire/wire.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/net/address.h"
 
@@ -34,7 +28,7 @@ void script_open(script *its, const char *where, uint8_t instance)
     *its = (script){.instance = instance};
     address found[ADDRESS_MOST];
     uint32_t count;
-    assert_int_equal(address_resolve(where, false, found, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve(where, false, found, &count, NULL));
     its->fd = socket(found[0].socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(its->fd >= 0);
     const int on = 1; /* fails at a Unix socket, which does not need it */
@@ -55,7 +49,7 @@ static bool was_interrupted(ssize_t result)
 bool script_open_secure(script *its, const char *where, uint8_t instance, const char *credentials)
 {
     script_open(its, where, instance);
-    assert_int_equal(credential_load(credentials, NULL, &its->credential, NULL), TARRY_OK);
+    assert_ok(credential_load(credentials, NULL, &its->credential, NULL));
     its->ssl = credential_open(its->credential);
     assert_non_null(its->ssl);
     SSL_set_fd(its->ssl, its->fd);
@@ -149,7 +143,7 @@ bool script_read(script *its)
     uint8_t head[WIRE_HEAD_BYTES];
     if (!read_all(its, head, sizeof(head)))
         return false;
-    assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
+    assert_ok(wire_head_decode(head, &its->head));
     if (its->head.length > its->room) {
         its->room = its->head.length;
         its->body = realloc(its->body, its->room);
@@ -169,7 +163,7 @@ void script_say_hello(script *its, wire_role role, uint32_t worker)
         .worker = worker,
         .instance = {its->instance},
     };
-    script_send(its, frame, wire_hello_encode(&hello, frame));
+    script_send(its, frame, wire_encode(WIRE_HELLO, &hello, frame));
 }
 
 wire_reason script_reason(script *its)
@@ -177,7 +171,7 @@ wire_reason script_reason(script *its)
     wire_refused refused;
     while (script_read(its))
         if (its->head.kind == WIRE_REFUSED) {
-            assert_int_equal(wire_refused_decode(&its->head, its->body, &refused), TARRY_OK);
+            assert_ok(wire_decode(&its->head, its->body, &refused));
             return refused.reason;
         }
     return 0;
@@ -188,39 +182,31 @@ wire_reason script_reason(script *its)
 static void take_plan(script *its, const uint8_t *bytes, size_t size)
 {
     forget_plan(its);
-    assert_int_equal(plan_decode_bytes(bytes, size, NULL, &its->plan, NULL), TARRY_OK);
+    assert_ok(plan_decode_bytes(bytes, size, NULL, &its->plan, NULL));
     const wire_welcome *told = &its->welcome;
-    const tarry_worker_settings settings = {
-        .worker = told->worker,
-        .keeps_stale = told->keeps_stale,
-        .dimension = told->dimension,
-        .stripe_length = told->stripe_length,
-        .conditioning_limit = told->conditioning_limit,
-        .keep = (tarry_keep)told->keep,
-        .ahead = told->ahead,
-    };
-    assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->machine, NULL),
-                     TARRY_OK);
-    layout cut = layout_make(told->dimension, plan_least_parts(its->plan), told->stripe_length);
+    const tarry_server_settings *server = &told->terms.server;
+    const tarry_worker_settings settings = {.worker = told->worker, .server = *server};
+    assert_ok(tarry_worker_create(its->plan, &settings, NULL, &its->machine, NULL));
+    layout cut = layout_make(server->dimension, its->plan->parts, server->stripe_length);
     codec_shape shape = codec_shape_of(its->plan, told->worker, cut.stripes);
     its->words = calloc(codec_words(&shape), sizeof(uint64_t));
     its->gradients = calloc(load_of(its) + 1, sizeof(float *));
     for (uint32_t slot = 0; slot < load_of(its); slot++)
-        its->gradients[slot] = calloc(told->dimension, sizeof(float));
+        its->gradients[slot] = calloc(server->dimension, sizeof(float));
 }
 
 static void say_ready(script *its)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    wire_ready ready = {.size = its->reached != 0, .address = {its->reached}};
+    wire_ready ready = {.turn = its->turn, .size = its->reached != 0, .address = {its->reached}};
     tarry_plan_digest(its->plan, ready.plan);
-    script_send(its, frame, wire_ready_encode(&ready, frame));
+    script_send(its, frame, wire_encode(WIRE_READY, &ready, frame));
 }
 
 static void take_blob(script *its)
 {
     wire_blob blob;
-    assert_int_equal(wire_blob_decode(&its->head, its->body, &blob), TARRY_OK);
+    assert_ok(wire_decode(&its->head, its->body, &blob));
     const uint8_t *bytes = its->body + wire_fixed_length(&its->head, its->body[0]);
     if (blob.kind == WIRE_BLOB_JOB && blob.first < sizeof(its->job))
         memcpy(its->job + blob.first, bytes,
@@ -229,6 +215,7 @@ static void take_blob(script *its)
     if (blob.kind != WIRE_BLOB_PLAN)
         return;
     assert_true(blob.first == 0 && blob.count == blob.total); /* the plans of tests are small */
+    its->turn = blob.index;
     take_plan(its, bytes, blob.count);
 }
 
@@ -236,10 +223,10 @@ static void take_blob(script *its)
 static void take_parameters(script *its)
 {
     wire_parameters some;
-    assert_int_equal(wire_parameters_decode(&its->head, its->body, &some), TARRY_OK);
+    assert_ok(wire_decode(&its->head, its->body, &some));
     if (!its->receiving || some.round != its->round)
         return;
-    assert_true(some.first + some.count <= its->welcome.parameters);
+    assert_true(some.first + some.count <= its->welcome.terms.parameters);
     memcpy(its->parameters + some.first, its->body + wire_fixed_length(&its->head, its->body[0]),
            some.count * sizeof(float));
     its->received += some.count;
@@ -247,10 +234,10 @@ static void take_parameters(script *its)
 
 static void decode_message(script *its, const uint8_t *body, size_t size, tarry_message *message)
 {
-    layout cut = layout_make(its->welcome.dimension, plan_least_parts(its->plan),
-                             its->welcome.stripe_length);
+    layout cut = layout_make(its->welcome.terms.server.dimension, its->plan->parts,
+                             its->welcome.terms.server.stripe_length);
     codec_shape shape = codec_shape_of(its->plan, its->welcome.worker, cut.stripes);
-    assert_int_equal(codec_decode(&shape, body, size, its->words, message), TARRY_OK);
+    assert_ok(codec_decode(&shape, body, size, its->words, message));
 }
 
 static void keep(script *its)
@@ -281,8 +268,8 @@ void script_join(script *its, uint32_t worker)
 {
     script_say_hello(its, WIRE_ROLE_WORKER, worker);
     script_await(its, WIRE_WELCOME);
-    assert_int_equal(wire_welcome_decode(&its->head, its->body, &its->welcome), TARRY_OK);
-    its->parameters = calloc(its->welcome.parameters, sizeof(float));
+    assert_ok(wire_welcome_decode(&its->head, its->body, &its->welcome, NULL));
+    its->parameters = calloc(its->welcome.terms.parameters, sizeof(float));
     uint32_t due = (its->welcome.plan_bytes > 0 ? 1U : 0U) + (its->welcome.job_bytes > 0 ? 1U : 0U);
     for (uint32_t got = 0; got < due; got++) {
         script_await(its, WIRE_BLOB);
@@ -305,13 +292,12 @@ bool script_message(script *its, const tarry_message *message, const float *numb
 bool script_batch(script *its, const tarry_message *reports, uint32_t count)
 {
     wire_batch batch = {.round = reports->round, .term = reports->term, .count = count};
-    uint8_t *frame =
-        malloc(WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + count * WIRE_BATCH_REPORT_BYTES);
-    assert_non_null(frame);
+    OWNED(uint8_t)
+    frame =
+        checked_malloc(WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + count * WIRE_BATCH_REPORT_BYTES);
     for (uint32_t i = 0; i < count; i++)
         wire_batch_put(frame, i, &reports[i]);
     bool sent = script_send(its, frame, wire_batch_encode(&batch, frame));
-    free(frame);
     return sent;
 }
 
@@ -351,11 +337,12 @@ static void step(script *its, const tarry_event *event);
 
 static void send_part(script *its, const tarry_effect *effect)
 {
-    layout cut = layout_make(its->welcome.dimension, effect->parts, its->welcome.stripe_length);
+    layout cut = layout_make(its->welcome.terms.server.dimension, its->plan->parts,
+                             its->welcome.terms.server.stripe_length);
     size_t length = layout_stripe_length(&cut, effect->stripe);
     uint32_t load = load_of(its);
     float *z = calloc(length, sizeof(float));
-    void *scratch = malloc(transfer_encode_scratch(load, effect->parts) + 1);
+    void *scratch = malloc(transfer_encode_scratch(load, cut.parts) + 1);
     transfer_encode(kernel_best(), &cut, effect->stripe, (const float *const *)its->gradients,
                     effect->coefficients, load, z, scratch);
     if (its->death == SCRIPT_DIES_IN_PART) {
@@ -386,7 +373,7 @@ static void send_part(script *its, const tarry_effect *effect)
 static void step(script *its, const tarry_event *event)
 {
     const tarry_effects *effects;
-    assert_int_equal(tarry_worker_step(its->machine, clock_now_ns(), event, &effects), TARRY_OK);
+    assert_ok(tarry_worker_step(its->machine, clock_now_ns(), event, &effects));
     bool encode = false;
     tarry_effect part;
     for (size_t i = 0; i < effects->count; i++) {
@@ -422,9 +409,10 @@ static void compute(script *its)
     if (its->slowness > 0 && has_input(its, (int)(its->slowness * 1e3)))
         return;
     its->computing = false;
-    for (size_t number = 0; number < its->welcome.dimension; number++)
-        its->gradients[its->task.slot][number] = script_gradient(
-            its->task.round, its->task.chunk, number, its->parameters[its->welcome.parameters - 1]);
+    for (size_t number = 0; number < its->welcome.terms.server.dimension; number++)
+        its->gradients[its->task.slot][number] =
+            script_gradient(its->task.round, its->task.chunk, number,
+                            its->parameters[its->welcome.terms.parameters - 1]);
     step(its, &(tarry_event){
                   .type = TARRY_EVENT_COMPUTED,
                   .round = its->task.round,
@@ -489,7 +477,7 @@ void script_work(script *its)
             take_message(its);
         } else if (its->head.kind == WIRE_PARAMETERS) {
             take_parameters(its);
-            if (its->receiving && its->received == its->welcome.parameters)
+            if (its->receiving && its->received == its->welcome.terms.parameters)
                 begin_round(its);
         } else if (its->head.kind == WIRE_BLOB) {
             take_blob(its);

@@ -12,7 +12,7 @@
 #include <tarry/worker.h>
 
 #include "protocol/wire/codec.h"
-#include "protocol/wire/wire_status.h"
+#include "protocol/wire/wire_bodies.h"
 #include "runtime/tcp/trust/credential.h"
 
 /* In which phase of a round it closes its connection. */
@@ -33,6 +33,7 @@ typedef struct script {
     uint8_t reached;  /* the one byte of its engine's address; 0: it has none */
     wire_welcome welcome;
     tarry_plan *plan;
+    uint32_t turn; /* of the plan (wire_ready) */
     float *parameters;
     bool receiving;    /* the parameters of `round`, whose message is kept until they are there, */
     uint64_t round;    /* as is what comes in the meantime */

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "server_bench.h"
-
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "edge_plan.h"
+#include "server_bench.h"
+#include "test.h"
 
 static void observe(void *user, const tarry_tcp_notice *notice)
 {
@@ -92,9 +86,7 @@ tarry_plan *bench_plan(uint32_t parts)
     settings.chunks = CHUNKS;
     settings.replication = 3;
     settings.parts = parts;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_make(&settings);
 }
 
 void bench_begin(bench *its, uint32_t parts)
@@ -106,19 +98,29 @@ void bench_begin(bench *its, uint32_t parts)
     }
     its->plan = bench_plan(parts);
     tarry_diagnostic diagnostic;
-    int error = tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic);
-    if (error != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    assert_ok_or(diagnostic, tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server,
+                                                     &diagnostic));
     its->address = tarry_runtime_address(its->server, 0);
     if (its->settings.checkpoint == NULL) /* from now on it lets others in */
-        assert_int_equal(tarry_runtime_open(its->server, NULL), TARRY_OK);
+        assert_ok(tarry_runtime_open(its->server, NULL));
     for (size_t i = 0; i < PARAMETERS; i++)
         its->parameters[i] = (float)i;
+}
+
+void bench_open(bench *its, uint32_t parts)
+{
+    bench_init(its);
+    bench_begin(its, parts);
 }
 
 void bench_end(bench *its)
 {
     tarry_runtime_free(its->server, true);
+    for (uint32_t i = 0; i < its->crew.count; i++) {
+        if (its->crew.works[i])
+            pthread_join(its->crew.threads[i], NULL);
+        script_close(&its->crew.workers[i]);
+    }
     tarry_plan_free(its->plan);
     pthread_cond_destroy(&its->changed);
     pthread_mutex_destroy(&its->lock);
@@ -130,29 +132,27 @@ void *crew_work(void *argument)
     return NULL;
 }
 
-void crew_hire(crew *its, bench *with, uint32_t count)
+void crew_hire(bench *its, uint32_t count)
 {
-    its->count = count;
+    its->crew.count = count;
     for (uint32_t i = 0; i < count; i++) {
-        script_open(&its->workers[i], with->address, (uint8_t)(i + 1));
-        script_join(&its->workers[i], i);
+        script_open(&its->crew.workers[i], its->address, (uint8_t)(i + 1));
+        script_join(&its->crew.workers[i], i);
     }
-    assert_int_equal(tarry_runtime_wait(with->server, count, PATIENCE_NS, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_wait(its->server, count, PATIENCE_NS, NULL));
 }
 
-void crew_start(crew *its)
+void crew_begin(bench *its, uint32_t worker, void *work(void *))
 {
-    for (uint32_t i = 0; i < its->count; i++)
-        assert_int_equal(pthread_create(&its->threads[i], NULL, crew_work, &its->workers[i]), 0);
+    crew *all = &its->crew;
+    assert_int_equal(pthread_create(&all->threads[worker], NULL, work, &all->workers[worker]), 0);
+    all->works[worker] = true;
 }
 
-/* Once the server is gone. */
-void crew_dismiss(crew *its)
+void crew_start(bench *its)
 {
-    for (uint32_t i = 0; i < its->count; i++) {
-        pthread_join(its->threads[i], NULL);
-        script_close(&its->workers[i]);
-    }
+    for (uint32_t i = 0; i < its->crew.count; i++)
+        crew_begin(its, i, crew_work);
 }
 
 int bench_round(bench *its, float parameter)

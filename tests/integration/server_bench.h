@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "script.h"
+#include "test.h"
 
 enum { WORKERS = 6, CHUNKS = 6, DIMENSION = 1000, STRIPE = 96, PARAMETERS = 40000 };
 
@@ -17,6 +18,14 @@ enum { PATIENCE_SECONDS = 60 };
 #define PATIENCE_NS (PATIENCE_SECONDS * UINT64_C(1000000000))
 
 /* A server, and what its observer heard. */
+/* Scripted workers in threads of their own. */
+typedef struct crew {
+    script workers[WORKERS];
+    pthread_t threads[WORKERS];
+    bool works[WORKERS]; /* has a thread */
+    uint32_t count;
+} crew;
+
 typedef struct bench {
     tarry_plan *plan;
     tarry_tcp_server_settings settings;
@@ -33,6 +42,7 @@ typedef struct bench {
     uint32_t gone;       /* of those left out */
     char told[64 << 10]; /* why somebody was refused, or a list was not taken: a line each */
     size_t told_size;
+    crew crew;
 } bench;
 
 /* Settings to change before it begins. */
@@ -42,7 +52,13 @@ tarry_plan *bench_plan(uint32_t parts);
 /* Makes the server, on a port of its own if no address is set; it lets others in unless it has a
  * checkpoint. */
 void bench_begin(bench *its, uint32_t parts);
+/* Both. */
+void bench_open(bench *its, uint32_t parts);
+/* The server ends, and then its crew does. */
 void bench_end(bench *its);
+OWNED_STRUCT_BY(bench, bench_end)
+/* A case with one (test.h). */
+#define BENCH(name) TEST_OF(name, bench, its, bench_end)
 
 /* Wait for what the observer hears: so many of a kind, or these words. */
 void bench_await_count(bench *its, const uint32_t *count, uint32_t wanted);
@@ -53,19 +69,11 @@ int bench_round(bench *its, float parameter);
 /* The last sum is that of all gradients. */
 void assert_true_sum(const bench *its, float parameter);
 
-/* Scripted workers in threads of their own. */
-typedef struct crew {
-    script workers[WORKERS];
-    pthread_t threads[WORKERS];
-    uint32_t count;
-} crew;
-
-/* They join; the server has them all. */
-void crew_hire(crew *its, bench *with, uint32_t count);
-/* They take part in rounds: all of them, or one, as a thread. */
-void crew_start(crew *its);
+/* So many of its crew join; the server has them all. */
+void crew_hire(bench *its, uint32_t count);
+/* They take part in rounds, as threads: all of them, or one, by crew_work or in another way. */
+void crew_start(bench *its);
+void crew_begin(bench *its, uint32_t worker, void *work(void *));
 void *crew_work(void *argument);
-/* Once the server is gone. */
-void crew_dismiss(crew *its);
 
 #endif

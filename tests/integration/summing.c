@@ -2,14 +2,11 @@
 #include "summing.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "test.h"
 
 /* Of mean 0 and variance 1: uniform, which is drawn much sooner than normal. */
 static double draw(random_stream *stream)
@@ -61,12 +58,9 @@ void summing_begin(summing *job)
     if (error == TARRY_OK)
         error = tarry_local_create(job->plan, &job->local_settings, job->allocator, &job->local,
                                    &diagnostic);
-    if (error != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
-    job->sum = calloc(job->dimension, sizeof(*job->sum));
-    job->truth = calloc(job->dimension, sizeof(*job->truth));
-    assert_non_null(job->sum);
-    assert_non_null(job->truth);
+    assert_ok_or(diagnostic, error);
+    job->sum = checked_calloc(job->dimension, sizeof(*job->sum));
+    job->truth = checked_calloc(job->dimension, sizeof(*job->truth));
 }
 
 void summing_end(summing *job)
@@ -84,8 +78,7 @@ int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *di
     int error = tarry_runtime_round(job->local, job->parameters, job->sum, result, diagnostic);
     if (error != TARRY_OK)
         return error;
-    float *gradient = malloc(job->dimension * sizeof(*gradient));
-    assert_non_null(gradient);
+    OWNED(float) gradient = checked_malloc(job->dimension * sizeof(*gradient));
     job->lengths = 0;
     for (size_t i = 0; i < job->dimension; i++)
         job->truth[i] = 0;
@@ -98,7 +91,6 @@ int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *di
         }
         job->lengths += sqrt(square);
     }
-    free(gradient);
     return TARRY_OK;
 }
 

@@ -6,6 +6,8 @@
 
 #include <tarry/local.h>
 
+#include "test.h"
+
 typedef struct summing {
     tarry_plan_settings plan_settings;
     tarry_local_settings
@@ -34,6 +36,9 @@ void summing_init(summing *job);
 /* Makes plan, straggler and runtime; asserts that it worked. */
 void summing_begin(summing *job);
 void summing_end(summing *job);
+OWNED_STRUCT_BY(summing, summing_end)
+/* A case with one (test.h). */
+#define SUMMING(name) TEST_OF(name, summing, job, summing_end)
 
 /* Runs a round; its sum is in job->sum, the true one in job->truth. */
 int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *diagnostic);

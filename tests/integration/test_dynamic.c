@@ -4,17 +4,13 @@
  * are exact, hardly anything is computed twice, and the slow don't hold up the others. What a busy
  * machine may change is bounded from one side only, or by the best of many rounds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-#include <math.h>
 #include <tarry/sim.h>
 
 #include "summing.h"
+#include "test.h"
 
 enum { WORKERS = 8, PIECES = 8, ROUNDS = 6, ATTEMPTS = 5 };
 
@@ -55,13 +51,13 @@ static void simulate(const summing *job, round_figures *rounds)
     settings.chunk_ns = 0;
     settings.server.pick = job->local_settings.server.pick;
     tarry_sim *sim;
-    assert_int_equal(tarry_sim_create(job->plan, &settings, NULL, &sim, NULL), TARRY_OK);
+    assert_ok(tarry_sim_create(job->plan, &settings, NULL, &sim, NULL));
     for (uint32_t round = 0; round < ROUNDS; round++) {
         tarry_round_result result;
         tarry_sim_bounds bounds;
-        assert_int_equal(tarry_sim_round(sim, &result), TARRY_OK);
+        assert_ok(tarry_sim_round(sim, &result));
         assert_true(result.exact);
-        assert_int_equal(tarry_sim_bound(job->plan, &settings, round, 1, NULL, &bounds), TARRY_OK);
+        assert_ok(tarry_sim_bound(job->plan, &settings, round, 1, NULL, &bounds));
         rounds[round].seconds = seconds_of(&result);
         rounds[round].balanced_seconds = (double)bounds.balanced_ns * 1e-9;
         rounds[round].copies = copies_of(&result);
@@ -74,7 +70,7 @@ static void run(summing *job, const round_figures *simulated, double *ratio, dou
 {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         tarry_round_result result;
-        assert_int_equal(summing_round(job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(job, &result, NULL));
         assert_true(result.exact);
         assert_true(summing_error(job) < 1e-5);
         double now = seconds_of(&result) / simulated[round].balanced_seconds;
@@ -85,9 +81,8 @@ static void run(summing *job, const round_figures *simulated, double *ratio, dou
     }
 }
 
-static void sleeping_workers_share_the_work(void **state)
+TEST(sleeping_workers_share_the_work)
 {
-    (void)state;
     round_figures simulated[ROUNDS];
     summing job;
     double ratio = INFINITY, copies = INFINITY, ideal = 0;
@@ -109,28 +104,17 @@ static void sleeping_workers_share_the_work(void **state)
 
 /* The paper's order on the same plan and draws: the slow ones' chunks are computed elsewhere too,
  * but so are all others. */
-static void a_static_order_computes_more(void **state)
+TEST(a_static_order_computes_more)
 {
-    (void)state;
     round_figures dynamic[ROUNDS], fixed[ROUNDS];
     for (int i = 0; i < 2; i++) {
-        summing job;
+        OWNED(summing) job;
         set_job(&job, i == 0 ? TARRY_PICK_SHARE : TARRY_PICK_PLAN);
         summing_begin(&job);
         simulate(&job, i == 0 ? dynamic : fixed);
-        summing_end(&job);
     }
     for (int round = 0; round < ROUNDS; round++) {
         assert_true(fixed[round].copies > 1.5 * dynamic[round].copies);
         assert_true(fixed[round].seconds > 1.3 * dynamic[round].seconds);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sleeping_workers_share_the_work),
-        cmocka_unit_test(a_static_order_computes_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 
 #include "seed.h"
 #include "summing.h"
+#include "test.h"
 
 typedef struct setup {
     uint32_t parts, replication;
@@ -35,7 +29,7 @@ static double change(const setup *of, uint64_t round)
  */
 static void assert_model_holds(const char *name, setup of)
 {
-    summing job;
+    OWNED(summing) job;
     summing_init(&job);
     job.lasting = of.lasting;
     job.local_settings.server.fill = of.fill;
@@ -52,7 +46,7 @@ static void assert_model_holds(const char *name, setup of)
     double excess = 0, square = 0, expected = 0, filled = 0;
     for (int round = 0; round < rounds; round++) {
         tarry_round_result result;
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(&job, &result, NULL));
         double promised =
             result.expected_error - (1 - change(&of, result.round)) * result.filled_share;
         double difference = summing_squared_error(&job) - promised;
@@ -68,12 +62,10 @@ static void assert_model_holds(const char *name, setup of)
     assert_true((filled > 0.02) == (of.fill == TARRY_FILL_STALE));
     /* Lasting vectors are one draw: its own chance is in every round. */
     assert_true(fabs(excess) <= (of.lasting ? 0.1 * expected : 5 * deviation) + 1e-9);
-    summing_end(&job);
 }
 
-static void measured_error_is_the_expected_one(void **state)
+TEST(measured_error_is_the_expected_one)
 {
-    (void)state;
     const tarry_stop deadline = TARRY_STOP_DEADLINE, error = TARRY_STOP_ERROR;
     assert_model_holds("deadline, 1 part", (setup){1, 2, deadline, TARRY_FILL_NONE, false});
     assert_model_holds("deadline, 2 parts", (setup){2, 3, deadline, TARRY_FILL_NONE, false});
@@ -81,17 +73,15 @@ static void measured_error_is_the_expected_one(void **state)
     assert_model_holds("error, 3 parts", (setup){3, 4, error, TARRY_FILL_NONE, false});
 }
 
-static void a_scaled_estimate_has_the_error_it_says(void **state)
+TEST(a_scaled_estimate_has_the_error_it_says)
 {
-    (void)state;
     const tarry_stop deadline = TARRY_STOP_DEADLINE, error = TARRY_STOP_ERROR;
     assert_model_holds("scale, 1 part", (setup){1, 2, deadline, TARRY_FILL_SCALE, false});
     assert_model_holds("scale, 3 parts", (setup){3, 4, error, TARRY_FILL_SCALE, false});
 }
 
-static void stale_gradients_have_the_error_of_their_change(void **state)
+TEST(stale_gradients_have_the_error_of_their_change)
 {
-    (void)state;
     const tarry_stop deadline = TARRY_STOP_DEADLINE, error = TARRY_STOP_ERROR;
     assert_model_holds("stale, 1 part, anew", (setup){1, 2, deadline, TARRY_FILL_STALE, false});
     assert_model_holds("stale, 1 part, lasting", (setup){1, 2, deadline, TARRY_FILL_STALE, true});
@@ -121,7 +111,7 @@ static void add_projection(const summing *job, uint32_t chunk, double share, mat
             continue;
         double rest[MOST_PARTS], square = 0;
         for (uint32_t p = 0; p < parts; p++)
-            rest[p] = tarry_plan_decode_weight(job->plan, parts, p, worker);
+            rest[p] = tarry_plan_decode_weight(job->plan, p, worker);
         for (uint32_t k = 0; k < found; k++) {
             double along = 0;
             for (uint32_t p = 0; p < parts; p++)
@@ -165,7 +155,7 @@ static double error_of_alike(const summing *job, double *k)
 
 static double measured_of_alike(uint32_t parts, tarry_fill fill, uint64_t seed)
 {
-    summing job;
+    OWNED(summing) job;
     summing_init(&job);
     job.alike = true;
     job.seed = job.plan_settings.seed = seed;
@@ -179,7 +169,7 @@ static double measured_of_alike(uint32_t parts, tarry_fill fill, uint64_t seed)
     job.local_settings.server.fill = fill;
     summing_begin(&job);
     tarry_round_result result;
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_ok(summing_round(&job, &result, NULL));
     double k, measured = summing_squared_error(&job), formula = error_of_alike(&job, &k);
     printf("alike, %u parts, %s: k %.3f, formula %.5f, measured %.5f\n", parts,
            fill == TARRY_FILL_SCALE ? "scale" : "none", k, formula, measured);
@@ -187,15 +177,13 @@ static double measured_of_alike(uint32_t parts, tarry_fill fill, uint64_t seed)
     assert_true(fabs(result.expected_error - promised) < 1e-9);
     /* The formula is the mean over gradients; one of 3,000 numbers or more in a part is off. */
     assert_true(fabs(measured - formula) <= 0.15 * formula + 1e-9);
-    summing_end(&job);
     return measured;
 }
 
 /* With one part scaling brings the common mean without an error; chunks that are recovered in part
  * leave one with more. */
-static void what_gradients_have_in_common_has_the_error_of_the_mean_projection(void **state)
+TEST(what_gradients_have_in_common_has_the_error_of_the_mean_projection)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= MOST_PARTS; parts++) {
         double scaled = 0;
         for (uint64_t turn = 0; turn < 5; turn++) {
@@ -206,15 +194,4 @@ static void what_gradients_have_in_common_has_the_error_of_the_mean_projection(v
         printf("alike, %u parts, scaled: mean error %.5f\n", parts, scaled);
         assert_true(parts == 1 ? scaled < 1e-9 : scaled > 1e-3);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(measured_error_is_the_expected_one),
-        cmocka_unit_test(a_scaled_estimate_has_the_error_it_says),
-        cmocka_unit_test(stale_gradients_have_the_error_of_their_change),
-        cmocka_unit_test(what_gradients_have_in_common_has_the_error_of_the_mean_projection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

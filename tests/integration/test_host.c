@@ -2,17 +2,15 @@
 /* A runtime of one's own whose transport is a queue in this process: what examples/pipes.c leaves
  * out. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-#include <pthread.h>
-
 #include <tarry/host.h>
 
+#include "edge_plan.h"
 #include "failing_allocator.h"
+#include "test.h"
 
 enum { WORKERS = 3, DIMENSION = 50, QUEUE = 256, FRAME = 128 };
 
@@ -104,9 +102,8 @@ static void receive(void *user, tarry_runtime *runtime, uint64_t until_ns)
     its->woken = false;
     pthread_mutex_unlock(&its->lock);
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(tarry_host_deliver(runtime, taken[i].worker, taken[i].frame, taken[i].size,
-                                            taken[i].numbers, taken[i].count),
-                         TARRY_OK);
+        assert_ok(tarry_host_deliver(runtime, taken[i].worker, taken[i].frame, taken[i].size,
+                                     taken[i].numbers, taken[i].count));
 }
 
 static void wake(void *user)
@@ -163,14 +160,7 @@ static int make_worker(seat *own, const tarry_allocator *allocator)
 
 static tarry_plan *make_plan(uint64_t seed)
 {
-    tarry_plan *plan;
-    tarry_plan_settings wanted;
-    tarry_plan_settings_init(&wanted);
-    wanted.workers = wanted.chunks = WORKERS;
-    wanted.replication = 2;
-    wanted.seed = seed;
-    assert_int_equal(tarry_plan_create(&wanted, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_drawn(WORKERS, WORKERS, 2, seed);
 }
 
 static void begin_within(bench *its, uint64_t silence_ns)
@@ -180,10 +170,10 @@ static void begin_within(bench *its, uint64_t silence_ns)
     pthread_cond_init(&its->filled, NULL);
     tarry_host_settings settings = wanted_host(its);
     settings.server.silence_ns = silence_ns;
-    assert_int_equal(tarry_host_create(its->plan, &settings, NULL, &its->runtime, NULL), TARRY_OK);
+    assert_ok(tarry_host_create(its->plan, &settings, NULL, &its->runtime, NULL));
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         its->seats[worker] = (seat){.of = its, .worker = worker};
-        assert_int_equal(make_worker(&its->seats[worker], NULL), TARRY_OK);
+        assert_ok(make_worker(&its->seats[worker], NULL));
         tarry_host_join(its->runtime, worker);
     }
 }
@@ -211,23 +201,21 @@ static void sums_are_exact(bench *its, unsigned rounds)
         const float parameters[] = {(float)round};
         float sum[DIMENSION];
         tarry_round_result result;
-        assert_int_equal(tarry_runtime_round(its->runtime, parameters, sum, &result, NULL),
-                         TARRY_OK);
+        assert_ok(tarry_runtime_round(its->runtime, parameters, sum, &result, NULL));
         assert_true(result.exact);
         for (size_t i = 0; i < DIMENSION; i++)
             assert_true(fabsf(sum[i] - 6 * parameters[0]) < 1e-4F * parameters[0]);
     }
 }
 
-static void plans_change_and_workers_go(void **state)
+TEST(plans_change_and_workers_go)
 {
-    (void)state;
     bench its;
     begin(&its);
-    assert_int_equal(tarry_runtime_wait(its.runtime, WORKERS, 0, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_wait(its.runtime, WORKERS, 0, NULL));
     sums_are_exact(&its, 3);
     tarry_plan *next = make_plan(2);
-    assert_int_equal(tarry_runtime_replan(its.runtime, next, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_replan(its.runtime, next, NULL));
     tarry_plan_free(its.plan);
     its.plan = next;
     sums_are_exact(&its, 3);
@@ -237,15 +225,14 @@ static void plans_change_and_workers_go(void **state)
     assert_int_equal(tarry_runtime_wait(its.runtime, WORKERS, 0, NULL), TARRY_ERROR_STATE);
     its.cut = false;
     tarry_host_join(its.runtime, 0);
-    assert_int_equal(tarry_runtime_wait(its.runtime, WORKERS, 0, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_wait(its.runtime, WORKERS, 0, NULL));
     sums_are_exact(&its, 2);
     finish(&its, true);
 }
 
 /* Its threads answer no probe, as they may be adding up numbers for long. */
-static void a_worker_that_is_heard_of_is_not_lost(void **state)
+TEST(a_worker_that_is_heard_of_is_not_lost)
 {
-    (void)state;
     for (int heard = 0; heard < 2; heard++) {
         bench its;
         begin_within(&its, UINT64_C(10000000));
@@ -258,9 +245,8 @@ static void a_worker_that_is_heard_of_is_not_lost(void **state)
     }
 }
 
-static void an_interrupt_ends_a_round(void **state)
+TEST(an_interrupt_ends_a_round)
 {
-    (void)state;
     bench its;
     float sum[DIMENSION];
     const float parameters[] = {1};
@@ -276,9 +262,8 @@ static void an_interrupt_ends_a_round(void **state)
     finish(&its, false);
 }
 
-static void bytes_that_are_no_frame_are_refused(void **state)
+TEST(bytes_that_are_no_frame_are_refused)
 {
-    (void)state;
     bench its;
     const uint8_t bytes[40] = {0xff};
     const float number = 1;
@@ -293,21 +278,19 @@ static void bytes_that_are_no_frame_are_refused(void **state)
     finish(&its, true);
 }
 
-static void frames_are_read_as_they_were_written(void **state)
+TEST(frames_are_read_as_they_were_written)
 {
-    (void)state;
-    tarry_plan *plan = make_plan(1);
+    OWNED(tarry_plan) plan = make_plan(1);
     tarry_codec *codec;
     uint8_t frame[FRAME];
     assert_int_equal(tarry_codec_create(plan, WORKERS, DIMENSION, 10, NULL, &codec, NULL),
                      TARRY_ERROR_ARGUMENT);
-    assert_int_equal(tarry_codec_create(plan, 0, DIMENSION, 10, NULL, &codec, NULL), TARRY_OK);
+    assert_ok(tarry_codec_create(plan, 0, DIMENSION, 10, NULL, &codec, NULL));
     const uint64_t psi = 5, stripes = 31;
     const tarry_message signal = {.type = TARRY_MESSAGE_SIGNAL,
                                   .round = 7,
                                   .epoch = 2,
                                   .attempt = 1,
-                                  .parts = 1,
                                   .psi = &psi,
                                   .stripes = &stripes};
     size_t size = tarry_codec_size(codec, &signal);
@@ -315,19 +298,17 @@ static void frames_are_read_as_they_were_written(void **state)
     assert_in_range(tarry_codec_most(codec), size, FRAME);
     tarry_codec_encode(codec, &signal, frame);
     tarry_message read;
-    assert_int_equal(tarry_codec_decode(codec, frame, size, &read), TARRY_OK);
+    assert_ok(tarry_codec_decode(codec, frame, size, &read));
     assert_int_equal(read.type, TARRY_MESSAGE_SIGNAL);
     assert_int_equal(read.round, 7);
     assert_int_equal(*read.psi, psi);
     assert_int_equal(*read.stripes, stripes);
     assert_int_equal(tarry_codec_decode(codec, frame, size - 1, &read), TARRY_ERROR_FORMAT);
     tarry_codec_free(codec);
-    tarry_plan_free(plan);
 }
 
-static void settings_are_checked(void **state)
+TEST(settings_are_checked)
 {
-    (void)state;
     bench its = {.plan = make_plan(1)};
     tarry_runtime *runtime;
     tarry_host_settings settings = wanted_host(&its);
@@ -340,6 +321,12 @@ static void settings_are_checked(void **state)
                      TARRY_ERROR_ARGUMENT);
     its.seats[0] = (seat){.of = &its, .worker = WORKERS};
     assert_int_equal(make_worker(&its.seats[0], NULL), TARRY_ERROR_ARGUMENT);
+    tarry_worker_host_settings idle;
+    tarry_worker_host_settings_init(&idle);
+    idle.parameters = idle.dimension = 1;
+    idle.send = send_up;
+    assert_int_equal(tarry_worker_host_create(its.plan, &idle, NULL, &its.seats[0].host, NULL),
+                     TARRY_ERROR_ARGUMENT); /* computes nothing */
     tarry_plan_free(its.plan);
 }
 
@@ -362,25 +349,10 @@ static int try_to_make(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     bench its = {.plan = make_plan(1)};
     its.seats[0].of = &its;
     fail_each_allocation(try_to_make, &its);
     tarry_plan_free(its.plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_change_and_workers_go),
-        cmocka_unit_test(a_worker_that_is_heard_of_is_not_lost),
-        cmocka_unit_test(an_interrupt_ends_a_round),
-        cmocka_unit_test(bytes_that_are_no_frame_are_refused),
-        cmocka_unit_test(frames_are_read_as_they_were_written),
-        cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime of one's own where everyone gets the sum: its transport is a queue in this process. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-#include <pthread.h>
-
 #include <tarry/direct.h>
 #include <tarry/host.h>
 
+#include "edge_plan.h"
 #include "failing_allocator.h"
 #include "replica.h"
+#include "test.h"
 
 /* States take several pieces, more than are on their way at a time. */
 enum { WORKERS = 4, CHUNKS = 8, DIMENSION = 70000, PATIENCE_S = 60 };
@@ -53,8 +51,7 @@ struct bench {
 static void post(bench *its, uint32_t from, uint32_t to, bool passed, const void *bytes,
                  size_t size)
 {
-    posted *item = malloc(sizeof(*item) + size);
-    assert_non_null(item);
+    posted *item = checked_malloc(sizeof(*item) + size);
     *item = (posted){.from = from, .to = to, .passed = passed, .size = size};
     memcpy(item->bytes, bytes, size);
     pthread_mutex_lock(&its->lock);
@@ -112,7 +109,7 @@ static void deliver(bench *its, const posted *item)
     else
         error = tarry_worker_host_passed(its->seats[item->to].host, item->from, item->bytes,
                                          item->size);
-    assert_int_equal(error, TARRY_OK);
+    assert_ok(error);
 }
 
 /* Time never presses here: what is waited for comes, or the test is over. */
@@ -120,7 +117,6 @@ static void receive(void *user, tarry_runtime *runtime, uint64_t until_ns)
 {
     bench *its = user;
     struct timespec soon;
-    (void)runtime;
     clock_gettime(CLOCK_REALTIME, &soon);
     soon.tv_nsec = soon.tv_nsec / 1000000 * 1000000 + 999999;
     pthread_mutex_lock(&its->lock);
@@ -182,6 +178,13 @@ static tarry_host_settings wanted_host(bench *its)
     return settings;
 }
 
+/* The user of `compute` is the seat's. */
+static int compute(void *user, const tarry_task *task)
+{
+    seat *own = user;
+    return replica_compute(&own->of->job, task);
+}
+
 static tarry_worker_host_settings wanted_worker(seat *own)
 {
     tarry_worker_host_settings settings;
@@ -189,6 +192,7 @@ static tarry_worker_host_settings wanted_worker(seat *own)
     settings.worker = own->worker;
     settings.parameters = settings.dimension = DIMENSION;
     settings.server = server_settings();
+    settings.compute = compute;
     settings.user = own;
     settings.send = send_up;
     settings.pass = pass_on;
@@ -197,17 +201,9 @@ static tarry_worker_host_settings wanted_worker(seat *own)
     return settings;
 }
 
-/* The user of `compute` is the seat's. */
-static int compute(void *user, const tarry_task *task)
-{
-    seat *own = user;
-    return replica_compute(&own->of->job, task);
-}
-
 static int make_worker(seat *own, const tarry_allocator *allocator)
 {
     tarry_worker_host_settings settings = wanted_worker(own);
-    settings.compute = compute;
     return tarry_worker_host_create(own->of->plan, &settings, allocator, &own->host, NULL);
 }
 
@@ -220,23 +216,13 @@ static void introduce(bench *its)
         engine->methods->address(engine, address, &size);
         for (uint32_t other = 0; other < WORKERS; other++)
             if (other != worker)
-                assert_int_equal(
-                    tarry_worker_host_meet(its->seats[other].host, worker, address, size),
-                    TARRY_OK);
+                assert_ok(tarry_worker_host_meet(its->seats[other].host, worker, address, size));
     }
 }
 
 static tarry_plan *make_plan(uint64_t seed)
 {
-    tarry_plan *plan;
-    tarry_plan_settings wanted;
-    tarry_plan_settings_init(&wanted);
-    wanted.workers = WORKERS;
-    wanted.chunks = CHUNKS;
-    wanted.replication = 2;
-    wanted.seed = seed;
-    assert_int_equal(tarry_plan_create(&wanted, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_drawn(WORKERS, CHUNKS, 2, seed);
 }
 
 static void begin(bench *its)
@@ -247,11 +233,11 @@ static void begin(bench *its)
     pthread_mutex_init(&its->lock, NULL);
     pthread_cond_init(&its->filled, NULL);
     const tarry_host_settings settings = wanted_host(its);
-    assert_int_equal(tarry_host_create(its->plan, &settings, NULL, &its->runtime, NULL), TARRY_OK);
+    assert_ok(tarry_host_create(its->plan, &settings, NULL, &its->runtime, NULL));
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         its->seats[worker] = (seat){.of = its, .worker = worker};
         replica_engine(&its->job, worker, &its->seats[worker].engine);
-        assert_int_equal(make_worker(&its->seats[worker], NULL), TARRY_OK);
+        assert_ok(make_worker(&its->seats[worker], NULL));
     }
     introduce(its);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
@@ -281,17 +267,14 @@ static void run_rounds(bench *its, unsigned rounds)
     tarry_round_result result;
     for (unsigned round = 0; round < rounds; round++) {
         tarry_diagnostic why = {""};
-        if (tarry_runtime_round(its->runtime, NULL, NULL, &result, &why) != TARRY_OK)
-            fail_msg("%s", why.text);
+        assert_ok_or(why, tarry_runtime_round(its->runtime, NULL, NULL, &result, &why));
         assert_true(result.exact);
     }
 }
 
 static void all_are_ready(bench *its, uint32_t workers)
 {
-    assert_int_equal(
-        tarry_runtime_wait(its->runtime, workers, UINT64_C(1000000000) * PATIENCE_S, NULL),
-        TARRY_OK);
+    assert_ok(tarry_runtime_wait(its->runtime, workers, UINT64_C(1000000000) * PATIENCE_S, NULL));
 }
 
 /* What is passed is carried only while the runtime waits: so it does until all are up to date. */
@@ -301,15 +284,14 @@ static void all_have_stepped(bench *its, uint64_t steps)
     replica_await(&its->job, steps);
 }
 
-static void everyone_steps_on_the_same_sums(void **state)
+TEST(everyone_steps_on_the_same_sums)
 {
-    (void)state;
     static bench its;
     begin(&its);
     all_are_ready(&its, WORKERS);
     run_rounds(&its, 3);
     tarry_plan *next = make_plan(2);
-    assert_int_equal(tarry_runtime_replan(its.runtime, next, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_replan(its.runtime, next, NULL));
     tarry_plan_free(its.plan);
     its.plan = next;
     run_rounds(&its, 3);
@@ -321,9 +303,8 @@ static void everyone_steps_on_the_same_sums(void **state)
     finish(&its);
 }
 
-static void one_that_loses_its_sums_gets_them(void **state)
+TEST(one_that_loses_its_sums_gets_them)
 {
-    (void)state;
     static bench its;
     begin(&its);
     its.job.losing[1] = 1 << 2 | 1 << 3 | 1 << 4;
@@ -334,9 +315,8 @@ static void one_that_loses_its_sums_gets_them(void **state)
     finish(&its);
 }
 
-static void one_that_was_gone_loads_the_state(void **state)
+TEST(one_that_was_gone_loads_the_state)
 {
-    (void)state;
     static bench its;
     begin(&its);
     run_rounds(&its, 1);
@@ -359,30 +339,27 @@ static void one_that_was_gone_loads_the_state(void **state)
     finish(&its);
 }
 
-static void the_server_gets_copies(void **state)
+TEST(the_server_gets_copies)
 {
-    (void)state;
     static bench its;
     tarry_sum_id after;
     void *bytes;
     uint64_t size;
     begin(&its);
     run_rounds(&its, 2);
-    assert_int_equal(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after,
-                                         &bytes, &size, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after, &bytes,
+                                  &size, NULL));
     all_have_stepped(&its, 2);
     assert_int_equal(after.step, 2);
     assert_int_equal(size, sizeof(uint64_t) + 2 * DIMENSION * sizeof(float));
     assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), its.job.replicas[0].state,
                         2 * DIMENSION * sizeof(float));
     tarry_runtime_release_state(its.runtime, bytes);
-    float *before = malloc(2 * DIMENSION * sizeof(float)), *sum = malloc(DIMENSION * sizeof(float));
-    assert_true(before != NULL && sum != NULL);
+    float *before = checked_malloc(2 * DIMENSION * sizeof(float)),
+          *sum = checked_malloc(DIMENSION * sizeof(float));
     memcpy(before, its.job.replicas[0].state, 2 * DIMENSION * sizeof(float));
     run_rounds(&its, 1);
-    assert_int_equal(tarry_runtime_sum(its.runtime, UINT64_C(1000000000) * PATIENCE_S, sum, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_runtime_sum(its.runtime, UINT64_C(1000000000) * PATIENCE_S, sum, NULL));
     all_have_stepped(&its, 3);
     replica_descend(&its.job, before, sum);
     assert_memory_equal(before, its.job.replicas[0].state, 2 * DIMENSION * sizeof(float));
@@ -393,9 +370,8 @@ static void the_server_gets_copies(void **state)
 
 /* What a call does not get is there for the next one: the worker writes its state once. A round in
  * between, and a worker that is lost in the middle, begin a new transfer. */
-static void a_state_arrives_over_many_short_calls(void **state)
+TEST(a_state_arrives_over_many_short_calls)
 {
-    (void)state;
     static bench its;
     tarry_sum_id after;
     void *bytes;
@@ -424,9 +400,8 @@ static void a_state_arrives_over_many_short_calls(void **state)
     its.cut[giver] = true;
     tarry_host_lose(its.runtime, giver);
     before = replica_saves(&its.job);
-    assert_int_equal(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after,
-                                         &bytes, &size, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after, &bytes,
+                                  &size, NULL));
     assert_int_equal(after.step, 3);
     assert_int_equal(replica_saves(&its.job) - before, 1);
     tarry_runtime_release_state(its.runtime, bytes);
@@ -450,9 +425,8 @@ static int try_to_make(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void settings_are_checked_and_allocations_may_fail(void **state)
+TEST(settings_are_checked_and_allocations_may_fail)
 {
-    (void)state;
     static bench its;
     its = (bench){.plan = make_plan(1)};
     replica_job_init(&its.job, WORKERS, CHUNKS, DIMENSION);
@@ -460,7 +434,7 @@ static void settings_are_checked_and_allocations_may_fail(void **state)
     assert_int_equal(make_worker(&its.seats[0], NULL), TARRY_ERROR_ARGUMENT); /* no engine */
     replica_engine(&its.job, 0, &its.seats[0].engine);
     fail_each_allocation(try_to_make, &its);
-    assert_int_equal(make_worker(&its.seats[0], NULL), TARRY_OK);
+    assert_ok(make_worker(&its.seats[0], NULL));
     assert_int_equal(tarry_worker_host_meet(its.seats[0].host, WORKERS, NULL, 0),
                      TARRY_ERROR_ARGUMENT);
     const uint8_t bytes[40] = {0xff};
@@ -482,9 +456,8 @@ static void expect_form_refused(seat *own, tarry_worker_host_settings settings, 
 }
 
 /* It is the engine that has to know them, and no engine has those with feedback. */
-static void forms_go_by_the_engine(void **state)
+TEST(forms_go_by_the_engine)
 {
-    (void)state;
     static bench its;
     its = (bench){.plan = make_plan(1)};
     replica_job_init(&its.job, WORKERS, CHUNKS, DIMENSION);
@@ -495,7 +468,7 @@ static void forms_go_by_the_engine(void **state)
     tarry_direct_settings wanted;
     tarry_direct_settings_init(&wanted);
     wanted.listen = NULL;
-    assert_int_equal(tarry_direct_create(&wanted, NULL, &direct, NULL), TARRY_OK);
+    assert_ok(tarry_direct_create(&wanted, NULL, &direct, NULL));
     own->engine = &plain;
     tarry_worker_host_settings settings = wanted_worker(own);
     settings.server.compress = TARRY_COMPRESS_INT8;
@@ -504,8 +477,7 @@ static void forms_go_by_the_engine(void **state)
     settings.server.compress_down = TARRY_COMPRESS_BF16;
     expect_form_refused(own, settings, "the engine 'plain' sums float32");
     settings.engine = direct;
-    assert_int_equal(tarry_worker_host_create(its.plan, &settings, NULL, &own->host, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_worker_host_create(its.plan, &settings, NULL, &own->host, NULL));
     tarry_worker_host_free(own->host);
     settings.server.sum = TARRY_SUM_SERVER;
     settings.server.compress = TARRY_COMPRESS_INT8;
@@ -517,23 +489,9 @@ static void forms_go_by_the_engine(void **state)
                      TARRY_ERROR_ARGUMENT);
     host.server.compress = TARRY_COMPRESS_INT8;
     host.server.compress_share = 0;
-    assert_int_equal(tarry_host_create(its.plan, &host, NULL, &its.runtime, NULL), TARRY_OK);
+    assert_ok(tarry_host_create(its.plan, &host, NULL, &its.runtime, NULL));
     tarry_runtime_free(its.runtime, true);
     direct->methods->free(direct);
     replica_job_end(&its.job);
     tarry_plan_free(its.plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everyone_steps_on_the_same_sums),
-        cmocka_unit_test(one_that_loses_its_sums_gets_them),
-        cmocka_unit_test(one_that_was_gone_loads_the_state),
-        cmocka_unit_test(the_server_gets_copies),
-        cmocka_unit_test(a_state_arrives_over_many_short_calls),
-        cmocka_unit_test(settings_are_checked_and_allocations_may_fail),
-        cmocka_unit_test(forms_go_by_the_engine),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

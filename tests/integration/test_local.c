@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "summing.h"
+#include "test.h"
 
 /* Runs `rounds` rounds and asserts that each is exact to `tolerance`. */
 static void assert_exact_rounds(summing *job, int rounds, double tolerance)
@@ -20,8 +14,7 @@ static void assert_exact_rounds(summing *job, int rounds, double tolerance)
         tarry_round_result result;
         tarry_diagnostic diagnostic;
         int error = summing_round(job, &result, &diagnostic);
-        if (error != TARRY_OK)
-            fail_msg("%s", diagnostic.text);
+        assert_ok_or(diagnostic, error);
         assert_true(result.exact);
         assert_true(result.expected_error == 0);
         assert_int_equal(result.round, round);
@@ -33,9 +26,8 @@ static void assert_exact_rounds(summing *job, int rounds, double tolerance)
     summing_end(job);
 }
 
-static void rounds_are_exact_for_every_design_and_number_of_parts(void **state)
+TEST(rounds_are_exact_for_every_design_and_number_of_parts)
 {
-    (void)state;
     const tarry_design designs[] = {TARRY_DESIGN_CYCLIC, TARRY_DESIGN_FRACTIONAL,
                                     TARRY_DESIGN_RANDOM};
     for (size_t design = 0; design < 3; design++)
@@ -50,9 +42,8 @@ static void rounds_are_exact_for_every_design_and_number_of_parts(void **state)
             }
 }
 
-static void dimensions_need_not_be_divisible(void **state)
+TEST(dimensions_need_not_be_divisible)
 {
-    (void)state;
     const size_t dimensions[] = {1, 2, 3, 7, 64, 1001};
     const size_t stripes[] = {1, 5, 1000};
     for (size_t d = 0; d < sizeof(dimensions) / sizeof(*dimensions); d++)
@@ -66,35 +57,8 @@ static void dimensions_need_not_be_divisible(void **state)
         }
 }
 
-/* All copies are there when it signals, so the most parts are taken. */
-static void adaptive_parts_are_exact(void **state)
+TEST(fewer_chunks_than_workers_and_the_other_way_round)
 {
-    (void)state;
-    for (int all = 0; all < 2; all++) {
-        summing job;
-        summing_init(&job);
-        job.plan_settings.parts = 3;
-        job.plan_settings.adaptive_parts = true;
-        job.local_settings.server.reproducible = all;
-        job.local_settings.server.stripe_length = 90;
-        assert_exact_rounds(&job, 20, 1e-4);
-    }
-    summing job;
-    summing_init(&job);
-    job.plan_settings.parts = 3;
-    job.plan_settings.adaptive_parts = true;
-    job.local_settings.server.reproducible = true;
-    summing_begin(&job);
-    tarry_round_result result;
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
-    assert_int_equal(result.parts, 3);
-    assert_int_equal(result.upload_bytes, 8 * 334 * sizeof(float));
-    summing_end(&job);
-}
-
-static void fewer_chunks_than_workers_and_the_other_way_round(void **state)
-{
-    (void)state;
     const uint32_t chunks[] = {1, 3, 20};
     for (size_t i = 0; i < 3; i++) {
         summing job;
@@ -106,9 +70,8 @@ static void fewer_chunks_than_workers_and_the_other_way_round(void **state)
 
 /* Two workers need 20 s for a chunk; the round must not wait for them,
  * nor must the end of the program. */
-static void stragglers_are_not_waited_for(void **state)
+TEST(stragglers_are_not_waited_for)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     job.straggler_spec = "exp:0.001+slow:2,20000";
@@ -117,34 +80,30 @@ static void stragglers_are_not_waited_for(void **state)
 
 /* A worker in the middle of its second chunk still sends its first: two chunks in the time of one,
  * and one copy of each, unless the machine holds one of the two up. */
-static void a_partial_straggler_s_work_counts(void **state)
+SUMMING(a_partial_straggler_s_work_counts)
 {
-    (void)state;
     enum { ATTEMPTS = 20 };
     bool seen = false;
-    summing job;
-    summing_init(&job);
-    job.plan_settings.workers = job.plan_settings.chunks = 2;
-    job.plan_settings.replication = 2;
-    job.straggler_spec = "shifted-exp:0.3,0";
-    summing_begin(&job);
+    summing_init(job);
+    job->plan_settings.workers = job->plan_settings.chunks = 2;
+    job->plan_settings.replication = 2;
+    job->straggler_spec = "shifted-exp:0.3,0";
+    summing_begin(job);
     for (int attempt = 0; attempt < ATTEMPTS && !seen; attempt++) {
         tarry_round_result result;
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(job, &result, NULL));
         assert_true(result.exact);
         seen = result.copies_computed == 2 && result.workers_heard == 2 &&
                result.end_ns - result.start_ns < 600000000;
     }
     assert_true(seen);
-    summing_end(&job);
 }
 
-static void reproducible_rounds_repeat_to_the_bit(void **state)
+TEST(reproducible_rounds_repeat_to_the_bit)
 {
-    (void)state;
-    float *first = NULL;
+    OWNED(float) first = NULL;
     for (int run = 0; run < 3; run++) {
-        summing job;
+        OWNED(summing) job;
         summing_init(&job);
         job.plan_settings.parts = 2;
         job.local_settings.server.reproducible = true;
@@ -152,35 +111,29 @@ static void reproducible_rounds_repeat_to_the_bit(void **state)
         job.straggler_spec = "exp:0.0005/chunk";
         summing_begin(&job);
         tarry_round_result result;
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(&job, &result, NULL));
         assert_int_equal(result.copies_computed, 24);
         if (run == 0) {
-            first = malloc(job.dimension * sizeof(float));
-            assert_non_null(first);
+            first = checked_malloc(job.dimension * sizeof(float));
             memcpy(first, job.sum, job.dimension * sizeof(float));
         }
         assert_memory_equal(first, job.sum, job.dimension * sizeof(float));
-        summing_end(&job);
     }
-    free(first);
 }
 
-static void bytes_are_counted(void **state)
+SUMMING(bytes_are_counted)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.plan_settings.parts = 2;
-    job.local_settings.server.stop = TARRY_STOP_WORKERS;
-    job.local_settings.server.workers_needed = 8;
-    summing_begin(&job);
+    summing_init(job);
+    job->plan_settings.parts = 2;
+    job->local_settings.server.stop = TARRY_STOP_WORKERS;
+    job->local_settings.server.workers_needed = 8;
+    summing_begin(job);
     tarry_round_result result;
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_ok(summing_round(job, &result, NULL));
     assert_int_equal(result.upload_bytes, 8 * 500 * sizeof(float));
     /* 8 rounds, 24 reports, 8 signals (24 bytes, psi of 9 bits, 1 stripe), 8 parts */
     assert_int_equal(result.control_messages, 48);
     assert_int_equal(result.control_bytes, 48 * 24 + 8 * (2 + 1));
-    summing_end(&job);
 }
 
 static int measure_checkpoint(void *user, const tarry_server *machine)
@@ -190,86 +143,79 @@ static int measure_checkpoint(void *user, const tarry_server *machine)
 }
 
 /* Five rounds, and a new runtime that goes on after them, compute what ten rounds do. */
-static void another_runtime_goes_on_from_a_checkpoint(void **state)
+SUMMING(another_runtime_goes_on_from_a_checkpoint)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.local_settings.server.reproducible = true;
-    summing_begin(&job);
+    summing_init(job);
+    job->local_settings.server.reproducible = true;
+    summing_begin(job);
     tarry_round_result result;
     for (uint32_t round = 0; round < 5; round++)
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(job, &result, NULL));
     uint8_t bytes[4096];
     size_t size;
-    tarry_runtime_visit(job.local, measure_checkpoint, &size);
+    tarry_runtime_visit(job->local, measure_checkpoint, &size);
     assert_true(size <= sizeof(bytes));
-    assert_int_equal(tarry_runtime_checkpoint(job.local, bytes), TARRY_OK);
+    assert_ok(tarry_runtime_checkpoint(job->local, bytes));
 
-    tarry_local_settings settings = job.local_settings;
+    tarry_local_settings settings = job->local_settings;
     settings.checkpoint = bytes;
     settings.checkpoint_size = size;
     tarry_runtime *next = NULL;
     tarry_diagnostic diagnostic;
     settings.server.silence_ns++;
-    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &next, &diagnostic),
+    assert_int_equal(tarry_local_create(job->plan, &settings, NULL, &next, &diagnostic),
                      TARRY_ERROR_FORMAT);
-    assert_string_equal(diagnostic.text, "checkpoint: it is of a server with other settings");
+    assert_non_null(strstr(diagnostic.text, "with other settings: silence_ns is "));
     settings.server.silence_ns--;
-    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &next, NULL), TARRY_OK);
+    assert_ok(tarry_local_create(job->plan, &settings, NULL, &next, NULL));
     memset(bytes, 0, sizeof(bytes));
-    float *sum = calloc(job.dimension, sizeof(*sum));
+    float *sum = calloc(job->dimension, sizeof(*sum));
     for (uint64_t round = 5; round < 10; round++) {
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
-        assert_int_equal(tarry_runtime_round(next, job.parameters, sum, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(job, &result, NULL));
+        assert_ok(tarry_runtime_round(next, job->parameters, sum, &result, NULL));
         assert_int_equal(result.round, round);
-        assert_memory_equal(sum, job.sum, job.dimension * sizeof(*sum));
+        assert_memory_equal(sum, job->sum, job->dimension * sizeof(*sum));
     }
     free(sum);
     tarry_runtime_free(next, true);
-    summing_end(&job);
 }
 
-static void settings_are_checked(void **state)
+SUMMING(settings_are_checked)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    summing_begin(&job);
+    summing_init(job);
+    summing_begin(job);
     tarry_runtime *local = NULL;
     tarry_diagnostic diagnostic;
-    tarry_local_settings settings = job.local_settings;
+    tarry_local_settings settings = job->local_settings;
     settings.dimension = 0;
-    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
+    assert_int_equal(tarry_local_create(job->plan, &settings, NULL, &local, &diagnostic),
                      TARRY_ERROR_ARGUMENT);
-    settings = job.local_settings;
+    settings = job->local_settings;
     settings.server.stop = TARRY_STOP_WORKERS;
     settings.server.workers_needed = 9;
-    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
+    assert_int_equal(tarry_local_create(job->plan, &settings, NULL, &local, &diagnostic),
                      TARRY_ERROR_ARGUMENT);
-    assert_non_null(strstr(diagnostic.text, "workers to wait for"));
-    settings = job.local_settings;
+    assert_non_null(strstr(diagnostic.text, "workers_needed is more"));
+    settings = job->local_settings;
     tarry_straggler *mortal;
-    assert_int_equal(tarry_straggler_create("fail:0", 8, 1, NULL, &mortal, NULL), TARRY_OK);
+    assert_ok(tarry_straggler_create("fail:0", 8, 1, NULL, &mortal, NULL));
     settings.straggler = mortal;
-    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
+    assert_int_equal(tarry_local_create(job->plan, &settings, NULL, &local, &diagnostic),
                      TARRY_ERROR_ARGUMENT);
     assert_string_equal(diagnostic.text, "straggler term 'fail' is for tarry simulate");
     tarry_straggler_free(mortal);
     assert_null(local);
-    summing_end(&job);
 }
 
 /* Each sum is far off, and what they are off by comes later: of gradients that stay the same, that
  * of all rounds is off by less the more there are, whatever is rounded on the way down, and the
  * more so where stripes cut the matrix. */
-static void thin_products_come_to_the_sum_in_the_end(void **state)
+TEST(thin_products_come_to_the_sum_in_the_end)
 {
-    (void)state;
     enum { ROUNDS = 60 };
     const tarry_matrix matrix = {30, 30};
     for (uint32_t kind = 0; kind < 4; kind++) {
-        summing job;
+        OWNED(summing) job;
         summing_init(&job);
         tarry_server_settings *server = &job.local_settings.server;
         job.lasting = true;
@@ -281,12 +227,11 @@ static void thin_products_come_to_the_sum_in_the_end(void **state)
         server->keep = kind == 2 ? TARRY_KEEP_CREDITED : TARRY_KEEP_ALL;
         server->stripe_length = kind == 3 ? 400 : 0;
         summing_begin(&job);
-        double *off = calloc(job.dimension, sizeof(*off)), first = 0, last = 0, size = 0;
-        assert_non_null(off);
+        double *off = checked_calloc(job.dimension, sizeof(*off)), first = 0, last = 0, size = 0;
         for (uint32_t round = 0; round < ROUNDS; round++) {
             tarry_round_result result;
             job.parameters[0] = 0; /* that of each round is 1 */
-            assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+            assert_ok(summing_round(&job, &result, NULL));
             assert_true(result.exact);
             last = size = 0;
             for (size_t i = 0; i < job.dimension; i++) {
@@ -303,24 +248,5 @@ static void thin_products_come_to_the_sum_in_the_end(void **state)
         assert_true(first > 0.3 * size);
         assert_true(last < 0.1 * size * ROUNDS * ROUNDS);
         free(off);
-        summing_end(&job);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_are_exact_for_every_design_and_number_of_parts),
-        cmocka_unit_test(dimensions_need_not_be_divisible),
-        cmocka_unit_test(adaptive_parts_are_exact),
-        cmocka_unit_test(fewer_chunks_than_workers_and_the_other_way_round),
-        cmocka_unit_test(stragglers_are_not_waited_for),
-        cmocka_unit_test(a_partial_straggler_s_work_counts),
-        cmocka_unit_test(reproducible_rounds_repeat_to_the_bit),
-        cmocka_unit_test(bytes_are_counted),
-        cmocka_unit_test(thin_products_come_to_the_sum_in_the_end),
-        cmocka_unit_test(another_runtime_goes_on_from_a_checkpoint),
-        cmocka_unit_test(settings_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

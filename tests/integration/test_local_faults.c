@@ -1,64 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "failing_allocator.h"
 #include "summing.h"
+#include "test.h"
 
-static void dead_workers_within_the_plan_cost_nothing(void **state)
+SUMMING(dead_workers_within_the_plan_cost_nothing)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.straggler_spec = "dead:2";
-    summing_begin(&job);
+    summing_init(job);
+    job->straggler_spec = "dead:2";
+    summing_begin(job);
     for (int round = 0; round < 5; round++) {
         tarry_round_result result;
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(job, &result, NULL));
         assert_true(result.exact);
-        assert_true(summing_error(&job) <= 1e-5);
+        assert_true(summing_error(job) <= 1e-5);
         assert_true(result.workers_heard <= 6);
     }
-    summing_end(&job);
 }
 
 /* The dead are found by their silence; the error names the chunks that are gone. */
-static void too_many_dead_workers_end_an_exact_round(void **state)
+SUMMING(too_many_dead_workers_end_an_exact_round)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.plan_settings.design = TARRY_DESIGN_FRACTIONAL;
-    job.plan_settings.replication = 2;
-    job.local_settings.server.silence_ns = 1000000000;
-    job.straggler_spec = "dead:7";
-    summing_begin(&job);
+    summing_init(job);
+    job->plan_settings.design = TARRY_DESIGN_FRACTIONAL;
+    job->plan_settings.replication = 2;
+    job->local_settings.server.silence_ns = 1000000000;
+    job->straggler_spec = "dead:7";
+    summing_begin(job);
     tarry_round_result result;
     tarry_diagnostic diagnostic;
-    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
+    assert_int_equal(summing_round(job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
     assert_int_equal(result.error, TARRY_ERROR_COVERAGE);
     assert_int_equal(result.workers_lost, 7);
     assert_non_null(strstr(diagnostic.text, "(7 of 8 workers are lost)"));
     assert_non_null(strstr(diagnostic.text, "chunks "));
-    summing_end(&job);
 }
 
 /* Adding up a gradient takes a thread much longer than the server's patience here. The server asks
  * again and again, but a thread of its own process is there. */
-static void a_thread_that_is_busy_with_numbers_is_not_lost(void **state)
+TEST(a_thread_that_is_busy_with_numbers_is_not_lost)
 {
-    (void)state;
     const tarry_keep keeps[] = {TARRY_KEEP_ALL, TARRY_KEEP_CREDITED};
     for (size_t i = 0; i < 2; i++) {
-        summing job;
+        OWNED(summing) job;
         summing_init(&job);
         job.dimension = 1000000;
         job.plan_settings.replication = 1;
@@ -68,12 +55,10 @@ static void a_thread_that_is_busy_with_numbers_is_not_lost(void **state)
         for (int round = 0; round < 3; round++) {
             tarry_round_result result;
             tarry_diagnostic diagnostic;
-            if (summing_round(&job, &result, &diagnostic) != TARRY_OK)
-                fail_msg("%s", diagnostic.text);
+            assert_ok_or(diagnostic, summing_round(&job, &result, &diagnostic));
             assert_int_equal(result.workers_lost, 0);
             assert_true(result.exact);
         }
-        summing_end(&job);
     }
 }
 
@@ -96,9 +81,8 @@ static void assert_coverage_error(summing *job, const char *straggler, const cha
     summing_end(job);
 }
 
-static void the_error_tells_what_went_wrong(void **state)
+TEST(the_error_tells_what_went_wrong)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     assert_coverage_error(&job, "dead:8+shifted-exp:0.001,0", "all 8 workers are lost");
@@ -114,21 +98,19 @@ static void the_error_tells_what_went_wrong(void **state)
 }
 
 /* Unless the machine holds others up, these are all that are missing. */
-static void a_deadline_goes_on_without_the_dead(void **state)
+SUMMING(a_deadline_goes_on_without_the_dead)
 {
-    (void)state;
     enum { ROUNDS = 3, ATTEMPTS = 100 };
     int good = 0;
-    summing job;
-    summing_init(&job);
-    job.plan_settings.replication = 1;
-    job.local_settings.server.stop = TARRY_STOP_DEADLINE;
-    job.local_settings.server.deadline_ns = 50000000;
-    job.straggler_spec = "dead:2";
-    summing_begin(&job);
+    summing_init(job);
+    job->plan_settings.replication = 1;
+    job->local_settings.server.stop = TARRY_STOP_DEADLINE;
+    job->local_settings.server.deadline_ns = 50000000;
+    job->straggler_spec = "dead:2";
+    summing_begin(job);
     for (int round = 0; round < ATTEMPTS && good < ROUNDS; round++) {
         tarry_round_result result;
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(job, &result, NULL));
         assert_false(result.exact);
         assert_true(result.expected_error >= 2.0 / 8);
         good += result.expected_error == 2.0 / 8;
@@ -136,45 +118,38 @@ static void a_deadline_goes_on_without_the_dead(void **state)
         assert_true(seconds >= 0.05);
     }
     assert_int_equal(good, ROUNDS);
-    summing_end(&job);
 }
 
-static void a_deadline_with_nothing_finished_gives_zero(void **state)
+SUMMING(a_deadline_with_nothing_finished_gives_zero)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.local_settings.server.stop = TARRY_STOP_DEADLINE;
-    job.local_settings.server.deadline_ns = 10000000;
-    job.straggler_spec = "shifted-exp:30,0";
-    summing_begin(&job);
-    job.sum[3] = 7;
+    summing_init(job);
+    job->local_settings.server.stop = TARRY_STOP_DEADLINE;
+    job->local_settings.server.deadline_ns = 10000000;
+    job->straggler_spec = "shifted-exp:30,0";
+    summing_begin(job);
+    job->sum[3] = 7;
     tarry_round_result result;
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_ok(summing_round(job, &result, NULL));
     assert_true(result.expected_error == 1);
     assert_int_equal(result.workers_heard, 0);
-    for (size_t i = 0; i < job.dimension; i++)
-        assert_true(job.sum[i] == 0);
-    summing_end(&job);
+    for (size_t i = 0; i < job->dimension; i++)
+        assert_true(job->sum[i] == 0);
 }
 
-static void a_chunk_that_no_one_can_compute_is_named(void **state)
+SUMMING(a_chunk_that_no_one_can_compute_is_named)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.failing_chunk = 5;
-    summing_begin(&job);
+    summing_init(job);
+    job->failing_chunk = 5;
+    summing_begin(job);
     tarry_round_result result;
     tarry_diagnostic diagnostic;
-    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
+    assert_int_equal(summing_round(job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
     assert_non_null(strstr(diagnostic.text, "can give chunks 5 (0 of 8"));
     /* The runtime is still usable. */
-    job.failing_chunk = UINT32_MAX;
-    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_OK);
+    job->failing_chunk = UINT32_MAX;
+    assert_ok(summing_round(job, &result, &diagnostic));
     assert_true(result.exact);
-    assert_true(summing_error(&job) <= 1e-5);
-    summing_end(&job);
+    assert_true(summing_error(job) <= 1e-5);
 }
 
 static void *interrupt_soon(void *user)
@@ -184,23 +159,20 @@ static void *interrupt_soon(void *user)
     return NULL;
 }
 
-static void an_interrupted_round_can_be_followed_by_another(void **state)
+SUMMING(an_interrupted_round_can_be_followed_by_another)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.local_settings.server.stop = TARRY_STOP_WORKERS;
-    job.local_settings.server.workers_needed = 8;
-    job.straggler_spec = "slow:1,100000+exp:0.0005";
-    summing_begin(&job);
+    summing_init(job);
+    job->local_settings.server.stop = TARRY_STOP_WORKERS;
+    job->local_settings.server.workers_needed = 8;
+    job->straggler_spec = "slow:1,100000+exp:0.0005";
+    summing_begin(job);
     tarry_round_result result;
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, job.local), 0);
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_ERROR_INTERRUPTED);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, job->local), 0);
+    assert_int_equal(summing_round(job, &result, NULL), TARRY_ERROR_INTERRUPTED);
     pthread_join(thread, NULL);
-    tarry_runtime_interrupt(job.local);
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_ERROR_INTERRUPTED);
-    summing_end(&job);
+    tarry_runtime_interrupt(job->local);
+    assert_int_equal(summing_round(job, &result, NULL), TARRY_ERROR_INTERRUPTED);
 }
 
 /* Any of the allocations may fail, with the threads running or not;
@@ -218,57 +190,35 @@ static int create_and_run(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void every_allocation_may_fail(void **state)
+SUMMING(every_allocation_may_fail)
 {
-    (void)state;
-    summing job;
-    summing_init(&job);
-    job.plan_settings.workers = job.plan_settings.chunks = 3;
-    job.plan_settings.replication = job.plan_settings.parts = 2;
-    summing_begin(&job);
-    assert_true(fail_each_allocation(create_and_run, &job) > 40);
-    summing_end(&job);
+    summing_init(job);
+    job->plan_settings.workers = job->plan_settings.chunks = 3;
+    job->plan_settings.replication = job->plan_settings.parts = 2;
+    summing_begin(job);
+    assert_true(fail_each_allocation(create_and_run, job) > 40);
 }
 
-static void a_round_without_memory_can_be_repeated(void **state)
+TEST(a_round_without_memory_can_be_repeated)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     summing_begin(&job);
     tarry_runtime_free(job.local, true);
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
-    assert_int_equal(
-        tarry_local_create(job.plan, &job.local_settings, &memory.allocator, &job.local, NULL),
-        TARRY_OK);
+    assert_ok(
+        tarry_local_create(job.plan, &job.local_settings, &memory.allocator, &job.local, NULL));
     tarry_round_result result;
     memory.fail_at = 0; /* there is none for the parameters */
     tarry_diagnostic diagnostic;
     assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_NO_MEMORY);
     assert_non_null(strstr(diagnostic.text, "round 0: "));
     memory.fail_at = SIZE_MAX;
-    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_ok(summing_round(&job, &result, NULL));
     assert_int_equal(result.round, 0);
     assert_true(result.exact);
     assert_true(summing_error(&job) <= 1e-5);
     summing_end(&job);
     assert_int_equal(memory.live, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dead_workers_within_the_plan_cost_nothing),
-        cmocka_unit_test(too_many_dead_workers_end_an_exact_round),
-        cmocka_unit_test(a_thread_that_is_busy_with_numbers_is_not_lost),
-        cmocka_unit_test(the_error_tells_what_went_wrong),
-        cmocka_unit_test(a_deadline_goes_on_without_the_dead),
-        cmocka_unit_test(a_deadline_with_nothing_finished_gives_zero),
-        cmocka_unit_test(a_chunk_that_no_one_can_compute_is_named),
-        cmocka_unit_test(an_interrupted_round_can_be_followed_by_another),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(a_round_without_memory_can_be_repeated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The local runtime with TARRY_KEEP_CREDITED. The worker machines' steps pass through here, so that
  * a worker can be lost at a chosen point. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +8,7 @@
 #include <tarry/worker.h>
 
 #include "summing.h"
+#include "test.h"
 
 int __real_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
                              const tarry_effects **effects);
@@ -146,8 +140,7 @@ static void run(summing *job, int rounds, death cause, uint32_t deaths)
          round++) {
         tarry_round_result result;
         tarry_diagnostic diagnostic;
-        if (summing_round(job, &result, &diagnostic) != TARRY_OK)
-            fail_msg("%s", diagnostic.text);
+        assert_ok_or(diagnostic, summing_round(job, &result, &diagnostic));
         assert_true(result.exact);
         assert_true(result.expected_error == 0);
         /* One copy of each chunk counts. */
@@ -159,9 +152,8 @@ static void run(summing *job, int rounds, death cause, uint32_t deaths)
     summing_end(job);
 }
 
-static void sums_of_credited_gradients_are_exact(void **state)
+TEST(sums_of_credited_gradients_are_exact)
 {
-    (void)state;
     const tarry_design designs[] = {TARRY_DESIGN_CYCLIC, TARRY_DESIGN_FRACTIONAL,
                                     TARRY_DESIGN_RANDOM};
     const size_t stripes[] = {0, 7, 1000};
@@ -176,9 +168,8 @@ static void sums_of_credited_gradients_are_exact(void **state)
 }
 
 /* Stragglers are in the middle of a chunk of an older round when the next one begins. */
-static void stragglers_do_not_disturb_later_rounds(void **state)
+TEST(stragglers_do_not_disturb_later_rounds)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     job.plan_settings.chunks = 32;
@@ -187,9 +178,8 @@ static void stragglers_do_not_disturb_later_rounds(void **state)
     run(&job, 40, DEATH_NONE, 0);
 }
 
-static void dynamic_orders_fold_as_well(void **state)
+TEST(dynamic_orders_fold_as_well)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     job.plan_settings.chunks = 64;
@@ -198,9 +188,8 @@ static void dynamic_orders_fold_as_well(void **state)
     run(&job, 20, DEATH_BY_SIGNAL, 2); /* who rests comes back as well */
 }
 
-static void a_worker_without_chunks_has_nothing_to_fold(void **state)
+TEST(a_worker_without_chunks_has_nothing_to_fold)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     job.plan_settings.chunks = job.plan_settings.replication = 2;
@@ -208,9 +197,8 @@ static void a_worker_without_chunks_has_nothing_to_fold(void **state)
     run(&job, 20, DEATH_NONE, 0);
 }
 
-static void a_worker_lost_after_its_chunks_were_credited_costs_no_exactness(void **state)
+TEST(a_worker_lost_after_its_chunks_were_credited_costs_no_exactness)
 {
-    (void)state;
     const death causes[] = {DEATH_BY_NEWS, DEATH_BY_SIGNAL};
     for (size_t i = 0; i < 2; i++) {
         summing job;
@@ -224,9 +212,8 @@ static void a_worker_lost_after_its_chunks_were_credited_costs_no_exactness(void
 }
 
 /* It has several gradients without a fate when it is lost, and those never come. */
-static void a_worker_that_runs_ahead_is_lost(void **state)
+TEST(a_worker_that_runs_ahead_is_lost)
 {
-    (void)state;
     const death causes[] = {DEATH_BY_NEWS, DEATH_BY_SIGNAL};
     for (size_t i = 0; i < 2; i++) {
         summing job;
@@ -293,11 +280,10 @@ static void holds_no_more_than(uint32_t ahead, size_t vectors)
     meter held = {0};
     tarry_allocator allocator = {
         .user = &held, .allocate = meter_allocate, .release = meter_release};
-    assert_int_equal(
-        tarry_local_create(job.plan, &job.local_settings, &allocator, &job.local, NULL), TARRY_OK);
+    assert_ok(tarry_local_create(job.plan, &job.local_settings, &allocator, &job.local, NULL));
     tarry_round_result result;
     for (int round = 0; round < 3; round++)
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(&job, &result, NULL));
     assert_true(summing_error(&job) <= 1e-5);
     size_t vector = job.dimension * sizeof(float);
     assert_in_range(atomic_load(&held.most), vectors * 4 * vector,
@@ -306,25 +292,10 @@ static void holds_no_more_than(uint32_t ahead, size_t vectors)
     assert_int_equal(atomic_load(&held.live), 0);
 }
 
-static void memory_does_not_grow_with_the_chunks(void **state)
+TEST(memory_does_not_grow_with_the_chunks)
 {
-    (void)state;
     holds_no_more_than(0, 2);
     holds_no_more_than(1, 3);
     holds_no_more_than(TARRY_USUAL_AHEAD, TARRY_USUAL_AHEAD + 2);
     holds_no_more_than(64, 65); /* as many as with all: it has 64 chunks */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_of_credited_gradients_are_exact),
-        cmocka_unit_test(stragglers_do_not_disturb_later_rounds),
-        cmocka_unit_test(dynamic_orders_fold_as_well),
-        cmocka_unit_test(a_worker_without_chunks_has_nothing_to_fold),
-        cmocka_unit_test(a_worker_lost_after_its_chunks_were_credited_costs_no_exactness),
-        cmocka_unit_test(a_worker_that_runs_ahead_is_lost),
-        cmocka_unit_test(memory_does_not_grow_with_the_chunks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

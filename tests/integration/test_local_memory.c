@@ -4,18 +4,14 @@
  * gradient ahead and 64 chunks for each worker: (3.2 m + 4) d numbers and 64 MiB, the caller's
  * parameters and sum included. TARRY_TEST_DIMENSION sets d, TARRY_TEST_WORKERS m.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 #include <tarry/local.h>
+
+#include "edge_plan.h"
+#include "test.h"
 
 enum { CHUNKS_EACH = 64, REPLICATION = 2, ROUNDS = 4 };
 
@@ -41,19 +37,12 @@ static size_t most_bytes(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
-static void three_vectors_per_worker_are_enough(void **state)
+TEST(three_vectors_per_worker_are_enough)
 {
-    (void)state;
     size_t dimension = number_from("TARRY_TEST_DIMENSION", 1000000);
     uint32_t workers = (uint32_t)number_from("TARRY_TEST_WORKERS", 4);
-    tarry_plan_settings plan_settings;
-    tarry_plan_settings_init(&plan_settings);
-    plan_settings.workers = workers;
-    plan_settings.chunks = CHUNKS_EACH * workers / REPLICATION;
-    plan_settings.replication = REPLICATION;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&plan_settings, NULL, &plan, NULL), TARRY_OK);
-
+    OWNED(tarry_plan)
+    plan = plan_drawn(workers, CHUNKS_EACH * workers / REPLICATION, REPLICATION, 1);
     tarry_local_settings settings;
     tarry_local_settings_init(&settings);
     settings.parameters = settings.dimension = dimension;
@@ -62,18 +51,16 @@ static void three_vectors_per_worker_are_enough(void **state)
     settings.server.keep = TARRY_KEEP_CREDITED;
     settings.server.ahead = 1;
     tarry_runtime *local;
-    assert_int_equal(tarry_local_create(plan, &settings, NULL, &local, NULL), TARRY_OK);
-    float *parameters = malloc(dimension * sizeof(*parameters));
-    float *sum = malloc(dimension * sizeof(*sum));
-    assert_non_null(parameters);
-    assert_non_null(sum);
+    assert_ok(tarry_local_create(plan, &settings, NULL, &local, NULL));
+    float *parameters = checked_malloc(dimension * sizeof(*parameters));
+    float *sum = checked_malloc(dimension * sizeof(*sum));
 
-    float chunks = (float)(plan_settings.chunks * (plan_settings.chunks - 1) / 2);
+    float chunks = (float)(tarry_plan_chunks(plan) * (tarry_plan_chunks(plan) - 1) / 2);
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < dimension; i++)
             parameters[i] = (float)(round + 1);
         tarry_round_result result;
-        assert_int_equal(tarry_runtime_round(local, parameters, sum, &result, NULL), TARRY_OK);
+        assert_ok(tarry_runtime_round(local, parameters, sum, &result, NULL));
         assert_true(result.exact);
         for (size_t i = 0; i < dimension; i++)
             assert_true(sum[i] == chunks * (float)(round + 1));
@@ -86,13 +73,4 @@ static void three_vectors_per_worker_are_enough(void **state)
     free(parameters);
     free(sum);
     tarry_runtime_free(local, true);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_vectors_per_worker_are_enough),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A local runtime that goes on with other plans. */
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <pthread.h>
 
 #include "base/random.h"
+#include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 #include <tarry/local.h>
 
 enum { WORKERS = 6, CHUNKS = 12, SAMPLES = 40, DIMENSION = 300 };
@@ -84,16 +79,13 @@ static void job_init(job *of)
 
 static void job_begin(job *of)
 {
-    assert_int_equal(tarry_plan_create(&of->plan_settings, NULL, &of->first, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(&of->plan_settings, NULL, &of->first, NULL));
     if (of->spec != NULL)
-        assert_int_equal(
-            tarry_straggler_create(of->spec, WORKERS, of->seed, NULL, &of->straggler, NULL),
-            TARRY_OK);
+        assert_ok(tarry_straggler_create(of->spec, WORKERS, of->seed, NULL, &of->straggler, NULL));
     of->settings.straggler = of->straggler;
     of->settings.user = of;
     of->plan = of->first;
-    assert_int_equal(tarry_local_create(of->first, &of->settings, NULL, &of->local, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_local_create(of->first, &of->settings, NULL, &of->local, NULL));
 }
 
 static void job_end(job *of)
@@ -107,13 +99,14 @@ static void job_end(job *of)
     pthread_mutex_destroy(&of->lock);
 }
 
+#define JOB(name) TEST_OF(name, job, of, job_end)
+
 /* A plan with random splits, merges and moves. */
 static tarry_plan *random_next(job *of)
 {
     double paces[WORKERS];
     uint32_t chunks = tarry_plan_chunks(of->plan);
-    double *cost = calloc(chunks, sizeof(*cost));
-    assert_non_null(cost);
+    OWNED(double) cost = checked_calloc(chunks, sizeof(*cost));
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         paces[worker] = 0.1 + pow(random_uniform(&of->stream), 3);
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
@@ -125,16 +118,13 @@ static tarry_plan *random_next(job *of)
     wanted.heaviest = 2;
     wanted.lightest = 0.7;
     wanted.most_moves = 5;
-    tarry_plan *next;
-    assert_int_equal(tarry_plan_evolve(of->plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
-    free(cost);
-    return next;
+    return plan_evolve(of->plan, &wanted, NULL);
 }
 
 /* The plan before is gone at once. */
 static void replan(job *of, tarry_plan *next)
 {
-    assert_int_equal(tarry_runtime_replan(of->local, next, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_replan(of->local, next, NULL));
     if (of->plan != of->first)
         tarry_plan_free(of->plan);
     of->plan = next;
@@ -157,8 +147,7 @@ static tarry_round_result run_round(job *of)
     tarry_round_result result;
     tarry_diagnostic why = {""};
     of->parameters[0] += 1;
-    if (tarry_runtime_round(of->local, of->parameters, of->sum, &result, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_runtime_round(of->local, of->parameters, of->sum, &result, &why));
     return result;
 }
 
@@ -172,9 +161,8 @@ static void assert_exact(job *of, uint64_t round)
         fail_msg("round %d: error %g", (int)round, relative_error(of, round));
 }
 
-static void sums_stay_exact(void **state)
+TEST(sums_stay_exact)
 {
-    (void)state;
     const char *const specs[] = {NULL, "exp:0.001/chunk", "slow:2,5+dead:1"};
     for (size_t spec = 0; spec < 3; spec++)
         for (uint32_t parts = 1; parts <= 2; parts++)
@@ -207,35 +195,32 @@ static uint32_t count_present(const job *of)
 }
 
 /* Who was lost stays so, and nothing is forgotten of what anyone did. */
-static void workers_go_on(void **state)
+JOB(workers_go_on)
 {
     enum { ROUNDS = 10, MOST_ROUNDS = 5000 };
-    (void)state;
-    job of;
-    job_init(&of);
-    of.spec = "dead:1+shifted-exp:0.01,0";
-    of.settings.server.silence_ns = 1000000000;
-    job_begin(&of);
+    job_init(of);
+    of->spec = "dead:1+shifted-exp:0.01,0";
+    of->settings.server.silence_ns = 1000000000;
+    job_begin(of);
     uint64_t heard = 0;
     uint64_t lost = MOST_ROUNDS; /* so many rounds when the dead one was found */
     for (uint64_t round = 0; round < MOST_ROUNDS && round < lost + ROUNDS; round++) {
-        tarry_round_result result = run_round(&of);
+        tarry_round_result result = run_round(of);
         heard += result.copies_computed;
-        replan(&of, random_next(&of));
-        if (lost == MOST_ROUNDS && count_present(&of) < WORKERS)
+        replan(of, random_next(of));
+        if (lost == MOST_ROUNDS && count_present(of) < WORKERS)
             lost = round;
     }
     uint64_t chunks = 0;
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
-        tarry_worker_state seen = tarry_runtime_worker(of.local, worker);
+        tarry_worker_state seen = tarry_runtime_worker(of->local, worker);
         chunks += seen.chunks;
         assert_true(seen.present == (seen.chunks > 0));
         if (seen.present)
             assert_true(seen.pace > 0);
     }
     assert_true(chunks >= heard);
-    assert_int_equal(count_present(&of), WORKERS - 1);
-    job_end(&of);
+    assert_int_equal(count_present(of), WORKERS - 1);
 }
 
 static void set_shut(job *of, bool shut)
@@ -258,73 +243,61 @@ static uint32_t waiting(job *of)
  * Rounds end early, by a rule that can do without the first chunk, while computations of it hang;
  * one plan follows the other, and then all is as it was.
  */
-static void computations_in_progress_are_not_waited_for(void **state)
+JOB(computations_in_progress_are_not_waited_for)
 {
-    (void)state;
-    job of;
-    job_init(&of);
-    of.plan_settings.replication = 2;
-    of.settings.server.stop = TARRY_STOP_DEADLINE;
-    of.settings.server.deadline_ns = 50000000;
-    job_begin(&of);
-    set_shut(&of, true);
+    job_init(of);
+    of->plan_settings.replication = 2;
+    of->settings.server.stop = TARRY_STOP_DEADLINE;
+    of->settings.server.deadline_ns = 50000000;
+    job_begin(of);
+    set_shut(of, true);
     bool seen = false;
     for (uint64_t round = 0; round < 10; round++) {
-        tarry_round_result result = run_round(&of);
+        tarry_round_result result = run_round(of);
         assert_false(result.exact);
         assert_int_equal(result.round, round);
-        seen = seen || waiting(&of) > 0;
-        replan(&of, random_next(&of));
-        replan(&of, random_next(&of));
+        seen = seen || waiting(of) > 0;
+        replan(of, random_next(of));
+        replan(of, random_next(of));
     }
     assert_true(seen);
-    set_shut(&of, false);
+    set_shut(of, false);
     bool exact = false;
     for (uint64_t round = 10; round < 1000 && !exact; round++) {
-        exact = run_round(&of).exact;
-        assert_true(!exact || relative_error(&of, round) < 1e-5);
-        replan(&of, random_next(&of));
+        exact = run_round(of).exact;
+        assert_true(!exact || relative_error(of, round) < 1e-5);
+        replan(of, random_next(of));
     }
     assert_true(exact);
-    job_end(&of);
 }
 
-static void an_interrupt_in_between_is_not_lost(void **state)
+JOB(an_interrupt_in_between_is_not_lost)
 {
-    (void)state;
-    job of;
-    job_init(&of);
-    job_begin(&of);
-    assert_exact(&of, 0);
-    tarry_runtime_interrupt(of.local);
-    replan(&of, random_next(&of));
+    job_init(of);
+    job_begin(of);
+    assert_exact(of, 0);
+    tarry_runtime_interrupt(of->local);
+    replan(of, random_next(of));
     tarry_round_result result;
-    assert_int_equal(tarry_runtime_round(of.local, of.parameters, of.sum, &result, NULL),
+    assert_int_equal(tarry_runtime_round(of->local, of->parameters, of->sum, &result, NULL),
                      TARRY_ERROR_INTERRUPTED);
-    replan(&of, random_next(&of));
-    assert_exact(&of, 2);
-    job_end(&of);
+    replan(of, random_next(of));
+    assert_exact(of, 2);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+JOB(what_does_not_fit_is_refused)
 {
-    (void)state;
-    job of;
-    job_init(&of);
-    job_begin(&of);
-    for (int kind = 0; kind < 4; kind++) {
-        tarry_plan_settings settings = of.plan_settings;
+    job_init(of);
+    job_begin(of);
+    for (int kind = 0; kind < 3; kind++) {
+        tarry_plan_settings settings = of->plan_settings;
         settings.workers += kind == 0;
         settings.chunks += kind == 1;
         settings.parts += kind == 2;
-        settings.adaptive_parts = kind == 3;
-        tarry_plan *plan;
-        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-        assert_int_equal(tarry_runtime_replan(of.local, plan, NULL), TARRY_ERROR_ARGUMENT);
-        tarry_plan_free(plan);
+        OWNED(tarry_plan) plan = plan_make(&settings);
+        assert_int_equal(tarry_runtime_replan(of->local, plan, NULL), TARRY_ERROR_ARGUMENT);
     }
-    assert_exact(&of, 0);
-    job_end(&of);
+    assert_exact(of, 0);
 }
 
 typedef struct attempt {
@@ -349,27 +322,11 @@ static int try_to_replan(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void missing_memory_is_an_error(void **state)
+JOB(missing_memory_is_an_error)
 {
-    (void)state;
-    job of;
-    job_init(&of);
-    job_begin(&of);
-    const attempt with = {&of, random_next(&of)};
+    job_init(of);
+    job_begin(of);
+    const attempt with = {of, random_next(of)};
     assert_true(fail_each_allocation(try_to_replan, (void *)&with) > 100);
     tarry_plan_free(with.next);
-    job_end(&of);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_stay_exact),
-        cmocka_unit_test(workers_go_on),
-        cmocka_unit_test(computations_in_progress_are_not_waited_for),
-        cmocka_unit_test(an_interrupt_in_between_is_not_lost),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(missing_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What runtimes take from their allocators, against what tarry_memory_of says that they do. The
  * gradients are long, so that nothing else weighs: parameters are two numbers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +10,7 @@
 
 #include "cluster.h"
 #include "summing.h"
+#include "test.h"
 
 /* SUMMING_BYTES: through which a worker sums with others of its process. */
 enum { WORKERS = 4, SUMMING_BYTES = 1 << 20 };
@@ -47,9 +41,8 @@ static void count_release(void *user, void *block)
     counting_allocator *state = user;
     if (block == NULL)
         return;
-    char *start = (char *)block - HEAD;
+    OWNED(char) start = (char *)block - HEAD;
     atomic_fetch_sub(&state->live, *(size_t *)(void *)start);
-    free(start);
 }
 
 static void counting_allocator_init(counting_allocator *state)
@@ -63,7 +56,7 @@ typedef struct case_settings {
     tarry_settings settings;
 } case_settings;
 
-static tarry_settings settings_of(uint32_t pieces, uint32_t parts, bool adaptive)
+static tarry_settings settings_of(uint32_t pieces, uint32_t parts)
 {
     tarry_settings settings;
     tarry_settings_init(&settings);
@@ -72,35 +65,33 @@ static tarry_settings settings_of(uint32_t pieces, uint32_t parts, bool adaptive
     settings.plan.pieces = pieces;
     settings.plan.replication = 3;
     settings.plan.parts = parts;
-    settings.plan.adaptive_parts = adaptive;
     return settings;
 }
 
-enum { CASES = 9 };
+enum { CASES = 8 };
 
 static void fill_cases(case_settings cases[CASES])
 {
     size_t i = 0;
-    cases[i++] = (case_settings){"by default", settings_of(0, 1, false)};
-    cases[i++] = (case_settings){"parts auto", settings_of(1, 0, true)};
-    cases[i++] = (case_settings){"whole chunks", settings_of(1, 1, false)};
-    cases[i] = (case_settings){"credited", settings_of(4, 1, false)};
+    cases[i++] = (case_settings){"by default", settings_of(0, 1)};
+    cases[i++] = (case_settings){"whole chunks", settings_of(1, 1)};
+    cases[i] = (case_settings){"credited", settings_of(4, 1)};
     cases[i].settings.keep_auto = false;
     cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
-    cases[i] = (case_settings){"credited, one ahead", settings_of(4, 1, false)};
+    cases[i] = (case_settings){"credited, one ahead", settings_of(4, 1)};
     cases[i].settings.keep_auto = false;
     cases[i].settings.server.ahead = 1;
     cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
-    cases[i++] = (case_settings){"two parts", settings_of(2, 2, false)};
-    cases[i] = (case_settings){"credited, few chunks", settings_of(1, 1, false)};
+    cases[i++] = (case_settings){"two parts", settings_of(2, 2)};
+    cases[i] = (case_settings){"credited, few chunks", settings_of(1, 1)};
     cases[i].settings.keep_auto = false;
     cases[i].settings.server.ahead = 1000;
     cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
-    cases[i] = (case_settings){"a stale fill", settings_of(1, 1, false)};
+    cases[i] = (case_settings){"a stale fill", settings_of(1, 1)};
     cases[i].settings.server.stop = TARRY_STOP_ERROR;
     cases[i].settings.server.error_limit = 0.5;
     cases[i++].settings.server.fill = TARRY_FILL_STALE;
-    cases[i] = (case_settings){"static order", settings_of(2, 3, false)};
+    cases[i] = (case_settings){"static order", settings_of(2, 3)};
     cases[i++].settings.server.pick = TARRY_PICK_PLAN;
     assert_int_equal(i, CASES);
 }
@@ -109,7 +100,7 @@ static void fill_cases(case_settings cases[CASES])
 static void settle(tarry_settings *settings, uint64_t dimension, double bytes)
 {
     tarry_conflict conflict;
-    assert_int_equal(tarry_settings_settle(settings, 0, &conflict), TARRY_OK);
+    assert_ok(tarry_settings_settle(settings, 0, &conflict));
     const tarry_plan_settings *plan = &settings->plan;
     uint64_t copies = (uint64_t)plan->chunks * plan->pieces * plan->replication;
     tarry_settings_keep(settings, copies, dimension, bytes, false);
@@ -139,7 +130,7 @@ static void check_local(const char *name, const tarry_settings *settings, size_t
     tarry_memory told = tarry_memory_of(job.plan, &settings->server, dimension);
     for (int round = 0; round < ROUNDS; round++) {
         tarry_round_result result;
-        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_ok(summing_round(&job, &result, NULL));
     }
     assert_close(name, atomic_load(&memory.most), told.total);
     assert_in_range(told.total, 4 * told.least, 4 * told.most);
@@ -151,51 +142,44 @@ static void check_local(const char *name, const tarry_settings *settings, size_t
 
 static int step(void *user, uint64_t number, const float *sum)
 {
-    (void)user;
-    (void)number;
-    (void)sum;
     return TARRY_OK;
 }
 
 static int parameters(void *user, float *into)
 {
-    (void)user;
     into[0] = into[1] = 1;
     return TARRY_OK;
 }
 
-static void workers_with_the_sum_take_what_is_told(void **state)
+static counting_allocator job_memory; /* outlives the job that takes of it */
+
+SUMMING(workers_with_the_sum_take_what_is_told)
 {
-    (void)state;
     const tarry_replica replica = {.step = step, .parameters = parameters};
     const tarry_replica replicas[] = {replica, replica, replica, replica};
     const size_t dimension = 300000;
-    tarry_settings settings = settings_of(2, 1, false);
+    tarry_settings settings = settings_of(2, 1);
     settings.server.sum = TARRY_SUM_EVERYWHERE;
     settle(&settings, dimension, INFINITY);
-    counting_allocator memory;
-    counting_allocator_init(&memory);
-    summing job;
-    summing_init(&job);
-    job.plan_settings = settings.plan;
-    uint64_t silence_ns = job.local_settings.server.silence_ns;
-    job.local_settings.server = settings.server;
-    job.local_settings.server.silence_ns = silence_ns;
-    job.local_settings.replicas = replicas;
-    job.dimension = dimension;
-    job.allocator = &memory.allocator;
-    summing_begin(&job);
+    counting_allocator_init(&job_memory);
+    summing_init(job);
+    job->plan_settings = settings.plan;
+    uint64_t silence_ns = job->local_settings.server.silence_ns;
+    job->local_settings.server = settings.server;
+    job->local_settings.server.silence_ns = silence_ns;
+    job->local_settings.replicas = replicas;
+    job->dimension = dimension;
+    job->allocator = &job_memory.allocator;
+    summing_begin(job);
     tarry_round_result result;
-    assert_int_equal(tarry_runtime_round(job.local, NULL, NULL, &result, NULL), TARRY_OK);
-    assert_close("everywhere", atomic_load(&memory.most),
-                 tarry_memory_of(job.plan, &settings.server, dimension).total +
+    assert_ok(tarry_runtime_round(job->local, NULL, NULL, &result, NULL));
+    assert_close("everywhere", atomic_load(&job_memory.most),
+                 tarry_memory_of(job->plan, &settings.server, dimension).total +
                      WORKERS * SUMMING_BYTES);
-    summing_end(&job);
 }
 
-static void threads_take_what_is_told(void **state)
+TEST(threads_take_what_is_told)
 {
-    (void)state;
     const size_t dimension = 300000;
     case_settings cases[CASES];
     fill_cases(cases);
@@ -205,11 +189,10 @@ static void threads_take_what_is_told(void **state)
     }
 }
 
-static void keep_auto_takes_what_there_is(void **state)
+TEST(keep_auto_takes_what_there_is)
 {
-    (void)state;
     const size_t dimension = 300000;
-    tarry_settings all = settings_of(8, 1, false), few = all;
+    tarry_settings all = settings_of(8, 1), few = all;
     const double vector = dimension * sizeof(float), enough = (4 * 24 + 4) * vector;
     settle(&all, dimension, enough);
     settle(&few, dimension, enough - 1);
@@ -217,7 +200,7 @@ static void keep_auto_takes_what_there_is(void **state)
     assert_int_equal(few.server.keep, TARRY_KEEP_CREDITED);
     check_local("auto, credited", &few, dimension);
     settle(&few, dimension, enough);
-    few = settings_of(8, 1, false);
+    few = settings_of(8, 1);
     settle(&few, dimension, 4 * 10 * vector);
     assert_int_equal(few.server.ahead, 8);
     check_local("auto, eight ahead", &few, dimension);
@@ -226,8 +209,7 @@ static void keep_auto_takes_what_there_is(void **state)
 /* A worker's connection has buffers of 100 kB, which are to weigh less than that. */
 static size_t heavy_dimension(const tarry_settings *settings)
 {
-    uint64_t each = tarry_worker_bytes(3 * (uint64_t)settings->plan.pieces,
-                                       settings->plan.adaptive_parts ? 1 : settings->plan.parts,
+    uint64_t each = tarry_worker_bytes(3 * (uint64_t)settings->plan.pieces, settings->plan.parts,
                                        &settings->server, 6);
     return (size_t)(6 * 16e6 / (double)each);
 }
@@ -258,10 +240,10 @@ static void check_processes(const char *name, tarry_settings *settings)
     }
     cluster_begin(&its);
     tarry_round_result result;
-    assert_int_equal(cluster_round(&its, &result, NULL), TARRY_OK);
+    assert_ok(cluster_round(&its, &result, NULL));
     for (uint32_t id = 0; id < 4; id++) {
         uint64_t told =
-            tarry_worker_bytes(tarry_plan_load(its.plan, id), tarry_plan_least_parts(its.plan),
+            tarry_worker_bytes(tarry_plan_load(its.plan, id), tarry_plan_parts(its.plan),
                                &settings->server, dimension);
         assert_close(name, atomic_load(&worker[id].most), told);
     }
@@ -274,34 +256,20 @@ static void check_processes(const char *name, tarry_settings *settings)
 
 /* Every second case: a worker of the network keeps the same as a thread. The server has its
  * caller's vectors, and what its connections hold for a while. */
-static void processes_take_what_is_told(void **state)
+TEST(processes_take_what_is_told)
 {
-    (void)state;
     case_settings cases[CASES];
     fill_cases(cases);
     for (size_t i = 1; i < CASES; i += 2)
         check_processes(cases[i].name, &cases[i].settings);
 }
 
-static void workers_of_secure_sums_take_what_is_told(void **state)
+TEST(workers_of_secure_sums_take_what_is_told)
 {
-    (void)state;
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
-        tarry_settings settings = settings_of(1, 1, false);
+        tarry_settings settings = settings_of(1, 1);
         settings.server.secure = bits[i];
         check_processes(i == 0 ? "secure, 32 bits" : "secure, 64 bits", &settings);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_take_what_is_told),
-        cmocka_unit_test(workers_with_the_sum_take_what_is_told),
-        cmocka_unit_test(keep_auto_takes_what_there_is),
-        cmocka_unit_test(processes_take_what_is_told),
-        cmocka_unit_test(workers_of_secure_sums_take_what_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,23 +6,20 @@
  * them, so order is compared where the simulated times are TOLERANCE_NS apart or more, and a round
  * that was disturbed may be repeated.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
 #include <tarry/local.h>
 #include <tarry/sim.h>
 #include <tarry/worker.h>
 
 #include "base/bitset.h"
+#include "edge_plan.h"
 #include "plan/plan.h"
+#include "test.h"
 
 enum { WORKERS = 12, LOAD = 3, ROUNDS = 20, TEXT = 512 };
 /* Runs to come close, and for a busy machine to pass at all. */
@@ -133,7 +130,6 @@ int __wrap_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_eve
 
 static int compute(void *user, const tarry_task *task)
 {
-    (void)user;
     task->gradient[0] = (float)task->chunk;
     return 0;
 }
@@ -152,10 +148,10 @@ static void run_simulated(const tarry_plan *plan, const tarry_straggler *straggl
     settings.straggler = straggler;
     tarry_sim *sim;
     begin(plan, rounds);
-    assert_int_equal(tarry_sim_create(plan, &settings, NULL, &sim, NULL), TARRY_OK);
+    assert_ok(tarry_sim_create(plan, &settings, NULL, &sim, NULL));
     for (uint32_t round = 0; round < ROUNDS; round++) {
         tarry_round_result result;
-        assert_int_equal(tarry_sim_round(sim, &result), TARRY_OK);
+        assert_ok(tarry_sim_round(sim, &result));
         rounds[round].seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
     }
     tarry_sim_free(sim);
@@ -170,11 +166,11 @@ static void run_threads(const tarry_plan *plan, const tarry_straggler *straggler
     settings.straggler = straggler;
     tarry_runtime *local;
     begin(plan, rounds);
-    assert_int_equal(tarry_local_create(plan, &settings, NULL, &local, NULL), TARRY_OK);
+    assert_ok(tarry_local_create(plan, &settings, NULL, &local, NULL));
     for (uint32_t round = 0; round < ROUNDS; round++) {
         float parameter = 0, sum;
         tarry_round_result result;
-        assert_int_equal(tarry_runtime_round(local, &parameter, &sum, &result, NULL), TARRY_OK);
+        assert_ok(tarry_runtime_round(local, &parameter, &sum, &result, NULL));
         /* Thirds of three copies are rounded. */
         assert_true(fabs(sum / (WORKERS * (WORKERS - 1) / 2.0) - 1) < 1e-6);
         rounds[round].seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
@@ -259,14 +255,9 @@ static bool is_close_enough(uint32_t agreed, double ratio, int attempt)
 static void assert_agreement(const char *spec)
 {
     static record simulated[ROUNDS], real[ROUNDS];
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = settings.chunks = WORKERS;
-    settings.replication = LOAD;
-    tarry_plan *plan;
-    tarry_straggler *straggler;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    assert_int_equal(tarry_straggler_create(spec, WORKERS, 4, NULL, &straggler, NULL), TARRY_OK);
+    OWNED(tarry_plan) plan = plan_drawn(WORKERS, WORKERS, LOAD, 1);
+    OWNED(tarry_straggler) straggler = NULL;
+    assert_ok(tarry_straggler_create(spec, WORKERS, 4, NULL, &straggler, NULL));
     run_simulated(plan, straggler, simulated);
 
     bool agreed[ROUNDS] = {false};
@@ -290,21 +281,10 @@ static void assert_agreement(const char *spec)
     }
     assert_true(is_close_enough(total, best, MOST_ATTEMPTS));
     assert_true(best > 0.95);
-    tarry_straggler_free(straggler);
-    tarry_plan_free(plan);
 }
 
-static void simulated_rounds_are_like_real_ones(void **state)
+TEST(simulated_rounds_are_like_real_ones)
 {
-    (void)state;
     assert_agreement("shifted-exp:0.04,0.03");
     assert_agreement("shifted-exp:0.04,0.03/chunk");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(simulated_rounds_are_like_real_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

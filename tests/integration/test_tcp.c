@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network server and workers in one process: what they bring is the true sum. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-#include <pthread.h>
-
 #include "base/random.h"
 #include "cluster.h"
+#include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 
 static int no_compute(void *user, const tarry_task *task)
 {
-    (void)user, (void)task;
     return -1;
 }
 
@@ -53,160 +47,90 @@ static tarry_plan *next_plan(const tarry_plan *plan, random_stream *stream)
     wanted.heaviest = 2;
     wanted.lightest = 0.7;
     wanted.most_moves = 5;
-    tarry_plan *next;
     assert_true(tarry_plan_chunks(plan) <= 256);
-    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
-    return next;
+    return plan_evolve(plan, &wanted, NULL);
 }
 
 static void replan(cluster *its, random_stream *stream)
 {
     tarry_plan *next = next_plan(its->plan, stream);
-    assert_int_equal(tarry_runtime_replan(its->server, next, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_replan(its->server, next, NULL));
     tarry_plan_free(its->plan);
     its->plan = next;
 }
 
-static void test_plain(void **state)
+CLUSTER(test_plain)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    its.settings.job = "what to compute";
-    its.settings.job_size = sizeof("what to compute");
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 20);
-    for (uint32_t worker = 0; worker < its.workers; worker++) {
-        tarry_tcp_work work = tarry_tcp_worker_work(its.members[worker].worker);
+    cluster_init(its);
+    its->settings.job = "what to compute";
+    its->settings.job_size = sizeof("what to compute");
+    cluster_begin(its);
+    cluster_exact_rounds(its, 20);
+    for (uint32_t worker = 0; worker < its->workers; worker++) {
+        tarry_tcp_work work = tarry_tcp_worker_work(its->members[worker].worker);
         assert_int_equal(work.worker, worker);
         assert_int_equal(work.connections, 1);
         assert_int_equal(work.computed_again, 0);
-        assert_int_equal(its.members[worker].begun, 1);
+        assert_int_equal(its->members[worker].begun, 1);
     }
-    cluster_end(&its);
 }
 
-static void test_tls(void **state)
+CLUSTER(test_tls)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    its.tls = true;
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 20);
-    cluster_end(&its);
+    cluster_init(its);
+    its->tls = true;
+    cluster_begin(its);
+    cluster_exact_rounds(its, 20);
 }
 
-static void test_unix_socket(void **state)
-{
-    (void)state;
-    char socket[64];
-    snprintf(socket, sizeof(socket), "unix:/tmp/tarry-test-%d", (int)getpid());
-    cluster its;
-    cluster_init(&its);
-    its.socket = socket;
-    its.near = true;
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 20);
-    cluster_end(&its);
-}
-
-/* Coded parts and parameters don't go over the connection; what does is told by how much that is.
- */
-static void share_memory(bool named, bool near, bool tls, tarry_keep keep)
+CLUSTER(test_unix_socket)
 {
     char socket[64];
     snprintf(socket, sizeof(socket), "unix:/tmp/tarry-test-%d", (int)getpid());
-    cluster its;
-    cluster_init(&its);
-    its.socket = named ? socket : NULL;
-    its.near = near;
-    its.tls = tls;
-    its.shares = true;
-    its.plan_settings.parts = keep == TARRY_KEEP_ALL ? 2 : 1;
-    its.settings.server.keep = keep;
-    cluster_begin(&its);
-    random_stream stream = random_stream_make(test_seed("tcp share", 3), RANDOM_TEST, 0, 0);
-    for (int i = 0; i < 3; i++) {
-        cluster_exact_rounds(&its, 10);
-        replan(&its, &stream);
-    }
-    cluster_exact_rounds(&its, 2);
-    for (uint32_t worker = 0; worker < its.workers; worker++) {
-        tarry_worker_state state = tarry_runtime_worker(its.server, worker);
-        assert_true(state.shares_memory);
-        assert_int_equal(state.arrivals, 1); /* its turn to the shorter way is none */
-        tarry_tcp_work work = tarry_tcp_worker_work(its.members[worker].worker);
-        assert_true(work.received < its.parameter_count * sizeof(float));
-        assert_true(work.sent < 32 * its.dimension);
-        assert_int_equal(its.members[worker].begun, 1);
-    }
-    cluster_end(&its);
-}
-
-static void test_shared_memory(void **state)
-{
-    (void)state;
-    share_memory(true, true, false, TARRY_KEEP_ALL);
-    share_memory(true, true, false, TARRY_KEEP_CREDITED);
-}
-
-/* Who comes over TCP finds the shorter way by itself. */
-static void test_shorter_way(void **state)
-{
-    (void)state;
-    share_memory(true, false, false, TARRY_KEEP_ALL);
-    share_memory(true, false, true, TARRY_KEEP_ALL);
-    share_memory(false, false, true, TARRY_KEEP_ALL); /* the server has a socket for it by itself */
+    cluster_init(its);
+    its->socket = socket;
+    its->near = true;
+    cluster_begin(its);
+    cluster_exact_rounds(its, 20);
 }
 
 /* All that a plan and a server can be told to do goes over a network as well. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++)
-        for (int adaptive = 0; adaptive <= (parts > 1); adaptive++)
-            for (int reproducible = 0; reproducible <= 1; reproducible++) {
-                cluster its;
-                cluster_init(&its);
-                its.plan_settings.parts = parts;
-                its.plan_settings.adaptive_parts = adaptive;
-                its.settings.server.reproducible = reproducible;
-                cluster_begin(&its);
-                cluster_exact_rounds(&its, 5);
-                cluster_end(&its);
-            }
+        for (int reproducible = 0; reproducible <= 1; reproducible++) {
+            cluster its;
+            cluster_init(&its);
+            its.plan_settings.parts = parts;
+            its.settings.server.reproducible = reproducible;
+            cluster_begin(&its);
+            cluster_exact_rounds(&its, 5);
+            cluster_end(&its);
+        }
 }
 
-static void test_keep_credited(void **state)
+CLUSTER(test_keep_credited)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    its.plan_settings.chunks = 24;
-    its.settings.server.keep = TARRY_KEEP_CREDITED;
-    its.straggler_spec = "exp:0.0005/chunk";
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 10);
-    cluster_end(&its);
+    cluster_init(its);
+    its->plan_settings.chunks = 24;
+    its->settings.server.keep = TARRY_KEEP_CREDITED;
+    its->straggler_spec = "exp:0.0005/chunk";
+    cluster_begin(its);
+    cluster_exact_rounds(its, 10);
 }
 
-static void test_dynamic_orders(void **state)
+CLUSTER(test_dynamic_orders)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    its.plan_settings.chunks = 24;
-    its.settings.server.pick = TARRY_PICK_SHARE;
-    its.straggler_spec = "exp:0.0005/chunk";
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 5);
-    cluster_end(&its);
+    cluster_init(its);
+    its->plan_settings.chunks = 24;
+    its->settings.server.pick = TARRY_PICK_SHARE;
+    its->straggler_spec = "exp:0.0005/chunk";
+    cluster_begin(its);
+    cluster_exact_rounds(its, 5);
 }
 
-static void test_stop_rules(void **state)
+TEST(test_stop_rules)
 {
-    (void)state;
     for (int stop = TARRY_STOP_DEADLINE; stop <= TARRY_STOP_WORKERS; stop++)
         for (int fill = TARRY_FILL_NONE; fill <= TARRY_FILL_STALE; fill++) {
             if (stop == TARRY_STOP_WORKERS && fill != TARRY_FILL_NONE)
@@ -226,146 +150,124 @@ static void test_stop_rules(void **state)
         }
 }
 
-static void test_shipped_data(void **state)
+CLUSTER(test_shipped_data)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    its.plan_settings.chunks = 24;
-    its.ships = true;
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 3);
-    cluster_end(&its);
+    cluster_init(its);
+    its->plan_settings.chunks = 24;
+    its->ships = true;
+    cluster_begin(its);
+    cluster_exact_rounds(its, 3);
 }
 
-static void test_replan(void **state)
+CLUSTER(test_replan)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("tcp replan", 3), RANDOM_TEST, 0, 0);
-    cluster its;
-    cluster_init(&its);
-    its.plan_settings.chunks = 24;
-    its.settings.server.pick = TARRY_PICK_SHARE;
-    cluster_begin(&its);
+    cluster_init(its);
+    its->plan_settings.chunks = 24;
+    its->settings.server.pick = TARRY_PICK_SHARE;
+    cluster_begin(its);
     for (int i = 0; i < 10; i++) {
-        cluster_exact_rounds(&its, 2);
-        replan(&its, &stream);
+        cluster_exact_rounds(its, 2);
+        replan(its, &stream);
     }
-    cluster_exact_rounds(&its, 2);
-    for (uint32_t worker = 0; worker < its.workers; worker++)
-        assert_int_equal(its.members[worker].begun, 1);
-    cluster_end(&its);
+    cluster_exact_rounds(its, 2);
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        assert_int_equal(its->members[worker].begun, 1);
 }
 
 /* ---- workers that leave, servers that stop ---- */
 
-static void test_leave(void **state)
+CLUSTER(test_leave)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 2);
-    tarry_tcp_worker_leave(its.members[2].worker, UINT64_C(1000000000));
-    cluster_join(&its, 2);
-    assert_int_equal(its.members[2].result, TARRY_OK);
-    cluster_exact_rounds(&its, 2);
+    cluster_init(its);
+    cluster_begin(its);
+    cluster_exact_rounds(its, 2);
+    tarry_tcp_worker_leave(its->members[2].worker, UINT64_C(1000000000));
+    cluster_join(its, 2);
+    assert_ok(its->members[2].result);
+    cluster_exact_rounds(its, 2);
     /* One that comes again is taken in. */
-    cluster_start(&its, 2);
-    cluster_wait(&its, its.workers);
-    cluster_exact_rounds(&its, 2);
-    cluster_end(&its);
+    cluster_start(its, 2);
+    cluster_wait(its, its->workers);
+    cluster_exact_rounds(its, 2);
 }
 
 /* In the middle of a round: chunks are handed back, what is finished is used. */
-static void test_leave_in_a_round(void **state)
+CLUSTER(test_leave_in_a_round)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    its.plan_settings.chunks = 24;
-    cluster_begin(&its);
-    for (uint32_t worker = 0; worker < its.workers; worker++)
-        cluster_hold(&its, worker, 2);
+    cluster_init(its);
+    its->plan_settings.chunks = 24;
+    cluster_begin(its);
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        cluster_hold(its, worker, 2);
     cluster_call call;
-    cluster_begin_round(&its, &call);
-    cluster_await_held(&its, 1);
-    tarry_tcp_worker_leave(its.members[1].worker, UINT64_C(60000000000));
-    cluster_release(&its);
-    cluster_join(&its, 1);
+    cluster_begin_round(its, &call);
+    cluster_await_held(its, 1);
+    tarry_tcp_worker_leave(its->members[1].worker, UINT64_C(60000000000));
+    cluster_release(its);
+    cluster_join(its, 1);
     cluster_end_round(&call);
-    assert_int_equal(its.members[1].result, TARRY_OK);
-    assert_int_equal(call.error, TARRY_OK);
+    assert_ok(its->members[1].result);
+    assert_ok(call.error);
     assert_true(call.result.exact);
-    assert_true(cluster_error(&its) < 1e-5);
+    assert_true(cluster_error(its) < 1e-5);
     assert_int_equal(call.result.workers_lost, 0);
-    cluster_end(&its);
 }
 
-static void test_leave_at_once(void **state)
+CLUSTER(test_leave_at_once)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    cluster_begin_server(&its);
-    cluster_start(&its, 0);
-    tarry_tcp_worker_leave(its.members[0].worker, 0);
-    cluster_join(&its, 0);
-    assert_int_equal(its.members[0].result, TARRY_OK);
-    cluster_end(&its);
+    cluster_init(its);
+    cluster_begin_server(its);
+    cluster_start(its, 0);
+    tarry_tcp_worker_leave(its->members[0].worker, 0);
+    cluster_join(its, 0);
+    assert_ok(its->members[0].result);
 }
 
 /* A server that is made anew from a checkpoint is found again, and goes on. */
-static void test_restart(void **state)
+CLUSTER(test_restart)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 3);
-    uint8_t *checkpoint = NULL;
+    cluster_init(its);
+    cluster_begin(its);
+    cluster_exact_rounds(its, 3);
+    OWNED(uint8_t) checkpoint = NULL;
     size_t size = 0;
     for (int again = 0; again < 3; again++) {
         uint8_t id[TARRY_JOB_ID_SIZE];
-        size = checkpoint_size(&its);
+        size = checkpoint_size(its);
         checkpoint = realloc(checkpoint, size);
         assert_non_null(checkpoint);
-        assert_int_equal(tarry_runtime_checkpoint(its.server, checkpoint), TARRY_OK);
-        tarry_runtime_job_id(its.server, id);
-        tarry_runtime_free(its.server, false);
-        memcpy(its.settings.job_id, id, sizeof(id));
-        its.settings.checkpoint = checkpoint;
-        its.settings.checkpoint_size = size;
-        cluster_begin_server(&its);
-        assert_int_equal(tarry_runtime_checkpoint(its.server, checkpoint), TARRY_OK);
-        tarry_runtime_stored(its.server, checkpoint);
-        cluster_wait(&its, its.workers);
-        cluster_exact_rounds(&its, 3);
+        assert_ok(tarry_runtime_checkpoint(its->server, checkpoint));
+        tarry_runtime_job_id(its->server, id);
+        tarry_runtime_free(its->server, false);
+        memcpy(its->settings.job_id, id, sizeof(id));
+        its->settings.checkpoint = checkpoint;
+        its->settings.checkpoint_size = size;
+        cluster_begin_server(its);
+        assert_ok(tarry_runtime_checkpoint(its->server, checkpoint));
+        tarry_runtime_stored(its->server, checkpoint);
+        cluster_wait(its, its->workers);
+        cluster_exact_rounds(its, 3);
     }
-    for (uint32_t worker = 0; worker < its.workers; worker++)
-        assert_int_equal(its.members[worker].begun, 1);
-    cluster_end(&its);
-    free(checkpoint);
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        assert_int_equal(its->members[worker].begun, 1);
 }
 
 /* One of another job makes them begin anew. */
-static void test_another_job(void **state)
+CLUSTER(test_another_job)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    cluster_begin(&its);
-    cluster_exact_rounds(&its, 3);
-    tarry_runtime_free(its.server, false);
-    its.settings.job = "another one";
-    its.settings.job_size = sizeof("another one");
-    its.settings.server.stripe_length = 50;
-    cluster_begin_server(&its);
-    cluster_wait(&its, its.workers);
-    cluster_exact_rounds(&its, 3);
-    for (uint32_t worker = 0; worker < its.workers; worker++)
-        assert_int_equal(its.members[worker].begun, 2);
-    cluster_end(&its);
+    cluster_init(its);
+    cluster_begin(its);
+    cluster_exact_rounds(its, 3);
+    tarry_runtime_free(its->server, false);
+    its->settings.job = "another one";
+    its->settings.job_size = sizeof("another one");
+    its->settings.server.stripe_length = 50;
+    cluster_begin_server(its);
+    cluster_wait(its, its->workers);
+    cluster_exact_rounds(its, 3);
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        assert_int_equal(its->members[worker].begun, 2);
 }
 
 /* ---- what a worker can't do ---- */
@@ -390,51 +292,44 @@ static void await_connections(cluster *its, uint32_t worker, uint32_t count)
 /* A plan that comes before the job that was sent with the one before is looked at: that goes on
  * with it. A worker looks at nothing new while it waits for a computation to end; whether that is
  * so with job B, which comes behind WELCOME, or only with C, depends on the machine. */
-static void test_offer_replaced(void **state)
+CLUSTER(test_offer_replaced)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("tcp offer", 3), RANDOM_TEST, 0, 0);
-    cluster its;
-    cluster_init(&its);
-    its.settings.job = "job A";
-    its.settings.job_size = sizeof("job A");
-    cluster_begin(&its);
-    cluster_hold(&its, 0, 0);
+    cluster_init(its);
+    its->settings.job = "job A";
+    its->settings.job_size = sizeof("job A");
+    cluster_begin(its);
+    cluster_hold(its, 0, 0);
     do
-        cluster_exact_rounds(&its, 1);
-    while (!cluster_is_held(&its, 0));
-    restart_with(&its, "job B");
-    await_connections(&its, 0, 2);
+        cluster_exact_rounds(its, 1);
+    while (!cluster_is_held(its, 0));
+    restart_with(its, "job B");
+    await_connections(its, 0, 2);
     usleep(20000);
-    restart_with(&its, "job C");
-    await_connections(&its, 0, 3);
+    restart_with(its, "job C");
+    await_connections(its, 0, 3);
     usleep(20000);
-    replan(&its, &stream);
-    cluster_release(&its);
-    cluster_wait(&its, its.workers);
-    cluster_exact_rounds(&its, 2);
-    assert_in_range(its.members[0].begun, 2, 3);
-    assert_string_equal(its.members[0].job, "job C");
-    cluster_end(&its);
+    replan(its, &stream);
+    cluster_release(its);
+    cluster_wait(its, its->workers);
+    cluster_exact_rounds(its, 2);
+    assert_in_range(its->members[0].begun, 2, 3);
+    assert_string_equal(its->members[0].job, "job C");
 }
 
-static void test_refused(void **state)
+CLUSTER(test_refused)
 {
-    (void)state;
-    cluster its;
-    cluster_init(&its);
-    cluster_begin_server(&its);
-    cluster_wait(&its, 0);
-    cluster_start(&its, 9); /* of six */
-    cluster_join(&its, 9);
-    assert_int_equal(its.members[9].result, TARRY_ERROR_STATE);
-    assert_non_null(strstr(its.members[9].diagnostic.text, "no such worker"));
-    cluster_end(&its);
+    cluster_init(its);
+    cluster_begin_server(its);
+    cluster_wait(its, 0);
+    cluster_start(its, 9); /* of six */
+    cluster_join(its, 9);
+    assert_int_equal(its->members[9].result, TARRY_ERROR_STATE);
+    assert_non_null(strstr(its->members[9].diagnostic.text, "no such worker"));
 }
 
-static void test_patience(void **state)
+TEST(test_patience)
 {
-    (void)state;
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
     settings.connect = "127.0.0.1:1"; /* nobody listens there */
@@ -443,7 +338,7 @@ static void test_patience(void **state)
     settings.patience_ns = 300000000;
     tarry_tcp_worker *worker;
     tarry_diagnostic why;
-    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_OK);
+    assert_ok(tarry_tcp_worker_create(&settings, NULL, &worker, &why));
     assert_int_equal(tarry_tcp_worker_run(worker, &why), TARRY_ERROR_SYSTEM);
     assert_non_null(strstr(why.text, "127.0.0.1:1: no connection for"));
     assert_int_equal(tarry_tcp_worker_run(worker, &why), TARRY_ERROR_STATE);
@@ -459,9 +354,8 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void test_creation_without_memory(void **state)
+TEST(test_creation_without_memory)
 {
-    (void)state;
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
     settings.connect = "127.0.0.1:1";
@@ -470,9 +364,8 @@ static void test_creation_without_memory(void **state)
     assert_int_equal(fail_each_allocation(create, &settings), 3);
 }
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
-    (void)state;
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker *worker;
     tarry_diagnostic why;
@@ -494,7 +387,7 @@ static void test_settings(void **state)
     settings.rack = long_name + 1;
     for (int insecure = 0; insecure <= 1; insecure++) {
         settings.security.insecure = insecure;
-        assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_OK);
+        assert_ok(tarry_tcp_worker_create(&settings, NULL, &worker, &why));
         assert_int_equal(tarry_tcp_worker_run(worker, &why), TARRY_ERROR_ARGUMENT);
         assert_non_null(strstr(why.text, insecure ? "plain text is for" : "needs credentials"));
         tarry_tcp_worker_free(worker);
@@ -514,62 +407,30 @@ static void begin_without_one(cluster *its, uint64_t patience_ns)
     cluster_begin(its);
 }
 
-static void test_too_few_workers(void **state)
+CLUSTER(test_too_few_workers)
 {
-    (void)state;
-    cluster its;
     tarry_round_result result;
     tarry_diagnostic why;
-    begin_without_one(&its, 1);
-    assert_int_equal(cluster_round(&its, &result, &why), TARRY_ERROR_COVERAGE);
+    begin_without_one(its, 1);
+    assert_int_equal(cluster_round(its, &result, &why), TARRY_ERROR_COVERAGE);
     assert_int_equal(result.workers_lost, 1);
     assert_non_null(strstr(why.text, "no worker that is left can give chunks"));
-    cluster_end(&its);
+    cluster_end(its);
 
-    begin_without_one(&its, UINT64_C(600000000000));
+    begin_without_one(its, UINT64_C(600000000000));
     cluster_call call;
-    cluster_begin_round(&its, &call);
-    cluster_start(&its, its.workers++);
+    cluster_begin_round(its, &call);
+    cluster_start(its, its->workers++);
     cluster_end_round(&call);
-    assert_int_equal(call.error, TARRY_OK);
+    assert_ok(call.error);
     assert_true(call.result.exact);
-    assert_true(cluster_error(&its) < cluster_tolerance(&its));
+    assert_true(cluster_error(its) < cluster_tolerance(its));
 
     /* Nobody is lacking any more, and one goes for good: it can be interrupted. */
-    tarry_tcp_worker_leave(its.members[0].worker, 0);
-    cluster_join(&its, 0);
-    cluster_begin_round(&its, &call);
-    tarry_runtime_interrupt(its.server);
+    tarry_tcp_worker_leave(its->members[0].worker, 0);
+    cluster_join(its, 0);
+    cluster_begin_round(its, &call);
+    tarry_runtime_interrupt(its->server);
     cluster_end_round(&call);
     assert_int_equal(call.error, TARRY_ERROR_INTERRUPTED);
-    cluster_end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_tls),
-        cmocka_unit_test(test_too_few_workers),
-        cmocka_unit_test(test_unix_socket),
-        cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_shorter_way),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_keep_credited),
-        cmocka_unit_test(test_dynamic_orders),
-        cmocka_unit_test(test_stop_rules),
-        cmocka_unit_test(test_shipped_data),
-        cmocka_unit_test(test_replan),
-        cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_leave_in_a_round),
-        cmocka_unit_test(test_leave_at_once),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_another_job),
-        cmocka_unit_test(test_offer_replaced),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_patience),
-        cmocka_unit_test(test_creation_without_memory),
-        cmocka_unit_test(test_settings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,18 +6,11 @@
  * on is right, and the same everywhere, and the end is what a run without deaths comes to, bit for
  * bit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -27,6 +20,7 @@
 #include "mortal.h"
 #include "seed.h"
 #include "tarry/tcp.h"
+#include "test.h"
 
 enum { WORKERS = 3, CHUNKS = 6, DIMENSION = 5000, STEPS = 12, SAVED_EVERY = 4, DEATHS = 4 };
 enum { STATE_BYTES = sizeof(uint64_t) + 2 * DIMENSION * sizeof(float) };
@@ -138,7 +132,7 @@ static tarry_runtime *start_server(files *kept, const tarry_plan *plan)
 static int serve(files *kept)
 {
     tarry_plan_settings settings;
-    tarry_plan *plan;
+    OWNED(tarry_plan) plan = NULL;
     tarry_plan_settings_init(&settings);
     settings.workers = WORKERS;
     settings.chunks = CHUNKS;
@@ -159,7 +153,6 @@ static int serve(files *kept)
     }
     tarry_runtime_wait(server, WORKERS, PATIENCE_NS, NULL);
     tarry_runtime_free(server, true);
-    tarry_plan_free(plan);
     return 0;
 }
 
@@ -261,16 +254,14 @@ static uint64_t whole(void)
     return run(0, false, NULL);
 }
 
-static void another_server_goes_on_with_those_who_live(void **state)
+TEST(another_server_goes_on_with_those_who_live)
 {
-    (void)state;
     random_stream draws = random_stream_make(test_seed("coordinator", 1), RANDOM_TEST, 6, 1);
     assert_true(run(DEATHS, false, &draws) == whole());
 }
 
-static void another_server_goes_on_from_the_saved_state(void **state)
+TEST(another_server_goes_on_from_the_saved_state)
 {
-    (void)state;
     random_stream draws = random_stream_make(test_seed("coordinator", 1), RANDOM_TEST, 6, 2);
     assert_true(run(DEATHS, true, &draws) == whole());
 }
@@ -279,9 +270,5 @@ int main(int count, char **arguments)
 {
     mortal_main(count, arguments);
     server_main(count, arguments);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_server_goes_on_with_those_who_live),
-        cmocka_unit_test(another_server_goes_on_from_the_saved_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(count, arguments);
 }

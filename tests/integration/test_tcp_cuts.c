@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network server and workers in one process, with connections that break. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include <pthread.h>
 
 #include "base/random.h"
 #include "cluster.h"
 #include "proxy.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/net/backoff.h"
+#include "runtime/tcp/net/session.h"
 #include "seed.h"
+#include "test.h"
 
 enum {
     ROUNDS = 12,
@@ -96,9 +90,8 @@ static void cut_at_random(bool tls, tarry_keep keep)
     its.dimension = 4000;
     its.settings.server.stripe_length = 128;
     its.settings.server.keep = keep;
-    assert_int_equal(
-        tarry_straggler_create("exp:0.001/chunk", its.workers, 1, NULL, &its.straggler, NULL),
-        TARRY_OK);
+    assert_ok(
+        tarry_straggler_create("exp:0.001/chunk", its.workers, 1, NULL, &its.straggler, NULL));
     cutter cuts = {.its = &its, .between = begin_between(&its, its.workers)};
     cuts.stream = random_stream_make(test_seed("tcp cuts", 5), RANDOM_TEST, tls, keep);
     assert_int_equal(pthread_create(&cuts.thread, NULL, cut, &cuts), 0);
@@ -120,21 +113,18 @@ static void cut_at_random(bool tls, tarry_keep keep)
     proxy_end(cuts.between);
 }
 
-static void test_cuts(void **state)
+TEST(test_cuts)
 {
-    (void)state;
     cut_at_random(false, TARRY_KEEP_ALL);
 }
 
-static void test_cuts_tls(void **state)
+TEST(test_cuts_tls)
 {
-    (void)state;
     cut_at_random(true, TARRY_KEEP_ALL);
 }
 
-static void test_cuts_credited(void **state)
+TEST(test_cuts_credited)
 {
-    (void)state;
     cut_at_random(false, TARRY_KEEP_CREDITED);
 }
 
@@ -142,9 +132,8 @@ static void test_cuts_credited(void **state)
 
 /* All chunks but those in progress are finished when a connection breaks; none of them is computed
  * again. */
-static void test_finished_work_is_kept(void **state)
+TEST(test_finished_work_is_kept)
 {
-    (void)state;
     cluster its;
     cluster_init(&its);
     its.plan_settings.chunks = 24;
@@ -160,7 +149,7 @@ static void test_finished_work_is_kept(void **state)
     cluster_wait_whole(&its, between);
     cluster_release(&its);
     cluster_end_round(&call);
-    assert_int_equal(call.error, TARRY_OK);
+    assert_ok(call.error);
     assert_true(call.result.exact);
     assert_true(cluster_error(&its) < 1e-5);
     for (uint32_t worker = 0; worker < its.workers; worker++) {
@@ -187,9 +176,8 @@ static uint64_t wait_after_cut(cluster *its, proxy *between)
 
 /* Between two rounds, too, a link that was cut at once so often that the waits have grown is found
  * again soon if it is cut once it has lasted for a while. */
-static void test_flapping(void **state)
+TEST(test_flapping)
 {
-    (void)state;
     enum { CUTS = 5 };
     cluster its;
     cluster_init(&its);
@@ -207,9 +195,8 @@ static void test_flapping(void **state)
 
 /* The round that its executor has not heard the end of is none of the connection that came after.
  */
-static void test_leave_after_a_cut(void **state)
+TEST(test_leave_after_a_cut)
 {
-    (void)state;
     const uint64_t grace_ns = UINT64_C(90000000000);
     cluster its;
     cluster_init(&its);
@@ -221,18 +208,8 @@ static void test_leave_after_a_cut(void **state)
     tarry_tcp_worker_leave(its.members[0].worker, grace_ns);
     cluster_join(&its, 0);
     assert_true(clock_now_ns() - began < grace_ns / 2);
-    assert_int_equal(its.members[0].result, TARRY_OK);
+    assert_ok(its.members[0].result);
     cluster_exact_rounds(&its, 2);
     cluster_end(&its);
     proxy_end(between);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuts),          cmocka_unit_test(test_cuts_tls),
-        cmocka_unit_test(test_cuts_credited), cmocka_unit_test(test_finished_work_is_kept),
-        cmocka_unit_test(test_flapping),      cmocka_unit_test(test_leave_after_a_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

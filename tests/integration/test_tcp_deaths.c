@@ -4,17 +4,12 @@
  * seed says: every sum that is stepped on is right, all who step on it have the same bits, and
  * nothing hangs. TARRY_TEST_DEATHS says how many deaths there are in each test, and each is told.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "mortal_party.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 5, CHUNKS = 10, LONG = 40 };
 
@@ -37,35 +32,19 @@ static void die(const char *name, party_settings settings, uint32_t deaths)
     party_end(&its, name);
 }
 
-static void deaths_over_connections(void **state)
+TEST(deaths_over_connections)
 {
-    (void)state;
     die("deaths over connections", (party_settings){.dimension = 70000}, 12);
 }
 
-/* Of five, rows of three and two; of four, who are left, two of two; of three it is direct. */
-static void deaths_in_a_grid(void **state)
+TEST(deaths_over_tls)
 {
-    (void)state;
-    die("deaths in a grid", (party_settings){.dimension = 70000, .shape = TARRY_SHAPE_GRID}, 6);
-}
-
-static void deaths_in_trees(void **state)
-{
-    (void)state;
-    die("deaths in trees", (party_settings){.dimension = 70000, .shape = TARRY_SHAPE_TREE}, 6);
-}
-
-static void deaths_over_tls(void **state)
-{
-    (void)state;
     die("deaths over TLS", (party_settings){.dimension = 70000, .tls = true}, 4);
 }
 
 /* What each number may be off by is less than a step of each part. */
-static void deaths_while_numbers_are_rounded(void **state)
+TEST(deaths_while_numbers_are_rounded)
 {
-    (void)state;
     die("deaths in int8", (party_settings){.dimension = 70000, .compress = TARRY_COMPRESS_INT8},
         10);
     die("deaths in bf16 over TLS",
@@ -74,14 +53,13 @@ static void deaths_while_numbers_are_rounded(void **state)
         (party_settings){.dimension = 20000, .compress = TARRY_COMPRESS_INT8, .shares = true}, 3);
 }
 
-static void deaths_in_shared_memory(void **state)
+TEST(deaths_in_shared_memory)
 {
-    (void)state;
     die("deaths in shared memory", (party_settings){.dimension = 20000, .shares = true}, 4);
 }
 
 /* Others sum on without one that is stopped, and it catches up with them. */
-static void stop_one(bool shares, tarry_shape_kind shape, mortal_place place)
+static void stop_one(bool shares, mortal_place place)
 {
     party its;
     const party_settings settings = {
@@ -90,7 +68,6 @@ static void stop_one(bool shares, tarry_shape_kind shape, mortal_place place)
         .replication = 3,
         .dimension = 20000,
         .shares = shares,
-        .shape = shape,
         .silence_ns = 1000000000,
     };
     party_begin(&its, &settings);
@@ -102,20 +79,17 @@ static void stop_one(bool shares, tarry_shape_kind shape, mortal_place place)
     party_end(&its, mortal_place_names[place]);
 }
 
-static void a_stopped_worker_holds_nobody_up(void **state)
+TEST(a_stopped_worker_holds_nobody_up)
 {
-    (void)state;
-    stop_one(false, TARRY_SHAPE_DIRECT, MORTAL_PART);
-    stop_one(true, TARRY_SHAPE_AUTO, MORTAL_ENCODED);
-    stop_one(false, TARRY_SHAPE_AUTO, MORTAL_STEPS_NOW);
-    stop_one(false, TARRY_SHAPE_GRID, MORTAL_PARTIAL);
-    stop_one(false, TARRY_SHAPE_TREE, MORTAL_SUM);
+    stop_one(false, MORTAL_PART);
+    stop_one(true, MORTAL_ENCODED);
+    stop_one(false, MORTAL_STEPS_NOW);
+    stop_one(false, MORTAL_SUM);
 }
 
 /* TARRY_TEST_ROUNDS: how many. */
-static void a_long_run_with_everything(void **state)
+TEST(a_long_run_with_everything)
 {
-    (void)state;
     const char *text = getenv("TARRY_TEST_ROUNDS");
     party its;
     const party_settings settings = {
@@ -134,15 +108,5 @@ static void a_long_run_with_everything(void **state)
 int main(int count, char **arguments)
 {
     mortal_main(count, arguments);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deaths_over_connections),
-        cmocka_unit_test(deaths_in_a_grid),
-        cmocka_unit_test(deaths_in_trees),
-        cmocka_unit_test(deaths_over_tls),
-        cmocka_unit_test(deaths_in_shared_memory),
-        cmocka_unit_test(deaths_while_numbers_are_rounded),
-        cmocka_unit_test(a_stopped_worker_holds_nobody_up),
-        cmocka_unit_test(a_long_run_with_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(count, arguments);
 }

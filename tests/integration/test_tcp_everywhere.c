@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where everyone gets the sum, over connections: a server and its workers as threads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <tarry/tcp.h>
 
+#include "edge_plan.h"
 #include "key_folder.h"
 #include "proxy.h"
 #include "replica.h"
 #include "runtime/clock.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 4, CHUNKS = 8, MOST_LOGGED = 64 };
 #define PATIENCE_NS UINT64_C(60000000000)
@@ -88,8 +84,6 @@ static int begin_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *
                      uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
     const member *its = user;
-    (void)data;
-    (void)diagnostic;
     assert_int_equal(job->sum, TARRY_SUM_EVERYWHERE);
     assert_int_equal(job->worker, its->id);
     const tarry_replica replica = replica_of(&its->owner->job, its->id);
@@ -136,10 +130,9 @@ static void start(bench *own, uint32_t id)
     its->owner = own;
     its->id = id;
     if (own->brings)
-        assert_int_equal(replica_engine(&own->job, id, &its->engine), TARRY_OK);
+        assert_ok(replica_engine(&own->job, id, &its->engine));
     settings.engine = its->engine;
-    if (tarry_tcp_worker_create(&settings, NULL, &its->worker, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_tcp_worker_create(&settings, NULL, &its->worker, &why));
     assert_int_equal(pthread_create(&its->thread, NULL, run, its), 0);
     its->runs = true;
 }
@@ -181,12 +174,7 @@ static void observe(void *user, const tarry_tcp_notice *notice)
 static void begin(bench *own, size_t dimension)
 {
     tarry_diagnostic why;
-    tarry_plan_settings plan;
-    tarry_plan_settings_init(&plan);
-    plan.workers = WORKERS;
-    plan.chunks = CHUNKS;
-    plan.replication = 2;
-    assert_int_equal(tarry_plan_create(&plan, NULL, &own->plan, NULL), TARRY_OK);
+    own->plan = plan_drawn(WORKERS, CHUNKS, 2, 1);
     replica_job_init(&own->job, WORKERS, CHUNKS, dimension);
     const char *const listen[] = {"127.0.0.1:0"};
     tarry_tcp_server_settings settings;
@@ -203,7 +191,6 @@ static void begin(bench *own, size_t dimension)
     settings.patience_ns = PATIENCE_NS;
     settings.observe = observe;
     settings.observe_user = own;
-    settings.share = own->shares;
     settings.log = (tarry_sum_log){.append = append, .user = own};
     for (size_t i = 0; i < 2 && i < own->logged; i++)
         settings.log.last[i] = own->log[own->logged - 1 - i];
@@ -213,8 +200,7 @@ static void begin(bench *own, size_t dimension)
         key_folder_make(&own->keys);
         settings.security.credentials = key_folder_member(&own->keys, 0, "server");
     }
-    if (tarry_tcp_server_create(own->plan, &settings, NULL, &own->server, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_tcp_server_create(own->plan, &settings, NULL, &own->server, &why));
     if (own->saved != NULL)
         go_on(own);
     snprintf(own->address, sizeof(own->address), "%s", tarry_runtime_address(own->server, 0));
@@ -225,8 +211,7 @@ static void begin(bench *own, size_t dimension)
         if (id < WORKERS - own->late)
             start(own, id);
     }
-    if (tarry_runtime_wait(own->server, WORKERS - own->late, PATIENCE_NS, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_runtime_wait(own->server, WORKERS - own->late, PATIENCE_NS, &why));
 }
 
 static void end(bench *own)
@@ -241,6 +226,8 @@ static void end(bench *own)
         key_folder_remove(&own->keys);
     replica_job_end(&own->job);
 }
+
+#define BENCH(name) TEST_OF(name, bench, own, end)
 
 static void run_rounds(bench *own, int rounds)
 {
@@ -259,9 +246,8 @@ static void check(bench *own)
 {
     replica_await(&own->job, own->logged);
     replica_check(&own->job, own->logged);
-    float *expected = replica_expect(&own->job, own->logged);
+    OWNED(float) expected = replica_expect(&own->job, own->logged);
     replica_compare(&own->job, expected);
-    free(expected);
 }
 
 /* The server has no parameters, and gets a worker's. */
@@ -273,8 +259,7 @@ static void check_state(bench *own)
     tarry_diagnostic why;
     void *bytes;
     uint64_t size;
-    if (tarry_runtime_state(own->server, PATIENCE_NS, &after, &bytes, &size, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_runtime_state(own->server, PATIENCE_NS, &after, &bytes, &size, &why));
     assert_true(size == wanted && after.step == own->logged);
     assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), first->state,
                         wanted - sizeof(uint64_t));
@@ -293,55 +278,49 @@ static void train(bench *own, size_t dimension)
     end(own);
 }
 
-static void training_over_connections_is_that_of_one_thread(void **state)
+TEST(training_over_connections_is_that_of_one_thread)
 {
-    (void)state;
     bench own = {.shares = false};
     train(&own, 5000);
 }
 
-static void training_in_shared_memory_is_that_of_one_thread(void **state)
+TEST(training_in_shared_memory_is_that_of_one_thread)
 {
-    (void)state;
     bench own = {.shares = true};
     train(&own, 5000);
 }
 
-static void training_with_certificates_is_that_of_one_thread(void **state)
+TEST(training_with_certificates_is_that_of_one_thread)
 {
-    (void)state;
     bench own = {.tls = true};
     train(&own, 5000);
 }
 
 /* It is called for each sum, and freed by who brought it. A worker whose engine loses a sum gets it
  * over connections, and one that all lose is made anew. */
-static void an_engine_that_workers_bring_makes_the_sums(void **state)
+BENCH(an_engine_that_workers_bring_makes_the_sums)
 {
-    (void)state;
-    bench own = {.brings = true};
-    begin(&own, 5000);
-    own.job.losing[1] = 1 << 2 | 1 << 5;
-    own.job.failing[2] = 1 << 4;
-    run_rounds(&own, 10);
-    check(&own);
+    *own = (bench){.brings = true};
+    begin(own, 5000);
+    own->job.losing[1] = 1 << 2 | 1 << 5;
+    own->job.failing[2] = 1 << 4;
+    run_rounds(own, 10);
+    check(own);
     unsigned sums = 0;
     for (uint32_t id = 0; id < WORKERS; id++)
-        sums += replica_engine_sums(own.members[id].engine);
+        sums += replica_engine_sums(own->members[id].engine);
     assert_true(sums >= 2 * 10); /* who is late has no part in one, and at least two have */
-    end(&own);
 }
 
 /* Of a job whose other workers sum by another engine. */
-static void a_worker_with_an_engine_of_its_own_alone_is_refused(void **state)
+BENCH(a_worker_with_an_engine_of_its_own_alone_is_refused)
 {
-    (void)state;
-    bench own = {.late = 1};
-    begin(&own, 5000);
-    run_rounds(&own, 1);
-    own.brings = true;
-    start(&own, WORKERS - 1);
-    member *its = &own.members[WORKERS - 1];
+    *own = (bench){.late = 1};
+    begin(own, 5000);
+    run_rounds(own, 1);
+    own->brings = true;
+    start(own, WORKERS - 1);
+    member *its = &own->members[WORKERS - 1];
     assert_int_equal(pthread_join(its->thread, NULL), 0);
     assert_int_equal(its->result, TARRY_ERROR_STATE);
     assert_non_null(strstr(its->diagnostic.text,
@@ -349,14 +328,13 @@ static void a_worker_with_an_engine_of_its_own_alone_is_refused(void **state)
     tarry_tcp_worker_free(its->worker);
     its->engine->methods->free(its->engine);
     its->engine = NULL;
-    its->runs = own.brings = false;
-    run_rounds(&own, 1);
-    start(&own, WORKERS - 1);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+    its->runs = own->brings = false;
+    run_rounds(own, 1);
+    start(own, WORKERS - 1);
+    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("it does not come with the others' engine");
-    run_rounds(&own, 1);
-    check(&own);
-    end(&own);
+    run_rounds(own, 1);
+    check(own);
 }
 
 static int create_with(tarry_engine *engine, tarry_diagnostic *why)
@@ -373,15 +351,14 @@ static int create_with(tarry_engine *engine, tarry_diagnostic *why)
     return error;
 }
 
-static void an_engine_needs_a_name(void **state)
+TEST(an_engine_needs_a_name)
 {
-    (void)state;
     static const char *const none[] = {"", "two words", "n\xc3\xa4mlich",
                                        "a-name-of-more-than-32-characters-is-too-long"};
     tarry_diagnostic why;
     tarry_engine_methods methods = {.name = "good-enough"};
     tarry_engine engine = {.methods = &methods};
-    assert_int_equal(create_with(&engine, &why), TARRY_OK);
+    assert_ok(create_with(&engine, &why));
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         methods.name = none[i];
         assert_int_equal(create_with(&engine, &why), TARRY_ERROR_ARGUMENT);
@@ -390,27 +367,25 @@ static void an_engine_needs_a_name(void **state)
 }
 
 /* A process that comes in the place of one that has gone has the first state. */
-static void who_comes_later_loads_the_state(void **state)
+BENCH(who_comes_later_loads_the_state)
 {
-    (void)state;
-    bench own = {0};
-    begin(&own, 5000);
-    run_rounds(&own, 4);
-    check(&own);
-    tarry_tcp_worker_leave(own.members[2].worker, 0);
-    run_rounds(&own, 3);
-    join(&own.members[2], TARRY_OK);
-    test_replica *gone = &own.job.replicas[2];
+    *own = (bench){0};
+    begin(own, 5000);
+    run_rounds(own, 4);
+    check(own);
+    tarry_tcp_worker_leave(own->members[2].worker, 0);
+    run_rounds(own, 3);
+    join(&own->members[2], TARRY_OK);
+    test_replica *gone = &own->job.replicas[2];
     gone->steps = 0;
-    memset(gone->state, 0, 2 * own.job.dimension * sizeof(float));
-    start(&own, 2);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+    memset(gone->state, 0, 2 * own->job.dimension * sizeof(float));
+    start(own, 2);
+    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("it does not come back");
-    replica_check(&own.job, own.logged); /* who is waited for has loaded */
-    run_rounds(&own, 4);
-    check(&own);
+    replica_check(&own->job, own->logged); /* who is waited for has loaded */
+    run_rounds(own, 4);
+    check(own);
     assert_true(gone->loads > 0);
-    end(&own);
 }
 
 /* ---- workers that do not reach each other, while all reach the server ---- */
@@ -435,25 +410,23 @@ static uint32_t count_connections(const bench *own)
 /* Before a round, among its coded parts, among its sums, or in what comes after it: whoever misses
  * the sum gets it, or the state. Nobody waits for the limit of silence, which is longer than this
  * test may take. */
-static void connections_that_break_cost_no_sum(void **state)
+BENCH(connections_that_break_cost_no_sum)
 {
-    (void)state;
     static const uint64_t after[] = {0, 1, 1000, 50000, 150000, 250000, 390000, 800000};
-    bench own = {.proxied = true, .silence_ns = 20 * PATIENCE_NS};
-    begin(&own, 100000);
-    run_rounds(&own, 1);
-    uint32_t before = count_connections(&own);
+    *own = (bench){.proxied = true, .silence_ns = 20 * PATIENCE_NS};
+    begin(own, 100000);
+    run_rounds(own, 1);
+    uint32_t before = count_connections(own);
     for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
-        proxy_reset_after(proxy_in_use(&own, i), after[i]);
-        run_rounds(&own, 1);
+        proxy_reset_after(proxy_in_use(own, i), after[i]);
+        run_rounds(own, 1);
     }
-    run_rounds(&own, 2);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+    run_rounds(own, 2);
+    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("not all are up to date");
-    check(&own);
-    while (count_connections(&own) == before) /* what broke is made again */
+    check(own);
+    while (count_connections(own) == before) /* what broke is made again */
         usleep(1000);
-    end(&own);
 }
 
 /* Of two workers the one with the larger instance connects, so that one proxy is before a single
@@ -472,45 +445,41 @@ static proxy *between_two(const bench *own)
 
 /* Nothing comes through, and no connection breaks: the sum fails for the silence limit, and goes on
  * without one of the two, which gets the sum that the others hold, or the state. */
-static void two_that_hear_nothing_of_each_other_cost_no_sum(void **state)
+BENCH(two_that_hear_nothing_of_each_other_cost_no_sum)
 {
-    (void)state;
-    bench own = {.proxied = true, .silence_ns = 1000000000};
-    begin(&own, 100000);
-    run_rounds(&own, 1);
-    check(&own);
-    proxy *between = between_two(&own);
+    *own = (bench){.proxied = true, .silence_ns = 1000000000};
+    begin(own, 100000);
+    run_rounds(own, 1);
+    check(own);
+    proxy *between = between_two(own);
     proxy_mute(between, true);
     for (int round = 0; round < (test_is_long() ? 4 : 1); round++) {
-        run_rounds(&own, 1);
-        assert_true(own.voters < WORKERS); /* all together can't make it */
-        if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        run_rounds(own, 1);
+        assert_true(own->voters < WORKERS); /* all together can't make it */
+        if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
             fail_msg("not all are up to date");
-        check(&own);
+        check(own);
     }
     proxy_mute(between, false);
-    run_rounds(&own, 2);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+    run_rounds(own, 2);
+    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("not all are up to date");
-    check(&own);
-    end(&own);
+    check(own);
 }
 
 /* The server asks one worker once, however often its caller looks. */
-static void a_state_arrives_over_many_short_calls(void **state)
+BENCH(a_state_arrives_over_many_short_calls)
 {
-    (void)state;
-    bench own = {.shares = false};
-    begin(&own, 2000000);
-    run_rounds(&own, 1);
-    check(&own);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+    *own = (bench){.shares = false};
+    begin(own, 2000000);
+    run_rounds(own, 1);
+    check(own);
+    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("not all are up to date");
-    const unsigned before = replica_saves(&own.job);
-    assert_true(replica_check_state_in_slices(&own.job, own.server, own.logged) > 1);
-    assert_int_equal(replica_saves(&own.job) - before, 1);
-    replica_check_sum(&own.job, own.server);
-    end(&own);
+    const unsigned before = replica_saves(&own->job);
+    assert_true(replica_check_state_in_slices(&own->job, own->server, own->logged) > 1);
+    assert_int_equal(replica_saves(&own->job) - before, 1);
+    replica_check_sum(&own->job, own->server);
 }
 
 /* ---- a run that begins before all are there ---- */
@@ -526,9 +495,8 @@ static void let_others_come(bench *own, int error)
 
 /* Those who are there do not reach each other until the first round is given up, when others come,
  * too. */
-static void a_run_begins_once_workers_reach_each_other(void **state)
+TEST(a_run_begins_once_workers_reach_each_other)
 {
-    (void)state;
     bench own = {
         .proxied = true, .attempts = 3, .grace_ns = 10000000, .late = 1, .waits = let_others_come};
     begin(&own, 5000);
@@ -547,11 +515,9 @@ static void a_run_begins_once_workers_reach_each_other(void **state)
 static void save(bench *own)
 {
     tarry_diagnostic why;
-    if (tarry_runtime_state(own->server, PATIENCE_NS, &own->saved_after, &own->saved,
-                            &own->saved_size, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
-    void *copy = malloc((size_t)own->saved_size);
-    assert_non_null(copy);
+    assert_ok_or(why, tarry_runtime_state(own->server, PATIENCE_NS, &own->saved_after, &own->saved,
+                                          &own->saved_size, &why));
+    void *copy = checked_malloc((size_t)own->saved_size);
     memcpy(copy, own->saved, (size_t)own->saved_size);
     tarry_runtime_release_state(own->server, own->saved);
     own->saved = copy;
@@ -578,9 +544,8 @@ static void go_on_from(bench *own, size_t logged, const float *expected)
     free(own->saved);
 }
 
-static void a_run_goes_on_from_a_saved_state(void **state)
+TEST(a_run_goes_on_from_a_saved_state)
 {
-    (void)state;
     for (int tls = 0; tls < 2; tls++) {
         bench whole = {.repeats = true, .tls = tls}, cut = whole, ahead = whole;
         begin(&whole, 5000);
@@ -590,23 +555,4 @@ static void a_run_goes_on_from_a_saved_state(void **state)
         go_on_from(&ahead, 5, whole.job.replicas[0].state);
         end(&whole);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_over_connections_is_that_of_one_thread),
-        cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
-        cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
-        cmocka_unit_test(a_state_arrives_over_many_short_calls),
-        cmocka_unit_test(an_engine_that_workers_bring_makes_the_sums),
-        cmocka_unit_test(a_worker_with_an_engine_of_its_own_alone_is_refused),
-        cmocka_unit_test(an_engine_needs_a_name),
-        cmocka_unit_test(who_comes_later_loads_the_state),
-        cmocka_unit_test(connections_that_break_cost_no_sum),
-        cmocka_unit_test(two_that_hear_nothing_of_each_other_cost_no_sum),
-        cmocka_unit_test(a_run_begins_once_workers_reach_each_other),
-        cmocka_unit_test(a_run_goes_on_from_a_saved_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

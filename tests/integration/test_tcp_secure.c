@@ -4,12 +4,6 @@
  * worker sends is not what it has summed. Coded parts are looked at where they have come in, in the
  * server's own function, which the linker wraps.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +14,7 @@
 #include "protocol/wire/wire.h"
 #include "runtime/host/host.h"
 #include "runtime/masked_words.h"
+#include "test.h"
 
 enum { WORKERS = 6, CHUNKS = 6, COPIES = 2, DIMENSION = 1000, ATTEMPTS_MOST = 8 };
 
@@ -234,9 +229,8 @@ static void end(cluster *its, notes *all)
 
 /* ---- stories ---- */
 
-static void the_sum_is_that_of_integers(void **state)
+TEST(the_sum_is_that_of_integers)
 {
-    (void)state;
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
         cluster its;
@@ -251,9 +245,8 @@ static void the_sum_is_that_of_integers(void **state)
     }
 }
 
-static void numbers_beyond_the_bound_are_clamped_and_counted(void **state)
+TEST(numbers_beyond_the_bound_are_clamped_and_counted)
 {
-    (void)state;
     cluster its;
     notes all;
     float gradient[DIMENSION];
@@ -286,9 +279,8 @@ static uint32_t count_same(const cluster *its, uint32_t worker, uint32_t one, ui
 }
 
 /* Who computes nothing more takes part in the second attempt with what was masked in the first. */
-static void a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks(void **state)
+TEST(a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks)
 {
-    (void)state;
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
         cluster its;
@@ -322,9 +314,8 @@ static void a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_mas
 
 /* As a late worker does that is called back: it has another epoch over the same connection, for
  * which the others have to know its key. */
-static void a_worker_that_comes_anew_to_its_round_is_masked_for_again(void **state)
+TEST(a_worker_that_comes_anew_to_its_round_is_masked_for_again)
 {
-    (void)state;
     cluster its;
     notes all;
     prepare(&its, &all, 32);
@@ -342,9 +333,8 @@ static void a_worker_that_comes_anew_to_its_round_is_masked_for_again(void **sta
 }
 
 /* Of the other stripes neither. */
-static void nothing_is_handed_out_of_a_sum_whose_check_fails(void **state)
+TEST(nothing_is_handed_out_of_a_sum_whose_check_fails)
 {
-    (void)state;
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
         cluster its;
@@ -376,7 +366,6 @@ static int count_offers(void *user, const tarry_secure_offer *offer,
                         uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
     const witness *own = user;
-    (void)diagnostic;
     pthread_mutex_lock(&own->all->lock);
     own->all->offers++;
     pthread_cond_signal(&own->all->changed);
@@ -388,7 +377,7 @@ static int count_offers(void *user, const tarry_secure_offer *offer,
 static void open_server(cluster *its)
 {
     cluster_begin_server(its);
-    assert_int_equal(tarry_runtime_open(its->server, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_open(its->server, NULL));
 }
 
 static void await_offers(notes *all, uint32_t count)
@@ -400,9 +389,8 @@ static void await_offers(notes *all, uint32_t count)
     pthread_mutex_unlock(&all->lock);
 }
 
-static void workers_agree_to_each_plan(void **state)
+TEST(workers_agree_to_each_plan)
 {
-    (void)state;
     cluster its;
     notes all;
     prepare(&its, &all, 32);
@@ -419,8 +407,8 @@ static void workers_agree_to_each_plan(void **state)
         tarry_plan_evolution_init(&wanted);
         wanted.pace = paces;
         wanted.most_moves = 4;
-        assert_int_equal(tarry_plan_evolve(its.plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
-        assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
+        assert_ok(tarry_plan_evolve(its.plan, &wanted, NULL, &next, NULL, NULL));
+        assert_ok(tarry_runtime_replan(its.server, next, NULL));
         tarry_plan_free(its.plan);
         its.plan = next;
         secure_round(&its, &all);
@@ -429,9 +417,8 @@ static void workers_agree_to_each_plan(void **state)
 }
 
 /* The lists are made anew in between: the server goes by the old one. */
-static void a_worker_with_another_list_of_workers_ends(void **state)
+TEST(a_worker_with_another_list_of_workers_ends)
 {
-    (void)state;
     cluster its;
     notes all;
     char place[128];
@@ -440,11 +427,9 @@ static void a_worker_with_another_list_of_workers_ends(void **state)
     open_server(&its);
     snprintf(place, sizeof(place), "%s/keys", its.folder);
     const credential_identity other = {.role = CREDENTIAL_WORKER, .worker = WORKERS};
-    assert_int_equal(
-        authority_add(place, other, (authority_hosts){0}, (int64_t)time(NULL), &diagnostic),
-        TARRY_OK);
+    assert_ok(authority_add(place, other, (authority_hosts){0}, (int64_t)time(NULL), &diagnostic));
     authority_rostered listed;
-    assert_int_equal(authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic), TARRY_OK);
+    assert_ok(authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic));
     cluster_start(&its, 0);
     cluster_join(&its, 0);
     assert_int_equal(its.members[0].result, TARRY_ERROR_STATE);
@@ -453,9 +438,8 @@ static void a_worker_with_another_list_of_workers_ends(void **state)
 }
 
 /* Both sides have to want it. */
-static void a_worker_and_a_server_agree_that_sums_are_private(void **state)
+TEST(a_worker_and_a_server_agree_that_sums_are_private)
 {
-    (void)state;
     for (unsigned open = 0; open < 2; open++) {
         cluster its;
         notes all;
@@ -475,9 +459,8 @@ static void a_worker_and_a_server_agree_that_sums_are_private(void **state)
     }
 }
 
-static void workers_that_compute_other_bits_are_not_together(void **state)
+TEST(workers_that_compute_other_bits_are_not_together)
 {
-    (void)state;
     cluster its;
     notes all;
     prepare(&its, &all, 32);
@@ -503,14 +486,12 @@ static int decline(void *user, const tarry_secure_offer *offer, uint8_t target[T
     assert_int_equal(offer->rules->bits, 32);
     assert_int_equal(offer->dimension, DIMENSION);
     assert_int_equal(tarry_plan_chunks(offer->plan), CHUNKS);
-    (void)target;
     strcpy(diagnostic->text, "too few samples are hidden");
     return TARRY_ERROR_ARGUMENT;
 }
 
-static void a_worker_that_does_not_agree_ends(void **state)
+TEST(a_worker_that_does_not_agree_ends)
 {
-    (void)state;
     cluster its;
     notes all;
     prepare(&its, &all, 32);
@@ -523,16 +504,15 @@ static void a_worker_that_does_not_agree_ends(void **state)
     end(&its, &all);
 }
 
-static void a_server_whose_settings_make_no_secure_sum_is_none(void **state)
+TEST(a_server_whose_settings_make_no_secure_sum_is_none)
 {
-    (void)state;
     tarry_plan *plan;
     tarry_plan_settings wanted;
     tarry_plan_settings_init(&wanted);
     wanted.workers = WORKERS;
     wanted.chunks = CHUNKS;
     wanted.replication = COPIES;
-    assert_int_equal(tarry_plan_create(&wanted, NULL, &plan, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(&wanted, NULL, &plan, NULL));
     for (unsigned fault = 0; fault < 5; fault++) {
         const char *listen = "127.0.0.1:0";
         tarry_tcp_server_settings settings;
@@ -557,22 +537,4 @@ static void a_server_whose_settings_make_no_secure_sum_is_none(void **state)
         assert_non_null(strstr(why.text, "network server: "));
     }
     tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_sum_is_that_of_integers),
-        cmocka_unit_test(a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks),
-        cmocka_unit_test(a_worker_that_comes_anew_to_its_round_is_masked_for_again),
-        cmocka_unit_test(numbers_beyond_the_bound_are_clamped_and_counted),
-        cmocka_unit_test(nothing_is_handed_out_of_a_sum_whose_check_fails),
-        cmocka_unit_test(workers_agree_to_each_plan),
-        cmocka_unit_test(a_worker_with_another_list_of_workers_ends),
-        cmocka_unit_test(a_worker_and_a_server_agree_that_sums_are_private),
-        cmocka_unit_test(workers_that_compute_other_bits_are_not_together),
-        cmocka_unit_test(a_worker_that_does_not_agree_ends),
-        cmocka_unit_test(a_server_whose_settings_make_no_secure_sum_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,35 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network server with scripted workers at the other end of its connections: its rounds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/random.h"
+#include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
 #include "server_bench.h"
+#include "test.h"
 
 static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
 {
     bench its;
-    crew all;
     bench_init(&its);
     its.settings.server.reproducible = reproducible;
     its.settings.decode_threads = threads;
     bench_begin(&its, parts);
-    crew_hire(&all, &its, WORKERS);
-    crew_start(&all);
+    crew_hire(&its, WORKERS);
+    crew_start(&its);
     for (uint32_t round = 0; round < 20; round++) {
         float parameter = (float)round + 0.5f;
-        assert_int_equal(bench_round(&its, parameter), TARRY_OK);
+        assert_ok(bench_round(&its, parameter));
         assert_int_equal(its.result.round, round);
         assert_true(its.result.exact);
         assert_true_sum(&its, parameter);
@@ -40,42 +34,33 @@ static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
         assert_true(state.sent > PARAMETERS * sizeof(float) && state.received > 0);
     }
     bench_end(&its);
-    crew_dismiss(&all);
-    assert_string_equal((const char *)all.workers[0].job, "what to compute");
+    assert_string_equal((const char *)its.crew.workers[0].job, "what to compute");
 }
 
-static void sums_rounds(void **state)
+TEST(sums_rounds)
 {
-    (void)state;
     sums_rounds_of(1, false, 1);
     sums_rounds_of(2, false, 3);
 }
 
 /* Reports in batches count as each by itself does. */
-static void takes_reports_in_batches(void **state)
+BENCH(takes_reports_in_batches)
 {
-    (void)state;
-    bench its;
-    crew all;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
+    bench_open(its, 1);
+    crew_hire(its, WORKERS);
     for (uint32_t i = 0; i < WORKERS; i += 2)
-        all.workers[i].batches = true;
-    crew_start(&all);
+        its->crew.workers[i].batches = true;
+    crew_start(its);
     for (uint32_t round = 0; round < 20; round++) {
-        assert_int_equal(bench_round(&its, (float)round), TARRY_OK);
-        assert_true(its.result.exact);
-        assert_true_sum(&its, (float)round);
+        assert_ok(bench_round(its, (float)round));
+        assert_true(its->result.exact);
+        assert_true_sum(its, (float)round);
     }
-    assert_int_equal(its.refused, 0);
-    bench_end(&its);
-    crew_dismiss(&all);
+    assert_int_equal(its->refused, 0);
 }
 
-static void sums_in_the_order_of_workers(void **state)
+TEST(sums_in_the_order_of_workers)
 {
-    (void)state;
     sums_rounds_of(1, true, 2);
     sums_rounds_of(2, true, 2);
 }
@@ -89,49 +74,40 @@ static uint32_t count_gone(bench *its)
 }
 
 /* A worker is lost in each phase of a round, which goes on without it. */
-static void does_without_the_dead(void **state)
+TEST(does_without_the_dead)
 {
-    (void)state;
     for (script_death death = SCRIPT_DIES_COMPUTING; death <= SCRIPT_DIES_BEHIND_PART; death++) {
-        bench its;
-        crew all;
-        bench_init(&its);
-        bench_begin(&its, 1);
-        crew_hire(&all, &its, WORKERS);
+        OWNED(bench) its;
+        bench_open(&its, 1);
+        crew_hire(&its, WORKERS);
         for (uint32_t i = 0; i < WORKERS; i++)
-            all.workers[i].slowness = 0.004;
-        all.workers[2].slowness = 0; /* it has a part in every sum, if the machine lets it */
-        all.workers[2].death = death;
-        crew_start(&all);
+            its.crew.workers[i].slowness = 0.004;
+        its.crew.workers[2].slowness = 0; /* it has a part in every sum, if the machine lets it */
+        its.crew.workers[2].death = death;
+        crew_start(&its);
         for (uint32_t round = 0; round < 3 || (count_gone(&its) == 0 && round < 1000); round++) {
-            assert_int_equal(bench_round(&its, 2), TARRY_OK);
+            assert_ok(bench_round(&its, 2));
             assert_true(its.result.exact);
             assert_true_sum(&its, 2);
         }
         bench_await_count(&its, &its.gone, 1);
         tarry_worker_state lost = tarry_runtime_worker(its.server, 2);
         assert_true(!lost.present && lost.gone == 1);
-        bench_end(&its);
-        crew_dismiss(&all);
     }
 }
 
-static void says_when_it_cannot_go_on(void **state)
+BENCH(says_when_it_cannot_go_on)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(its, 1);
     tarry_diagnostic diagnostic = {{0}};
     assert_int_equal(
-        tarry_runtime_round(its.server, its.parameters, its.sum, &its.result, &diagnostic),
+        tarry_runtime_round(its->server, its->parameters, its->sum, &its->result, &diagnostic),
         TARRY_ERROR_COVERAGE);
     assert_non_null(strstr(diagnostic.text, "all 6 workers are lost"));
-    assert_int_equal(tarry_runtime_wait(its.server, 1, 1000000, &diagnostic), TARRY_ERROR_STATE);
-    tarry_runtime_interrupt(its.server);
-    assert_int_equal(tarry_runtime_wait(its.server, 1, TARRY_NEVER, &diagnostic),
+    assert_int_equal(tarry_runtime_wait(its->server, 1, 1000000, &diagnostic), TARRY_ERROR_STATE);
+    tarry_runtime_interrupt(its->server);
+    assert_int_equal(tarry_runtime_wait(its->server, 1, TARRY_NEVER, &diagnostic),
                      TARRY_ERROR_INTERRUPTED);
-    bench_end(&its);
 }
 
 static void *interrupt_soon(void *argument)
@@ -141,23 +117,17 @@ static void *interrupt_soon(void *argument)
     return NULL;
 }
 
-static void can_be_interrupted(void **state)
+BENCH(can_be_interrupted)
 {
-    (void)state;
-    bench its;
-    crew all;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
+    bench_open(its, 1);
+    crew_hire(its, WORKERS);
     pthread_t thread;
-    pthread_create(&thread, NULL, interrupt_soon, its.server);
-    assert_int_equal(bench_round(&its, 1), TARRY_ERROR_INTERRUPTED); /* nobody computes yet */
+    pthread_create(&thread, NULL, interrupt_soon, its->server);
+    assert_int_equal(bench_round(its, 1), TARRY_ERROR_INTERRUPTED); /* nobody computes yet */
     pthread_join(thread, NULL);
-    crew_start(&all);
-    assert_int_equal(bench_round(&its, 3), TARRY_OK);
-    assert_true_sum(&its, 3);
-    bench_end(&its);
-    crew_dismiss(&all);
+    crew_start(its);
+    assert_ok(bench_round(its, 3));
+    assert_true_sum(its, 3);
 }
 
 typedef struct interrupter {
@@ -174,114 +144,124 @@ static void *interrupt_then(void *argument)
 }
 
 /* In whichever turn of the loop the parts come that wait for each other. */
-static void can_be_interrupted_at_any_time(void **state)
+BENCH(can_be_interrupted_at_any_time)
 {
-    (void)state;
     enum { TIMES = 300, LONGEST_US = 3000 };
-    bench its;
-    crew all;
-    bench_init(&its);
-    its.settings.server.reproducible = true;
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
-    crew_start(&all);
+    bench_init(its);
+    its->settings.server.reproducible = true;
+    bench_begin(its, 1);
+    crew_hire(its, WORKERS);
+    crew_start(its);
     random_stream random = random_stream_make(test_seed("tcp_server", 1), RANDOM_TEST, 0, 0);
     uint32_t interrupted = 0;
     for (uint32_t i = 0; i < TIMES; i++) {
         pthread_t thread;
-        interrupter one = {.server = its.server, .wait_us = random_below(&random, LONGEST_US)};
+        interrupter one = {.server = its->server, .wait_us = random_below(&random, LONGEST_US)};
         assert_int_equal(pthread_create(&thread, NULL, interrupt_then, &one), 0);
-        int error = bench_round(&its, 1);
+        int error = bench_round(its, 1);
         pthread_join(thread, NULL);
         if (error == TARRY_OK)
-            assert_true_sum(&its, 1);
+            assert_true_sum(its, 1);
         else
             assert_int_equal(error, TARRY_ERROR_INTERRUPTED);
         interrupted += error != TARRY_OK;
-        error = bench_round(&its, 2); /* which one that came late is for */
+        error = bench_round(its, 2); /* which one that came late is for */
         assert_true(error == TARRY_OK || error == TARRY_ERROR_INTERRUPTED);
         interrupted += error != TARRY_OK;
     }
     assert_true(interrupted > 0);
-    bench_end(&its);
-    crew_dismiss(&all);
 }
 
 /* One that reads nothing is sent no more than fits: what waits for it stays where it lies. */
-static void waits_for_no_slow_reader(void **state)
+BENCH(waits_for_no_slow_reader)
 {
-    (void)state;
-    bench its;
-    crew all;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
+    bench_open(its, 1);
+    crew_hire(its, WORKERS);
     for (uint32_t i = 1; i < WORKERS; i++)
-        pthread_create(&all.threads[i], NULL, crew_work, &all.workers[i]);
+        crew_begin(its, i, crew_work);
     for (uint32_t round = 0; round < 50; round++) {
-        assert_int_equal(bench_round(&its, 6), TARRY_OK);
-        assert_true_sum(&its, 6);
+        assert_ok(bench_round(its, 6));
+        assert_true_sum(its, 6);
     }
-    tarry_worker_state slow = tarry_runtime_worker(its.server, 0);
+    tarry_worker_state slow = tarry_runtime_worker(its->server, 0);
     assert_true(slow.sent < 50 * PARAMETERS * sizeof(float));
-    bench_end(&its);
-    all.threads[0] = all.threads[1];
-    for (uint32_t i = 1; i < WORKERS; i++)
-        pthread_join(all.threads[i], NULL);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        script_close(&all.workers[i]);
 }
 
-static void goes_on_with_another_plan(void **state)
+TEST(goes_on_with_another_plan)
 {
-    (void)state;
-    bench its;
-    crew all;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
-    crew_start(&all);
-    assert_int_equal(bench_round(&its, 1), TARRY_OK);
-    tarry_plan *next;
+    OWNED(tarry_plan) next = NULL; /* longer than the server */
+    OWNED(bench) its;
+    bench_open(&its, 1);
+    crew_hire(&its, WORKERS);
+    crew_start(&its);
+    assert_ok(bench_round(&its, 1));
     tarry_plan_evolution wanted;
     tarry_plan_evolution_init(&wanted);
     const double cost[CHUNKS] = {1, 1, 1, 9, 1, 1};
     wanted.cost = cost;
     wanted.heaviest = 2;
     tarry_plan_changes changes;
-    assert_int_equal(tarry_plan_evolve(its.plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
+    next = plan_evolve(its.plan, &wanted, &changes);
     assert_true(changes.split > 0);
     its.chunks = tarry_plan_chunks(next);
-    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
+    assert_ok(tarry_runtime_replan(its.server, next, NULL));
     for (uint32_t round = 0; round < 5; round++) {
-        assert_int_equal(bench_round(&its, 8), TARRY_OK);
+        assert_ok(bench_round(&its, 8));
         assert_true_sum(&its, 8);
     }
     assert_true(tarry_runtime_worker(its.server, 0).present);
-    bench_end(&its);
-    crew_dismiss(&all);
-    tarry_plan_free(next);
+}
+
+enum { READY_FRAME = WIRE_HEAD_BYTES + 2 * WIRE_DIGEST_BYTES + 12 };
+
+/* A READY that was sent before the worker heard of the change, where the plan is the same again:
+ * the worker turns to it all the same, and would forget a round that it was sent before. */
+TEST(takes_no_word_on_a_plan_for_one_on_its_next_life)
+{
+    OWNED(tarry_plan) next = bench_plan(1), again = bench_plan(1); /* longer than the server */
+    OWNED(bench) its;
+    bench_open(&its, 1);
+    crew_hire(&its, WORKERS);
+    for (uint32_t i = 1; i < WORKERS; i++)
+        crew_begin(&its, i, crew_work);
+    assert_ok(tarry_runtime_replan(its.server, next, NULL));
+    script_await(&its.crew.workers[0], WIRE_BLOB);
+    assert_ok(tarry_runtime_replan(its.server, again, NULL));
+    tarry_worker_state before = tarry_runtime_worker(its.server, 0), now;
+    wire_ready early = {.turn = 1};
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    tarry_plan_digest(its.plan, early.plan);
+    script_send(&its.crew.workers[0], frame, wire_encode(WIRE_READY, &early, frame));
+    do {
+        usleep(1000);
+        now = tarry_runtime_worker(its.server, 0);
+    } while (now.received < before.received + READY_FRAME);
+    before = now; /* the plan has gone out by now */
+    assert_ok(bench_round(&its, 1));
+    assert_true_sum(&its, 1);
+    now = tarry_runtime_worker(its.server, 0);
+    assert_true(now.sent - before.sent < PARAMETERS * sizeof(float));
+    crew_begin(&its, 0, crew_work);
+    assert_ok(bench_round(&its, 2));
+    assert_true_sum(&its, 2);
+    assert_true(tarry_runtime_worker(its.server, 0).present);
 }
 
 /* One that takes its time to turn to another plan: of a round that is over by then it hears
  * nothing, as the parameters are the caller's again. */
-static void sends_nothing_of_a_round_before(void **state)
+TEST(sends_nothing_of_a_round_before)
 {
-    (void)state;
-    enum { READY_FRAME = WIRE_HEAD_BYTES + 2 * WIRE_DIGEST_BYTES + 8 };
-    bench its;
-    crew all;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
+    OWNED(tarry_plan) next = bench_plan(1); /* longer than the server */
+    OWNED(bench) its;
+    bench_open(&its, 1);
+    crew_hire(&its, WORKERS);
     for (uint32_t i = 1; i < WORKERS; i++)
-        pthread_create(&all.threads[i], NULL, crew_work, &all.workers[i]);
-    tarry_plan *next = bench_plan(1);
-    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
-    assert_int_equal(bench_round(&its, 1), TARRY_OK);
+        crew_begin(&its, i, crew_work);
+    assert_ok(tarry_runtime_replan(its.server, next, NULL));
+    assert_ok(bench_round(&its, 1));
     assert_true_sum(&its, 1);
     tarry_worker_state before = tarry_runtime_worker(its.server, 0), now;
-    pthread_create(&all.threads[0], NULL, crew_work, &all.workers[0]);
+    crew_begin(&its, 0, crew_work);
     do {
         usleep(1000);
         now = tarry_runtime_worker(its.server, 0);
@@ -289,12 +269,9 @@ static void sends_nothing_of_a_round_before(void **state)
     usleep(50000);
     now = tarry_runtime_worker(its.server, 0);
     assert_true(now.sent - before.sent < PARAMETERS * sizeof(float));
-    assert_int_equal(bench_round(&its, 2), TARRY_OK);
+    assert_ok(bench_round(&its, 2));
     assert_true_sum(&its, 2);
     assert_true(tarry_runtime_worker(its.server, 0).present);
-    bench_end(&its);
-    crew_dismiss(&all);
-    tarry_plan_free(next);
 }
 
 static int make_server(void *user, const tarry_allocator *allocator)
@@ -307,9 +284,8 @@ static int make_server(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void reports_every_failed_allocation(void **state)
+TEST(reports_every_failed_allocation)
 {
-    (void)state;
     bench its;
     bench_init(&its);
     static const char *const listen[] = {"127.0.0.1:0"};
@@ -332,39 +308,16 @@ int __wrap_plan_encode(const tarry_plan *plan, uint8_t *bytes)
     return encoding_fails ? TARRY_ERROR_NO_MEMORY : __real_plan_encode(plan, bytes);
 }
 
-static void survives_a_plan_that_can_not_be_encoded(void **state)
+TEST(survives_a_plan_that_can_not_be_encoded)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    tarry_plan *next = bench_plan(1);
+    OWNED(tarry_plan) next = bench_plan(1); /* longer than the server */
+    OWNED(bench) its;
+    bench_open(&its, 1);
     encoding_fails = true;
     assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_ERROR_NO_MEMORY);
     its.settings.listen = (const char *const[]){"127.0.0.1:0"};
     its.settings.listen_count = 1;
     assert_int_equal(make_server(&its, NULL), TARRY_ERROR_NO_MEMORY);
     encoding_fails = false;
-    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
-    bench_end(&its);
-    tarry_plan_free(next);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_rounds),
-        cmocka_unit_test(takes_reports_in_batches),
-        cmocka_unit_test(sums_in_the_order_of_workers),
-        cmocka_unit_test(does_without_the_dead),
-        cmocka_unit_test(says_when_it_cannot_go_on),
-        cmocka_unit_test(can_be_interrupted),
-        cmocka_unit_test(can_be_interrupted_at_any_time),
-        cmocka_unit_test(waits_for_no_slow_reader),
-        cmocka_unit_test(goes_on_with_another_plan),
-        cmocka_unit_test(sends_nothing_of_a_round_before),
-        cmocka_unit_test(reports_every_failed_allocation),
-        cmocka_unit_test(survives_a_plan_that_can_not_be_encoded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_ok(tarry_runtime_replan(its.server, next, NULL));
 }

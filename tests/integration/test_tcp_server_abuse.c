@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network server among nuisances and crowds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,8 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "protocol/wire/wire_batch.h"
+#include "protocol/wire/wire.h"
 #include "server_bench.h"
+#include "test.h"
 
 /* A worker that sends what nobody can want is refused; the round goes on with the others. */
 typedef enum nuisance {
@@ -31,7 +25,6 @@ typedef enum nuisance {
     GARBAGE,
     HEARTBEATS,
     READIES,
-    SHAREDS,
     BATCHES,
     EMPTY_BATCH,
     TORN_BATCH,
@@ -42,13 +35,11 @@ typedef enum nuisance {
 static void repeat(script *its, nuisance kind)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    size_t size = wire_heartbeat_encode(frame);
+    size_t size = wire_encode(WIRE_HEARTBEAT, NULL, frame);
     wire_ready ready = {.data = {0}};
     memcpy(ready.plan, its->welcome.plan, WIRE_DIGEST_BYTES);
     if (kind == READIES)
-        size = wire_ready_encode(&ready, frame);
-    else if (kind == SHAREDS)
-        size = wire_shared_encode(&(wire_shared){.kind = WIRE_SHARE_PART}, frame);
+        size = wire_encode(WIRE_READY, &ready, frame);
     for (uint32_t i = 0; i < 100000 && script_send(its, frame, size); i++) {
     }
 }
@@ -83,7 +74,6 @@ static void annoy(script *its, nuisance kind)
         .round = round.round,
         .epoch = round.epoch,
         .attempt = 1,
-        .parts = 1,
     };
     tarry_message report = {
         .type = TARRY_MESSAGE_REPORT, .round = round.round, .epoch = round.epoch, .slot = 99};
@@ -110,7 +100,6 @@ static void annoy(script *its, nuisance kind)
         break;
     case HEARTBEATS:
     case READIES:
-    case SHAREDS:
         repeat(its, kind);
         break;
     case BATCHES:
@@ -131,62 +120,49 @@ static void *be_a_nuisance(void *argument)
     return NULL;
 }
 
-static void turns_nuisances_away(void **state)
+TEST(turns_nuisances_away)
 {
-    (void)state;
     for (nuisance kind = 0; kind < NUISANCES; kind++) {
-        bench its;
-        crew all;
-        bench_init(&its);
-        bench_begin(&its, 1);
-        crew_hire(&all, &its, WORKERS);
-        all.workers[0].stripes_sent = kind;
+        OWNED(bench) its;
+        bench_open(&its, 1);
+        crew_hire(&its, WORKERS);
+        its.crew.workers[0].stripes_sent = kind;
         for (uint32_t i = 1; i < WORKERS; i++)
-            pthread_create(&all.threads[i], NULL, crew_work, &all.workers[i]);
-        pthread_create(&all.threads[0], NULL, be_a_nuisance, &all.workers[0]);
-        assert_int_equal(bench_round(&its, 4), TARRY_OK);
+            crew_begin(&its, i, crew_work);
+        crew_begin(&its, 0, be_a_nuisance);
+        assert_ok(bench_round(&its, 4));
         assert_true(its.result.exact);
         assert_true_sum(&its, 4);
         bench_await_count(&its, &its.refused, 1);
         if (kind == FLOOD || kind == OLD_ROUND || (kind >= HEARTBEATS && kind <= BATCHES))
             bench_await_told(&its, wire_reason_text(WIRE_REFUSED_FLOOD));
-        assert_int_equal(bench_round(&its, 5), TARRY_OK);
+        assert_ok(bench_round(&its, 5));
         assert_true_sum(&its, 5);
-        bench_end(&its);
-        crew_dismiss(&all);
     }
 }
 
 /* It may wait for a while, and be heard of all at once. */
-static void bears_with_the_patient(void **state)
+BENCH(bears_with_the_patient)
 {
-    (void)state;
-    bench its;
-    crew all;
-    bench_init(&its);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
+    bench_open(its, 1);
+    crew_hire(its, WORKERS);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    size_t size = wire_heartbeat_encode(frame);
+    size_t size = wire_encode(WIRE_HEARTBEAT, NULL, frame);
     for (uint32_t i = 0; i < 200; i++) /* those of 25 silences */
-        assert_true(script_send(&all.workers[0], frame, size));
-    crew_start(&all);
+        assert_true(script_send(&its->crew.workers[0], frame, size));
+    crew_start(its);
     for (uint32_t round = 0; round < 200; round++) {
-        assert_int_equal(bench_round(&its, 2), TARRY_OK);
-        assert_true(its.result.exact);
+        assert_ok(bench_round(its, 2));
+        assert_true(its->result.exact);
     }
-    assert_int_equal(its.refused, 0);
-    bench_end(&its);
-    crew_dismiss(&all);
+    assert_int_equal(its->refused, 0);
 }
 
 /* Whoever says nothing makes room for the next: the oldest first. */
-static void lets_members_in_through_a_crowd(void **state)
+TEST(lets_members_in_through_a_crowd)
 {
-    (void)state;
     enum { ROOM = 8, CROWD = 50 };
     bench its;
-    crew all;
     script crowd[CROWD];
     bench_init(&its);
     its.settings.most_newcomers = ROOM;
@@ -198,24 +174,21 @@ static void lets_members_in_through_a_crowd(void **state)
     script_say_hello(&crowd[CROWD - 1], WIRE_ROLE_VIEWER, WIRE_ANY_WORKER);
     script_await(&crowd[CROWD - 1], WIRE_WELCOME);
     bench_await_told(&its, "made room for others");
-    crew_hire(&all, &its, WORKERS);
-    crew_start(&all);
-    assert_int_equal(bench_round(&its, 1), TARRY_OK);
+    crew_hire(&its, WORKERS);
+    crew_start(&its);
+    assert_ok(bench_round(&its, 1));
     assert_true_sum(&its, 1);
     bench_end(&its);
-    crew_dismiss(&all);
     for (uint32_t i = 0; i < CROWD; i++)
         script_close(&crowd[i]);
 }
 
 /* Nobody can make the server hold much, or write much, before it is known. */
-static void believes_strangers_little(void **state)
+TEST(believes_strangers_little)
 {
-    (void)state;
     enum { CROWD = 200 };
     bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(&its, 1);
     script one, crowd[CROWD];
     script_open(&one, its.address, 1);
     uint8_t head[WIRE_HEAD_BYTES];
@@ -238,21 +211,18 @@ static void believes_strangers_little(void **state)
 }
 
 /* A crowd that makes no sense uses up all words but those for one that has said who it is. */
-static void answers_those_who_have_said_who_they_are(void **state)
+BENCH(answers_those_who_have_said_who_they_are)
 {
-    (void)state;
     enum { CROWD = 200 };
     static const uint8_t garbage[WIRE_HEAD_BYTES] = {0xff, 0xff, 0xff, 0xff,
                                                      0xff, 0xff, 0xff, 0xff};
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(its, 1);
     script one, crowd[CROWD];
     for (uint32_t i = 0; i < CROWD; i++) {
-        script_open(&crowd[i], its.address, 1);
+        script_open(&crowd[i], its->address, 1);
         script_send(&crowd[i], garbage, sizeof(garbage));
     }
-    script_open(&one, its.address, 1);
+    script_open(&one, its->address, 1);
     script_say_hello(&one, WIRE_ROLE_WORKER, WORKERS);
     assert_int_equal(script_reason(&one), WIRE_REFUSED_RANGE);
     script_close(&one);
@@ -260,8 +230,7 @@ static void answers_those_who_have_said_who_they_are(void **state)
         assert_int_equal(script_reason(&crowd[i]), 0);
         script_close(&crowd[i]);
     }
-    bench_await_told(&its, "more were turned away");
-    bench_end(&its);
+    bench_await_told(its, "more were turned away");
 }
 
 /* In a process of its own, which has descriptors enough. */
@@ -291,12 +260,10 @@ static pid_t flood(const char *address, uint32_t connections)
 }
 
 /* However many connect, the process can still open files. */
-static void leaves_descriptors_to_others(void **state)
+TEST(leaves_descriptors_to_others)
 {
-    (void)state;
     bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(&its, 1);
     struct rlimit before, low;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     low = before;
@@ -321,17 +288,4 @@ static void leaves_descriptors_to_others(void **state)
     bench_await_count(&its, &its.joined, 1);
     bench_end(&its);
     script_close(&late);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_nuisances_away),
-        cmocka_unit_test(bears_with_the_patient),
-        cmocka_unit_test(lets_members_in_through_a_crowd),
-        cmocka_unit_test(believes_strangers_little),
-        cmocka_unit_test(answers_those_who_have_said_who_they_are),
-        cmocka_unit_test(leaves_descriptors_to_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

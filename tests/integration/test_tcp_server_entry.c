@@ -1,76 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whom the network server lets in, and with what word it refuses the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "coding/coefficients.h"
 #include "server_bench.h"
+#include "test.h"
 
-static void refuses_what_makes_no_sense(void **state)
+BENCH(refuses_what_makes_no_sense)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(its, 1);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     script one;
 
-    script_open(&one, its.address, 1); /* a version that is to come */
+    script_open(&one, its->address, 1); /* a version that is to come */
     wire_hello hello = {.oldest = WIRE_VERSION + 1, .newest = WIRE_VERSION + 3, .instance = {1}};
-    script_send(&one, frame, wire_hello_encode(&hello, frame));
+    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_VERSION);
     script_close(&one);
 
-    script_open(&one, its.address, 1); /* another protocol */
+    script_open(&one, its->address, 1); /* another protocol */
     const char text[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     script_send(&one, text, sizeof(text));
     assert_int_equal(script_reason(&one), 0);
     script_close(&one);
 
-    script_open(&one, its.address, 1); /* a huge length */
+    script_open(&one, its->address, 1); /* a huge length */
     memset(frame, 0xff, sizeof(frame));
     frame[4] = WIRE_MESSAGE;
     script_send(&one, frame, WIRE_HEAD_BYTES);
     assert_int_equal(script_reason(&one), 0);
     script_close(&one);
 
-    script_open(&one, its.address, 1); /* READY before HELLO */
-    script_send(&one, frame, wire_ready_encode(&(wire_ready){0}, frame));
+    script_open(&one, its->address, 1); /* READY before HELLO */
+    script_send(&one, frame, wire_encode(WIRE_READY, &(wire_ready){0}, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_FORMAT);
     script_close(&one);
 
-    script_open(&one, its.address, 1);
+    script_open(&one, its->address, 1); /* a field out of its range */
+    hello = (wire_hello){.oldest = WIRE_VERSION, .newest = WIRE_VERSION, .role = WIRE_ROLES};
+    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
+    assert_int_equal(script_reason(&one), WIRE_REFUSED_FORMAT);
+    script_close(&one);
+
+    script_open(&one, its->address, 1);
     script_say_hello(&one, WIRE_ROLE_WORKER, WORKERS);
     assert_int_equal(script_reason(&one), WIRE_REFUSED_RANGE);
     script_close(&one);
 
-    script_open(&one, its.address, 1); /* another plan */
+    script_open(&one, its->address, 1); /* another plan */
     script_say_hello(&one, WIRE_ROLE_WORKER, WIRE_ANY_WORKER);
     script_await(&one, WIRE_WELCOME);
-    script_send(&one, frame, wire_ready_encode(&(wire_ready){.plan = {1}}, frame));
+    script_send(&one, frame, wire_encode(WIRE_READY, &(wire_ready){.plan = {1}}, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_DATA);
     script_close(&one);
 
-    bench_await_count(&its, &its.refused, 6);
-    assert_int_equal(its.joined, 0);
-    bench_end(&its);
+    bench_await_count(its, &its->refused, 7);
+    assert_non_null(strstr(its->told, "HELLO: role must be 0 to 1, not 2\n"));
+    assert_int_equal(its->joined, 0);
 }
 
-static void a_worker_of_another_ranking_version_is_refused(void **state)
+BENCH(a_worker_of_another_ranking_version_is_refused)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(its, 1);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_hello hello = {.oldest = WIRE_VERSION,
                         .newest = WIRE_VERSION,
@@ -78,110 +71,98 @@ static void a_worker_of_another_ranking_version_is_refused(void **state)
                         .worker = 1,
                         .instance = {1}};
     script one;
-    script_open(&one, its.address, 1);
-    script_send(&one, frame, wire_hello_encode(&hello, frame));
+    script_open(&one, its->address, 1);
+    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_RANKING);
     script_close(&one);
-    bench_await_count(&its, &its.refused, 1);
+    bench_await_count(its, &its->refused, 1);
     assert_non_null(
-        strstr(its.told, "has version 1 of ranks and coefficients, the server has 2\n"));
+        strstr(its->told, "has version 1 of ranks and coefficients, the server has 2\n"));
 
     hello.role = WIRE_ROLE_VIEWER; /* which works none out */
     hello.ranking = 0;
-    script_open(&one, its.address, 2);
-    script_send(&one, frame, wire_hello_encode(&hello, frame));
+    script_open(&one, its->address, 2);
+    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
     script_await(&one, WIRE_WELCOME);
     script_close(&one);
-    assert_int_equal(its.joined, 0);
-    bench_end(&its);
+    assert_int_equal(its->joined, 0);
 }
 
-static void refuses_other_data(void **state)
+BENCH(refuses_other_data)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    its.settings.data[3] = 9;
-    bench_begin(&its, 1);
+    bench_init(its);
+    its->settings.data[3] = 9;
+    bench_begin(its, 1);
     script one;
-    script_open(&one, its.address, 1);
+    script_open(&one, its->address, 1);
     script_say_hello(&one, WIRE_ROLE_WORKER, 1);
     script_await(&one, WIRE_WELCOME);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_ready ready = {.data = {1}};
-    tarry_plan_digest(its.plan, ready.plan);
-    script_send(&one, frame, wire_ready_encode(&ready, frame));
+    tarry_plan_digest(its->plan, ready.plan);
+    script_send(&one, frame, wire_encode(WIRE_READY, &ready, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_DATA);
     script_close(&one);
-    bench_end(&its);
 }
 
 static int ship(void *user, uint32_t origin, const void **bytes, size_t *size)
 {
     static const uint8_t sample;
-    (void)user;
     *bytes = &sample;
     *size = origin == 0 ? (size_t)TARRY_TCP_SHIP_MOST + 1 : sizeof(sample);
     return 0;
 }
 
 /* Before a byte of it is read: no worker would take it. */
-static void refuses_who_asks_for_a_chunk_that_is_too_large(void **state)
+BENCH(refuses_who_asks_for_a_chunk_that_is_too_large)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    its.settings.ship = ship;
-    bench_begin(&its, 1);
+    bench_init(its);
+    its->settings.ship = ship;
+    bench_begin(its, 1);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_fetch fetch = {.kind = WIRE_BLOB_DATA, .index = 1};
     script one;
-    script_open(&one, its.address, 1);
+    script_open(&one, its->address, 1);
     script_say_hello(&one, WIRE_ROLE_WORKER, 1);
     script_await(&one, WIRE_WELCOME);
-    script_send(&one, frame, wire_fetch_encode(&fetch, frame));
+    script_send(&one, frame, wire_encode(WIRE_FETCH, &fetch, frame));
     wire_blob blob = {0};
     do {
         script_await(&one, WIRE_BLOB);
-        assert_int_equal(wire_blob_decode(&one.head, one.body, &blob), TARRY_OK);
+        assert_ok(wire_decode(&one.head, one.body, &blob));
     } while (blob.kind != WIRE_BLOB_DATA);
     assert_int_equal(blob.total, 1);
     fetch.index = 0;
-    script_send(&one, frame, wire_fetch_encode(&fetch, frame));
+    script_send(&one, frame, wire_encode(WIRE_FETCH, &fetch, frame));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_DATA);
     script_close(&one);
-    bench_end(&its);
 }
 
 /* The same id: the first one stays, unless it is the same process or is gone. */
-static void seats_one_of_each(void **state)
+BENCH(seats_one_of_each)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(its, 1);
     script first, second, again;
-    script_open(&first, its.address, 1);
+    script_open(&first, its->address, 1);
     script_join(&first, 3);
-    bench_await_count(&its, &its.joined, 1);
-    script_open(&second, its.address, 2);
+    bench_await_count(its, &its->joined, 1);
+    script_open(&second, its->address, 2);
     script_say_hello(&second, WIRE_ROLE_WORKER, 3);
     assert_int_equal(script_reason(&second), WIRE_REFUSED_TAKEN);
     script_close(&second);
 
-    script_open(&again, its.address, 1);
+    script_open(&again, its->address, 1);
     script_join(&again, 3);
-    bench_await_count(&its, &its.joined, 2);
+    bench_await_count(its, &its->joined, 2);
     assert_int_equal(script_reason(&first), 0); /* closed */
     script_close(&first);
 
     script_close(&again);
-    bench_await_count(&its, &its.left_out, 2);
-    script_open(&second, its.address, 2);
+    bench_await_count(its, &its->left_out, 2);
+    script_open(&second, its->address, 2);
     script_join(&second, 3);
-    bench_await_count(&its, &its.joined, 3);
+    bench_await_count(its, &its->joined, 3);
     script_close(&second);
-    bench_end(&its);
 }
 
 static wire_reason try_to_enter(bench *its, uint32_t worker)
@@ -193,7 +174,7 @@ static wire_reason try_to_enter(bench *its, uint32_t worker)
     wire_refused refused = {.reason = 0};
     assert_true(on);
     if (one.head.kind == WIRE_REFUSED)
-        assert_int_equal(wire_refused_decode(&one.head, one.body, &refused), TARRY_OK);
+        assert_ok(wire_decode(&one.head, one.body, &refused));
     else
         assert_int_equal(one.head.kind, WIRE_WELCOME);
     script_close(&one);
@@ -201,22 +182,18 @@ static wire_reason try_to_enter(bench *its, uint32_t worker)
 }
 
 /* But nobody is turned away for good. */
-static void one_that_always_comes_back_has_to_wait(void **state)
+BENCH(one_that_always_comes_back_has_to_wait)
 {
-    (void)state;
     enum { TIMES = 256 };
-    bench its;
-    bench_init(&its);
-    bench_begin(&its, 1);
+    bench_open(its, 1);
     uint32_t times = 0;
-    while (try_to_enter(&its, 3) == 0)
+    while (try_to_enter(its, 3) == 0)
         assert_true(++times < 100 * TIMES);
     assert_true(times >= TIMES);
-    bench_await_told(&its, wire_reason_text(WIRE_REFUSED_ARRIVALS));
-    assert_int_equal(try_to_enter(&its, 4), 0);
+    bench_await_told(its, wire_reason_text(WIRE_REFUSED_ARRIVALS));
+    assert_int_equal(try_to_enter(its, 4), 0);
     usleep(300000);
-    assert_int_equal(try_to_enter(&its, 3), 0);
-    bench_end(&its);
+    assert_int_equal(try_to_enter(its, 3), 0);
 }
 
 typedef struct claimant {
@@ -235,43 +212,24 @@ static void *claim_a_seat(void *argument)
 
 /* Of those whose parts have to wait for another's nothing is read, and that is not their silence.
  */
-static void keeps_the_seats_of_those_it_does_not_read(void **state)
+BENCH(keeps_the_seats_of_those_it_does_not_read)
 {
-    (void)state;
-    bench its;
-    crew all;
     pthread_t thread;
-    bench_init(&its);
-    its.settings.server.reproducible = true;
-    its.settings.server.silence_ns = UINT64_C(12000000000);
-    bench_begin(&its, 1);
-    crew_hire(&all, &its, WORKERS);
+    bench_init(its);
+    its->settings.server.reproducible = true;
+    its->settings.server.silence_ns = UINT64_C(12000000000);
+    bench_begin(its, 1);
+    crew_hire(its, WORKERS);
     for (uint32_t i = 1; i < WORKERS; i++)
-        all.workers[i].slowness = 0.01;
-    all.workers[0].pause = 5;
-    crew_start(&all);
-    claimant one = {.its = &its, .worker = 3, .wait_us = 4000000};
+        its->crew.workers[i].slowness = 0.01;
+    its->crew.workers[0].pause = 5;
+    crew_start(its);
+    claimant one = {.its = its, .worker = 3, .wait_us = 4000000};
     assert_int_equal(pthread_create(&thread, NULL, claim_a_seat, &one), 0);
-    assert_int_equal(bench_round(&its, 1), TARRY_OK);
+    assert_ok(bench_round(its, 1));
     pthread_join(thread, NULL);
     assert_int_equal(one.reason, WIRE_REFUSED_TAKEN);
-    assert_true(its.result.exact);
-    assert_true_sum(&its, 1);
-    assert_int_equal(its.left_out, 0);
-    bench_end(&its);
-    crew_dismiss(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_what_makes_no_sense),
-        cmocka_unit_test(a_worker_of_another_ranking_version_is_refused),
-        cmocka_unit_test(refuses_other_data),
-        cmocka_unit_test(refuses_who_asks_for_a_chunk_that_is_too_large),
-        cmocka_unit_test(seats_one_of_each),
-        cmocka_unit_test(one_that_always_comes_back_has_to_wait),
-        cmocka_unit_test(keeps_the_seats_of_those_it_does_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_true(its->result.exact);
+    assert_true_sum(its, 1);
+    assert_int_equal(its->left_out, 0);
 }

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the network server listens. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -21,25 +14,22 @@
 #include <unistd.h>
 
 #include "server_bench.h"
+#include "test.h"
 
-static void plain_text_stays_on_this_machine(void **state)
+BENCH(plain_text_stays_on_this_machine)
 {
-    (void)state;
-    bench its;
-    bench_init(&its);
+    bench_init(its);
     static const char *const anywhere[] = {"0.0.0.0:0"};
-    its.settings.listen = anywhere;
-    its.settings.listen_count = 1;
-    its.plan = bench_plan(1);
+    its->settings.listen = anywhere;
+    its->settings.listen_count = 1;
+    its->plan = bench_plan(1);
     tarry_diagnostic diagnostic = {{0}};
     assert_int_equal(
-        tarry_tcp_server_create(its.plan, &its.settings, NULL, &its.server, &diagnostic),
+        tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic),
         TARRY_ERROR_ARGUMENT);
     assert_non_null(strstr(diagnostic.text, "plain text"));
-    its.settings.security.force = true;
-    assert_int_equal(
-        tarry_tcp_server_create(its.plan, &its.settings, NULL, &its.server, &diagnostic), TARRY_OK);
-    bench_end(&its);
+    its->settings.security.force = true;
+    assert_ok(tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic));
 }
 
 /* From here on no IPv6, as with a kernel that has none. False: that can't be arranged. */
@@ -73,9 +63,8 @@ static void try_to_listen(const char *text, int wanted)
     _exit(error == wanted ? 0 : 1);
 }
 
-static void listens_where_it_can(void **state)
+TEST(listens_where_it_can)
 {
-    (void)state;
     static const struct {
         const char *text;
         int wanted;
@@ -95,9 +84,8 @@ static void listens_where_it_can(void **state)
     }
 }
 
-static void listens_on_a_unix_socket(void **state)
+TEST(listens_on_a_unix_socket)
 {
-    (void)state;
     bench its;
     char folder[] = "/tmp/tarry-test-XXXXXX", text[64];
     assert_non_null(mkdtemp(folder));
@@ -109,24 +97,20 @@ static void listens_on_a_unix_socket(void **state)
     its.settings.listen_count = 1;
     bench_begin(&its, 1);
     assert_string_equal(its.address, text);
-    crew all;
-    crew_hire(&all, &its, WORKERS);
-    crew_start(&all);
-    assert_int_equal(bench_round(&its, 1), TARRY_OK);
+    crew_hire(&its, WORKERS);
+    crew_start(&its);
+    assert_ok(bench_round(&its, 1));
     assert_true_sum(&its, 1);
     bench_end(&its);
-    crew_dismiss(&all);
     assert_int_not_equal(access(text + strlen("unix:"), F_OK), 0);
     assert_int_equal(rmdir(folder), 0);
 }
 
-int main(void)
+/* OpenSSL's own writes to connections that the server closed. */
+static int ignore_broken_pipes(void **state)
 {
-    signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes to connections that the server closed */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_stays_on_this_machine),
-        cmocka_unit_test(listens_where_it_can),
-        cmocka_unit_test(listens_on_a_unix_socket),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return 0;
 }
+
+TEST_GROUP(ignore_broken_pipes, NULL)

@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network server over TLS: members, whose certificates say who they are, and revocation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -15,8 +7,9 @@
 
 #include "key_folder.h"
 #include "pki/authority.h"
-#include "protocol/wire/wire_mesh.h"
+#include "protocol/wire/wire_bodies.h"
 #include "server_bench.h"
+#include "test.h"
 
 /* A bench whose server has the credentials of a new cluster. */
 static void init_secure(bench *its, key_folder *keys)
@@ -27,11 +20,10 @@ static void init_secure(bench *its, key_folder *keys)
     its->settings.security.credentials = key_folder_member(keys, 0, "server");
 }
 
-static void lets_members_in_as_who_they_are(void **state)
+TEST(lets_members_in_as_who_they_are)
 {
-    (void)state;
-    bench its;
-    key_folder keys;
+    OWNED(key_folder) keys;
+    OWNED(bench) its;
     init_secure(&its, &keys);
     bench_begin(&its, 1);
     const char *third = key_folder_member(&keys, 1, "worker-2"),
@@ -56,21 +48,18 @@ static void lets_members_in_as_who_they_are(void **state)
     script_close(&one);
     bench_await_count(&its, &its.refused, 4);
 
-    crew all = {.count = WORKERS};
+    its.crew.count = WORKERS;
     for (uint32_t i = 0; i < WORKERS; i++) {
         const char *as = i == 2 ? third : any;
-        assert_true(script_open_secure(&all.workers[i], its.address, (uint8_t)(i + 1), as));
-        script_join(&all.workers[i], WIRE_ANY_WORKER);
+        assert_true(script_open_secure(&its.crew.workers[i], its.address, (uint8_t)(i + 1), as));
+        script_join(&its.crew.workers[i], WIRE_ANY_WORKER);
     }
-    assert_int_equal(tarry_runtime_wait(its.server, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
-    crew_start(&all);
+    assert_ok(tarry_runtime_wait(its.server, WORKERS, PATIENCE_NS, NULL));
+    crew_start(&its);
     for (uint32_t round = 0; round < 3; round++) {
-        assert_int_equal(bench_round(&its, 2), TARRY_OK);
+        assert_ok(bench_round(&its, 2));
         assert_true_sum(&its, 2);
     }
-    bench_end(&its);
-    crew_dismiss(&all);
-    key_folder_remove(&keys);
 }
 
 static void enter(script *its, const bench *with, uint8_t instance, const char *as)
@@ -80,11 +69,10 @@ static void enter(script *its, const bench *with, uint8_t instance, const char *
 }
 
 /* Members that may have any id are there first, and make room for the one whose id it is. */
-static void keeps_places_for_those_they_belong_to(void **state)
+TEST(keeps_places_for_those_they_belong_to)
 {
-    (void)state;
     bench its;
-    key_folder keys;
+    OWNED(key_folder) keys;
     init_secure(&its, &keys);
     its.settings.server.silence_ns = UINT64_C(8000000000);
     bench_begin(&its, 1);
@@ -112,15 +100,13 @@ static void keeps_places_for_those_they_belong_to(void **state)
         if (i != 2)
             script_close(&strangers[i]);
     script_close(&owner);
-    key_folder_remove(&keys);
 }
 
 /* Also one that is connected already. */
-static void turns_the_revoked_away(void **state)
+TEST(turns_the_revoked_away)
 {
-    (void)state;
-    bench its;
-    key_folder keys;
+    OWNED(key_folder) keys;
+    OWNED(bench) its;
     init_secure(&its, &keys);
     bench_begin(&its, 1);
     const char *third = key_folder_member(&keys, 1, "worker-2");
@@ -129,9 +115,8 @@ static void turns_the_revoked_away(void **state)
     script_join(&one, WIRE_ANY_WORKER);
     bench_await_count(&its, &its.joined, 1);
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(
-        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
-        TARRY_OK);
+    assert_ok(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_REVOKED);
     bench_await_count(&its, &its.left_out, 1);
     if (script_open_secure(&again, its.address, 1, third)) /* in TLS 1.3 it hears of it later */
@@ -140,8 +125,6 @@ static void turns_the_revoked_away(void **state)
     bench_await_told(&its, "revoked");
     script_close(&again);
     script_close(&one);
-    bench_end(&its);
-    key_folder_remove(&keys);
 }
 
 /* What it is told of a worker; it hears of the server itself, too. */
@@ -150,7 +133,7 @@ static wire_member await_member(script *its)
     wire_member member;
     do {
         script_await(its, WIRE_MEMBER);
-        assert_int_equal(wire_member_decode(&its->head, its->body, &member), TARRY_OK);
+        assert_ok(wire_decode(&its->head, its->body, &member));
     } while (member.worker == WORKERS);
     return member;
 }
@@ -160,7 +143,7 @@ static void assert_told_of(script *its, uint32_t worker, uint8_t reached, const 
     uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
     credential *theirs;
     wire_member member = await_member(its);
-    assert_int_equal(credential_load(folder, NULL, &theirs, NULL), TARRY_OK);
+    assert_ok(credential_load(folder, NULL, &theirs, NULL));
     credential_own_fingerprint(theirs, fingerprint);
     credential_free(theirs);
     assert_int_equal(member.worker, worker);
@@ -172,11 +155,10 @@ static void assert_told_of(script *its, uint32_t worker, uint8_t reached, const 
 
 /* Where they make the sum: of those who are there with their certificates, of those who have left,
  * and of one that was revoked while its connection to the server was lost. */
-static void tells_members_of_each_other(void **state)
+TEST(tells_members_of_each_other)
 {
-    (void)state;
-    bench its;
-    key_folder keys;
+    OWNED(key_folder) keys;
+    OWNED(bench) its;
     init_secure(&its, &keys);
     its.settings.server.sum = TARRY_SUM_EVERYWHERE;
     bench_begin(&its, 1);
@@ -187,7 +169,7 @@ static void tells_members_of_each_other(void **state)
     assert_true(script_open_secure(&one, its.address, 1, second));
     one.reached = 'a';
     script_join(&one, WIRE_ANY_WORKER);
-    assert_true(one.welcome.everywhere);
+    assert_int_equal(one.welcome.terms.server.sum, TARRY_SUM_EVERYWHERE);
     bench_await_count(&its, &its.joined, 1);
     assert_true(script_open_secure(&other, its.address, 2, third));
     other.reached = 'b';
@@ -198,9 +180,8 @@ static void tells_members_of_each_other(void **state)
     script_close(&other); /* which changes nothing between the two */
     bench_await_count(&its, &its.left_out, 1);
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(
-        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
-        TARRY_OK);
+    assert_ok(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL));
     wire_member member = await_member(&one);
     assert_int_equal(member.worker, 2);
     assert_false(member.present);
@@ -214,22 +195,19 @@ static void tells_members_of_each_other(void **state)
     assert_int_equal(member.worker, 2);
     assert_false(member.present);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    script_send(&last, frame, wire_bye_encode(WIRE_BYE_LEAVING, frame));
+    script_send(&last, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_LEAVING}, frame));
     member = await_member(&one);
     assert_int_equal(member.worker, 3);
     assert_false(member.present);
     script_close(&one);
     script_close(&last);
-    bench_end(&its);
-    key_folder_remove(&keys);
 }
 
 /* A list that is damaged is not taken, which is told once; the next good one is. */
-static void tells_of_a_list_that_is_not_taken(void **state)
+TEST(tells_of_a_list_that_is_not_taken)
 {
-    (void)state;
-    bench its;
-    key_folder keys;
+    OWNED(key_folder) keys;
+    OWNED(bench) its;
     init_secure(&its, &keys);
     bench_begin(&its, 1);
     FILE *list = fopen(key_folder_member(&keys, 1, "server/revoked.pem"), "w");
@@ -240,21 +218,17 @@ static void tells_of_a_list_that_is_not_taken(void **state)
     bench_await_told(&its, "no revocation list in PEM");
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
     const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_int_equal(
-        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL),
-        TARRY_OK);
+    assert_ok(
+        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL));
     bench_await_count(&its, &its.revocations, 2);
     bench_await_told(&its, "in force");
-    bench_end(&its);
-    key_folder_remove(&keys);
 }
 
 /* And one that proved who it is while it was a member, and said nothing since. */
-static void turns_the_revoked_away_before_they_speak(void **state)
+TEST(turns_the_revoked_away_before_they_speak)
 {
-    (void)state;
-    bench its;
-    key_folder keys;
+    OWNED(key_folder) keys;
+    OWNED(bench) its;
     init_secure(&its, &keys);
     bench_begin(&its, 1);
     script quiet, joined;
@@ -266,29 +240,21 @@ static void turns_the_revoked_away_before_they_speak(void **state)
     bench_await_count(&its, &its.joined, 1);
     for (uint32_t worker = 2; worker <= 3; worker++) {
         const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = worker};
-        assert_int_equal(authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL),
-                                          &(authority_tally){0}, NULL),
-                         TARRY_OK);
+        assert_ok(authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL),
+                                   &(authority_tally){0}, NULL));
     }
     assert_int_equal(script_reason(&joined), WIRE_REFUSED_REVOKED); /* the list is in force */
     script_say_hello(&quiet, WIRE_ROLE_WORKER, WIRE_ANY_WORKER);
     assert_int_equal(script_reason(&quiet), WIRE_REFUSED_REVOKED);
     script_close(&joined);
     script_close(&quiet);
-    bench_end(&its);
-    key_folder_remove(&keys);
 }
 
-int main(void)
+/* OpenSSL's own writes to connections that the server closed. */
+static int ignore_broken_pipes(void **state)
 {
-    signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes to connections that the server closed */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lets_members_in_as_who_they_are),
-        cmocka_unit_test(keeps_places_for_those_they_belong_to),
-        cmocka_unit_test(tells_members_of_each_other),
-        cmocka_unit_test(turns_the_revoked_away),
-        cmocka_unit_test(tells_of_a_list_that_is_not_taken),
-        cmocka_unit_test(turns_the_revoked_away_before_they_speak),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return 0;
 }
+
+TEST_GROUP(ignore_broken_pipes, NULL)

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever rounds over a network can be told to do, with connections that break every few
  * milliseconds and plans that change: every round ends, and what is exact is the true sum. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <pthread.h>
-
 #include "base/random.h"
 #include "cluster.h"
+#include "edge_plan.h"
 #include "proxy.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 8, CASES = 10, ROUNDS = 6, MOST_CHUNKS = 256 };
 
@@ -41,7 +36,6 @@ static void *cut(void *argument)
 static void choose_server(cluster *its, random_stream *stream)
 {
     tarry_server_settings *server = &its->settings.server;
-    bool adaptive = its->plan_settings.adaptive_parts;
     server->stripe_length = 64 + random_below(stream, 400);
     server->deadline_ns = 3000000;
     server->error_limit = 0.4;
@@ -49,13 +43,12 @@ static void choose_server(cluster *its, random_stream *stream)
     server->reproducible = random_below(stream, 3) == 0;
     if (server->reproducible)
         return; /* all else would depend on time */
-    server->stop =
-        (tarry_stop)random_below(stream, adaptive ? TARRY_STOP_WORKERS : TARRY_STOP_WORKERS + 1);
+    server->stop = (tarry_stop)random_below(stream, TARRY_STOP_WORKERS + 1);
     if (server->stop != TARRY_STOP_WORKERS)
         server->pick = (tarry_pick)random_below(stream, TARRY_PICK_SHARE + 1);
     if (its->plan_settings.parts == 1 && random_below(stream, 2))
         server->keep = TARRY_KEEP_CREDITED;
-    else if (!adaptive && (server->stop == TARRY_STOP_DEADLINE || server->stop == TARRY_STOP_ERROR))
+    else if (server->stop == TARRY_STOP_DEADLINE || server->stop == TARRY_STOP_ERROR)
         server->fill = (tarry_fill)random_below(stream, TARRY_FILL_STALE + 1);
 }
 
@@ -67,7 +60,6 @@ static void choose(cluster *its, random_stream *stream)
     its->plan_settings.replication = 4;
     its->plan_settings.chunks = WORKERS * (1 + random_below(stream, 3));
     its->plan_settings.parts = 1 + random_below(stream, 3);
-    its->plan_settings.adaptive_parts = its->plan_settings.parts > 1 && random_below(stream, 2);
     its->dimension = 1000 + random_below(stream, 4000);
     its->tls = random_below(stream, 4) == 0;
     its->ships = random_below(stream, 3) == 0;
@@ -75,9 +67,8 @@ static void choose(cluster *its, random_stream *stream)
     its->straggler_spec = specs[random_below(stream, 3)];
     choose_server(its, stream);
     if (its->straggler_spec != NULL)
-        assert_int_equal(
-            tarry_straggler_create(its->straggler_spec, WORKERS, 1, NULL, &its->straggler, NULL),
-            TARRY_OK);
+        assert_ok(
+            tarry_straggler_create(its->straggler_spec, WORKERS, 1, NULL, &its->straggler, NULL));
 }
 
 static void replan(cluster *its, random_stream *stream)
@@ -85,15 +76,14 @@ static void replan(cluster *its, random_stream *stream)
     double cost[MOST_CHUNKS];
     tarry_plan_evolution wanted;
     tarry_plan_changes changes;
-    tarry_plan *next;
     tarry_plan_evolution_init(&wanted);
     assert_true(tarry_plan_chunks(its->plan) <= MOST_CHUNKS);
     for (uint32_t chunk = 0; chunk < tarry_plan_chunks(its->plan); chunk++)
         cost[chunk] = 1 + random_below(stream, 8);
     wanted.cost = cost;
     wanted.heaviest = 2;
-    assert_int_equal(tarry_plan_evolve(its->plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
-    assert_int_equal(tarry_runtime_replan(its->server, next, NULL), TARRY_OK);
+    tarry_plan *next = plan_evolve(its->plan, &wanted, &changes);
+    assert_ok(tarry_runtime_replan(its->server, next, NULL));
     tarry_plan_free(its->plan);
     its->plan = next;
 }
@@ -139,18 +129,9 @@ static void run_case(uint64_t seed, uint32_t number)
     proxy_end(cuts.proxy);
 }
 
-static void test_stress(void **state)
+TEST(test_stress)
 {
-    (void)state;
     uint64_t seed = test_seed("tcp stress", 7);
     for (uint32_t number = 0; number < CASES; number++)
         run_case(seed, number);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stress),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

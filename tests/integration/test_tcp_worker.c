@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network worker with a server that says what a test tells it, over a blocking socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -23,9 +16,8 @@
 #include "plan/plan_code.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
-#include "protocol/wire/wire_batch.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/share.h"
+#include "test.h"
 
 enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 60, LINE = 160 };
 
@@ -55,7 +47,6 @@ static void pass(sem_t *gate)
 
 static int compute(void *user, const tarry_task *task)
 {
-    (void)task;
     stage *its = user;
     if (its->held) {
         sem_post(&its->computing);
@@ -68,7 +59,6 @@ static int compute(void *user, const tarry_task *task)
 static int take_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
                     uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
-    (void)user, (void)diagnostic;
     memset(data, 0, TARRY_DIGEST_SIZE);
     const void *bytes;
     size_t size;
@@ -96,19 +86,18 @@ static tarry_plan_settings plan_settings(void)
 
 static void make_plan(stage *its, const tarry_plan_settings *settings)
 {
-    assert_int_equal(tarry_plan_create(settings, NULL, &its->plan, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(settings, NULL, &its->plan, NULL));
     its->welcome = (wire_welcome){
         .version = WIRE_VERSION,
         .worker = settings->workers - 1,
-        .workers = settings->workers,
         .job = {1},
-        .parameters = NUMBERS,
-        .dimension = NUMBERS,
-        .stripe_length = NUMBERS,
-        .conditioning_limit = 1e4,
-        .silence_ns = UINT64_C(60000000000),
         .plan_bytes = plan_encoded_size(its->plan),
+        .terms = {.workers = settings->workers, .parameters = NUMBERS},
     };
+    tarry_server_settings *server = &its->welcome.terms.server;
+    tarry_server_settings_init(server);
+    server->dimension = server->stripe_length = NUMBERS;
+    server->silence_ns = UINT64_C(60000000000);
     tarry_plan_digest(its->plan, its->welcome.plan);
 }
 
@@ -122,7 +111,7 @@ static void begin_with(stage *its, const tarry_plan_settings *plan)
     snprintf(its->connect, sizeof(its->connect), "unix:%.100s/socket", its->folder);
     address found[ADDRESS_MOST];
     uint32_t count;
-    assert_int_equal(address_resolve(its->connect, true, found, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve(its->connect, true, found, &count, NULL));
     its->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(its->listener, (struct sockaddr *)&found[0].socket, found[0].size), 0);
     assert_int_equal(listen(its->listener, 4), 0);
@@ -134,7 +123,7 @@ static void begin_with(stage *its, const tarry_plan_settings *plan)
     settings.user = its;
     sem_init(&its->computing, 0, 0);
     sem_init(&its->go, 0, 0);
-    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &its->worker, &its->why), TARRY_OK);
+    assert_ok(tarry_tcp_worker_create(&settings, NULL, &its->worker, &its->why));
     assert_int_equal(pthread_create(&its->thread, NULL, run_worker, its), 0);
 }
 
@@ -180,7 +169,7 @@ static void next_frame(stage *its)
 {
     uint8_t head[WIRE_HEAD_BYTES];
     read_all(its, head, sizeof(head));
-    assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
+    assert_ok(wire_head_decode(head, &its->head));
     assert_true(its->head.length <= sizeof(its->body));
     if (its->head.length > 0)
         read_all(its, its->body, its->head.length);
@@ -212,10 +201,10 @@ static void send_plan(const stage *its, bool damaged)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES], plan[WIRE_BLOB_BYTES];
     size_t size = plan_encoded_size(its->plan);
     assert_true(size <= sizeof(plan));
-    assert_int_equal(plan_encode(its->plan, plan), TARRY_OK);
+    assert_ok(plan_encode(its->plan, plan));
     plan[size / 2] ^= damaged ? 1 : 0;
     const wire_blob blob = {.kind = WIRE_BLOB_PLAN, .total = size, .count = size};
-    tell(its, frame, wire_blob_encode(&blob, frame));
+    tell(its, frame, wire_encode(WIRE_BLOB, &blob, frame));
     tell(its, plan, size);
 }
 
@@ -239,9 +228,8 @@ static void begin_again(stage *its)
     take_hello(its);
 }
 
-static void it_comes_again_whenever_the_connection_is_lost(void **state)
+TEST(it_comes_again_whenever_the_connection_is_lost)
 {
-    (void)state;
     stage its;
     begin(&its);
     for (int i = 0; i < 3; i++) {
@@ -254,7 +242,7 @@ static void it_comes_again_whenever_the_connection_is_lost(void **state)
     take_hello(&its);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     welcome(&its, &its.welcome, false);
-    tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+    tell(&its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
     end(&its, TARRY_OK);
 }
 
@@ -269,7 +257,7 @@ static void begin_round(const stage *its)
     codec_encode(&shape, &message, frame + WIRE_HEAD_BYTES);
     tell(its, frame, WIRE_HEAD_BYTES + size);
     const float numbers[NUMBERS] = {0};
-    tell(its, frame, wire_parameters_encode(&(wire_parameters){.count = NUMBERS}, frame));
+    tell(its, frame, wire_encode(WIRE_PARAMETERS, &(wire_parameters){.count = NUMBERS}, frame));
     tell(its, numbers, sizeof(numbers));
 }
 
@@ -280,12 +268,11 @@ static uint32_t take_reports(const stage *its, uint32_t next)
     wire_batch batch = {.count = 1};
     bool alone = its->head.kind == WIRE_MESSAGE;
     if (!alone)
-        assert_int_equal(wire_batch_decode(&its->head, its->body, &batch), TARRY_OK);
+        assert_ok(wire_batch_decode(&its->head, its->body, &batch));
     for (uint32_t i = 0; i < batch.count; i++) {
         tarry_message report;
         if (alone)
-            assert_int_equal(codec_decode(&no_sets, its->body, its->head.length, NULL, &report),
-                             TARRY_OK);
+            assert_ok(codec_decode(&no_sets, its->body, its->head.length, NULL, &report));
         else
             wire_batch_get(&batch, i, &report);
         assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
@@ -297,15 +284,15 @@ static uint32_t take_reports(const stage *its, uint32_t next)
 
 /* All come, in their order, though far fewer frames than pieces do; and so does what it says
  * behind them. */
-static void reports_of_short_pieces_come_in_batches(void **state)
+static void take_pieces(uint32_t reports_per_frame)
 {
-    (void)state;
     enum { PIECES = 2000 };
     tarry_plan_settings plan = plan_settings();
     plan.workers = plan.replication = 1;
     plan.chunks = PIECES;
     stage its;
     begin_with(&its, &plan);
+    its.welcome.terms.server.reports_per_frame = reports_per_frame;
     take_hello(&its);
     welcome(&its, &its.welcome, false);
     await(&its, WIRE_READY);
@@ -318,10 +305,16 @@ static void reports_of_short_pieces_come_in_batches(void **state)
         came += take_reports(&its, came);
         frames++;
     }
-    assert_true(frames < PIECES);
+    assert_true(reports_per_frame == 1 ? frames == PIECES : frames < PIECES);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+    tell(&its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
     end(&its, TARRY_OK);
+}
+
+TEST(reports_of_short_pieces_come_in_batches)
+{
+    take_pieces(128);
+    take_pieces(1);
 }
 
 /* Figures of another job that are not of its plan, which is sent or was there before. */
@@ -333,9 +326,9 @@ static void refuse_figures(const wire_welcome *wrong)
         wire_welcome words = its.welcome;
         words.job[0]++;
         words.worker = wrong->worker;
-        words.workers = wrong->workers;
-        words.dimension = wrong->dimension;
-        words.stripe_length = wrong->stripe_length;
+        words.terms.workers = wrong->terms.workers;
+        words.terms.server.dimension = wrong->terms.server.dimension;
+        words.terms.server.stripe_length = wrong->terms.server.stripe_length;
         words.plan_bytes = sent == 1 ? words.plan_bytes : 0;
         welcome(&its, &words, false);
         end(&its, TARRY_ERROR_FORMAT);
@@ -343,33 +336,28 @@ static void refuse_figures(const wire_welcome *wrong)
     }
 }
 
-static void refuses_figures_that_are_not_of_the_plan(void **state)
+TEST(refuses_figures_that_are_not_of_the_plan)
 {
-    (void)state;
     refuse_figures(&(wire_welcome){
         .worker = WORKERS + 1,
-        .workers = WORKERS + 2,
-        .dimension = NUMBERS,
-        .stripe_length = NUMBERS,
+        .terms = {.workers = WORKERS + 2,
+                  .server = {.dimension = NUMBERS, .stripe_length = NUMBERS}},
     });
     refuse_figures(&(wire_welcome){
         .worker = 1,
-        .workers = WORKERS - 1,
-        .dimension = NUMBERS,
-        .stripe_length = NUMBERS,
+        .terms = {.workers = WORKERS - 1,
+                  .server = {.dimension = NUMBERS, .stripe_length = NUMBERS}},
     });
     refuse_figures(&(wire_welcome){
         .worker = 1,
-        .workers = WORKERS,
-        .dimension = WIRE_VECTOR_MOST,
-        .stripe_length = 1,
+        .terms = {.workers = WORKERS,
+                  .server = {.dimension = WIRE_VECTOR_MOST, .stripe_length = 1}},
     });
 }
 
 /* The first job that it is given, or one that follows another. */
-static void refuses_a_plan_that_is_none(void **state)
+TEST(refuses_a_plan_that_is_none)
 {
-    (void)state;
     for (int again = 0; again < 2; again++) {
         stage its;
         if (again == 1) {
@@ -395,7 +383,7 @@ static void refuse_plan(const tarry_plan_settings *settings, bool welcomed)
     welcome(&its, &its.welcome, false);
     await(&its, WIRE_READY);
     tarry_plan_free(its.plan);
-    assert_int_equal(tarry_plan_create(settings, NULL, &its.plan, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(settings, NULL, &its.plan, NULL));
     if (welcomed) {
         hang_up(&its);
         take_hello(&its);
@@ -409,14 +397,11 @@ static void refuse_plan(const tarry_plan_settings *settings, bool welcomed)
     assert_non_null(strstr(its.why.text, "in the same job"));
 }
 
-static void refuses_a_plan_that_its_job_cannot_go_on_with(void **state)
+TEST(refuses_a_plan_that_its_job_cannot_go_on_with)
 {
-    (void)state;
     tarry_plan_settings settings = plan_settings();
     settings.parts = 2;
     refuse_plan(&settings, true);
-    refuse_plan(&settings, false);
-    settings.adaptive_parts = true;
     refuse_plan(&settings, false);
     settings = plan_settings();
     settings.chunks = 2 * WORKERS;
@@ -424,26 +409,6 @@ static void refuses_a_plan_that_its_job_cannot_go_on_with(void **state)
     settings = plan_settings();
     settings.pieces = 2;
     refuse_plan(&settings, false);
-}
-
-static void refuses_memory_of_another_size_than_its_part(void **state)
-{
-    (void)state;
-    stage its;
-    begin(&its);
-    share part;
-    assert_int_equal(share_create(NUMBERS * sizeof(float) / 2, NULL, &part), TARRY_OK);
-    take_hello(&its);
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    wire_share words = {.kind = WIRE_SHARE_PART, .bytes = part.bytes};
-    snprintf(words.name, sizeof(words.name), "%s", part.name);
-    tell(&its, frame, wire_share_encode(&words, frame));
-    await(&its, WIRE_SHARED);
-    share_unlink(&part);
-    welcome(&its, &its.welcome, false);
-    end(&its, TARRY_ERROR_FORMAT);
-    assert_non_null(strstr(its.why.text, "memory of another size"));
-    share_close(&part);
 }
 
 static void ship(const stage *its, const wire_fetch *wanted)
@@ -455,33 +420,32 @@ static void ship(const stage *its, const wire_fetch *wanted)
         .total = sizeof(SAMPLES),
         .count = sizeof(SAMPLES),
     };
-    tell(its, frame, wire_blob_encode(&blob, frame));
+    tell(its, frame, wire_encode(WIRE_BLOB, &blob, frame));
     tell(its, SAMPLES, sizeof(SAMPLES));
 }
 
 static void say_done(const stage *its)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    tell(its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+    tell(its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
 }
 
 static void await_fetch_and_ship(stage *its)
 {
     wire_fetch wanted;
     await(its, WIRE_FETCH);
-    assert_int_equal(wire_fetch_decode(&its->head, its->body, &wanted), TARRY_OK);
+    assert_ok(wire_decode(&its->head, its->body, &wanted));
     assert_int_equal(wanted.index, 0);
     ship(its, &wanted);
 }
 
 /* The connection is lost while samples are awaited, of which the next one knows nothing. */
-static void asks_again_for_samples_that_it_waits_for(void **state)
+TEST(asks_again_for_samples_that_it_waits_for)
 {
-    (void)state;
     for (int sent = 0; sent < 2; sent++) {
         stage its;
         begin(&its);
-        its.welcome.ships = true;
+        its.welcome.terms.ships = true;
         take_hello(&its);
         welcome(&its, &its.welcome, false);
         await(&its, WIRE_FETCH);
@@ -499,9 +463,8 @@ static void asks_again_for_samples_that_it_waits_for(void **state)
 
 /* While a computation of job 1 is waited for, job 2 is taken up, and job 3 takes its place: nobody
  * ships what job 2 needs. */
-static void begins_no_job_whose_samples_nobody_ships(void **state)
+TEST(begins_no_job_whose_samples_nobody_ships)
 {
-    (void)state;
     stage its;
     begin(&its);
     its.held = true;
@@ -511,9 +474,10 @@ static void begins_no_job_whose_samples_nobody_ships(void **state)
     begin_round(&its);
     pass(&its.computing);
     wire_welcome words = its.welcome;
-    words.ships = true;
+    words.terms.ships = true;
     words.plan_bytes = 0;
-    words.silence_ns = UINT64_C(8000000000); /* a heartbeat says that WELCOME has come */
+    words.terms.server.silence_ns =
+        UINT64_C(8000000000); /* a heartbeat says that WELCOME has come */
     for (int other = 0; other < 2; other++) {
         words.job[0]++;
         hang_up(&its);
@@ -567,16 +531,15 @@ static int run_in_plain_text(const char *name, tarry_diagnostic *why)
     settings.compute = compute; /* not called */
     settings.patience_ns = 300000000;
     tarry_tcp_worker *worker;
-    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, why), TARRY_OK);
+    assert_ok(tarry_tcp_worker_create(&settings, NULL, &worker, why));
     int result = tarry_tcp_worker_run(worker, why);
     tarry_tcp_worker_free(worker);
     return result;
 }
 
 /* A name of this machine's, too, is one to wait at. */
-static void plain_text_goes_to_those_addresses_alone_that_are_near(void **state)
+TEST(plain_text_goes_to_those_addresses_alone_that_are_near)
 {
-    (void)state;
     tarry_diagnostic why;
     assert_int_equal(run_in_plain_text("here.elsewhere.test:1", &why), TARRY_ERROR_SYSTEM);
     assert_non_null(strstr(why.text, "no connection for"));
@@ -584,20 +547,4 @@ static void plain_text_goes_to_those_addresses_alone_that_are_near(void **state)
     assert_non_null(strstr(why.text, "no connection for"));
     assert_int_equal(run_in_plain_text("elsewhere.test:1", &why), TARRY_ERROR_ARGUMENT);
     assert_non_null(strstr(why.text, "plain text is for loopback addresses"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_comes_again_whenever_the_connection_is_lost),
-        cmocka_unit_test(reports_of_short_pieces_come_in_batches),
-        cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
-        cmocka_unit_test(refuses_a_plan_that_is_none),
-        cmocka_unit_test(refuses_a_plan_that_its_job_cannot_go_on_with),
-        cmocka_unit_test(refuses_memory_of_another_size_than_its_part),
-        cmocka_unit_test(asks_again_for_samples_that_it_waits_for),
-        cmocka_unit_test(begins_no_job_whose_samples_nobody_ships),
-        cmocka_unit_test(plain_text_goes_to_those_addresses_alone_that_are_near),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,13 @@
 #include "edge_plan.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "test.h"
+
+OWNED_BY(edge, free)
 
 static int compare_by_chunk(const void *left, const void *right)
 {
@@ -83,35 +82,16 @@ tarry_plan *edge_plan_make(uint32_t workers, uint32_t chunks, uint32_t parts, co
     plan->pieces = 1;
     plan->parts = parts;
     if (!allocate_arrays(plan, count)) {
-        edge_plan_free(plan);
+        tarry_plan_free(plan);
         return NULL;
     }
-    edge *sorted = malloc(count * sizeof(*sorted));
-    uint32_t *cursor = calloc(workers, sizeof(*cursor));
-    assert_non_null(sorted);
-    assert_non_null(cursor);
+    OWNED(edge) sorted = checked_malloc(count * sizeof(*sorted));
+    OWNED(uint32_t) cursor = checked_calloc(workers, sizeof(*cursor));
     for (size_t i = 0; i < count; i++)
         sorted[i] = edges[i];
     qsort(sorted, count, sizeof(*sorted), compare_by_chunk);
     fill(plan, edges, sorted, count, cursor);
-    free(cursor);
-    free(sorted);
     return plan;
-}
-
-void edge_plan_free(tarry_plan *plan)
-{
-    if (plan == NULL)
-        return;
-    tarry_allocator allocator = plan->allocator;
-    memory_release(&allocator, plan->worker_offset);
-    memory_release(&allocator, plan->chunk_offset);
-    memory_release(&allocator, plan->slot_chunk);
-    memory_release(&allocator, plan->slot_holder);
-    memory_release(&allocator, plan->holder_worker);
-    memory_release(&allocator, plan->holder_position);
-    memory_release(&allocator, plan->decode);
-    memory_release(&allocator, plan);
 }
 
 /* The plan whose i-th chunk is at the workers holders[i * replication] and the following. */
@@ -119,52 +99,44 @@ static tarry_plan *make_from_holders(uint32_t workers, uint32_t chunks, uint32_t
                                      uint32_t parts, const uint32_t *holders)
 {
     size_t count = (size_t)chunks * replication;
-    edge *edges = malloc(count * sizeof(*edges));
-    assert_non_null(edges);
+    OWNED(edge) edges = checked_malloc(count * sizeof(*edges));
     for (size_t i = 0; i < count; i++)
         edges[i] = (edge){.worker = holders[i], .chunk = (uint32_t)(i / replication)};
     tarry_plan *plan = edge_plan_make(workers, chunks, parts, edges, count, NULL);
     assert_non_null(plan);
-    free(edges);
     return plan;
 }
 
 tarry_plan *edge_plan_cyclic(uint32_t workers, uint32_t chunks, uint32_t replication,
                              uint32_t parts)
 {
-    uint32_t *holders = malloc((size_t)chunks * replication * sizeof(*holders));
-    assert_non_null(holders);
+    OWNED(uint32_t) holders = checked_malloc((size_t)chunks * replication * sizeof(*holders));
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         for (uint32_t k = 0; k < replication; k++)
             holders[(size_t)chunk * replication + k] = (chunk + k) % workers;
     }
     tarry_plan *plan = make_from_holders(workers, chunks, replication, parts, holders);
-    free(holders);
     return plan;
 }
 
 tarry_plan *edge_plan_fractional(uint32_t workers, uint32_t chunks, uint32_t replication,
                                  uint32_t parts)
 {
-    uint32_t *holders = malloc((size_t)chunks * replication * sizeof(*holders));
-    assert_non_null(holders);
+    OWNED(uint32_t) holders = checked_malloc((size_t)chunks * replication * sizeof(*holders));
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         uint32_t group = chunk % (workers / replication);
         for (uint32_t k = 0; k < replication; k++)
             holders[(size_t)chunk * replication + k] = group * replication + k;
     }
     tarry_plan *plan = make_from_holders(workers, chunks, replication, parts, holders);
-    free(holders);
     return plan;
 }
 
 tarry_plan *edge_plan_random(uint32_t workers, uint32_t chunks, uint32_t replication,
                              uint32_t parts, uint64_t seed)
 {
-    uint32_t *holders = malloc((size_t)chunks * replication * sizeof(*holders));
-    uint32_t *shuffled = malloc(workers * sizeof(*shuffled));
-    assert_non_null(holders);
-    assert_non_null(shuffled);
+    OWNED(uint32_t) holders = checked_malloc((size_t)chunks * replication * sizeof(*holders));
+    OWNED(uint32_t) shuffled = checked_malloc(workers * sizeof(*shuffled));
     random_stream stream = random_stream_make(seed, RANDOM_TEST, workers, chunks);
     for (uint32_t worker = 0; worker < workers; worker++)
         shuffled[worker] = worker;
@@ -174,8 +146,6 @@ tarry_plan *edge_plan_random(uint32_t workers, uint32_t chunks, uint32_t replica
             holders[(size_t)chunk * replication + k] = shuffled[k];
     }
     tarry_plan *plan = make_from_holders(workers, chunks, replication, parts, holders);
-    free(shuffled);
-    free(holders);
     return plan;
 }
 
@@ -195,15 +165,54 @@ static void draw_columns(double *decode, uint32_t parts, uint32_t workers, rando
 
 void edge_plan_random_decode(tarry_plan *plan, uint64_t seed)
 {
-    uint32_t least = plan_least_parts(plan), workers = plan->workers;
-    plan->decode = memory_allocate(&plan->allocator, plan_decode_rows(plan, least - 1) * workers,
-                                   sizeof(*plan->decode));
+    uint32_t workers = plan->workers;
+    plan->decode =
+        memory_allocate(&plan->allocator, (size_t)plan->parts * workers, sizeof(*plan->decode));
     assert_non_null(plan->decode);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, workers, plan->parts);
-    for (uint32_t parts = plan->parts; parts >= least; parts--) {
-        double *decode = plan->decode + plan_decode_rows(plan, parts) * workers;
-        draw_columns(decode, parts, workers, &stream);
-        for (uint32_t worker = 0; worker < workers && plan->adaptive && parts == 1; worker++)
-            decode[worker] = 1;
-    }
+    draw_columns(plan->decode, plan->parts, workers, &stream);
+}
+
+tarry_plan_settings plan_settings(uint32_t workers, uint32_t chunks, uint32_t replication,
+                                  tarry_design design, tarry_order order, uint64_t seed)
+{
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.workers = workers;
+    settings.chunks = chunks;
+    settings.replication = replication;
+    settings.design = design;
+    settings.order = order;
+    settings.seed = seed;
+    return settings;
+}
+
+tarry_plan *plan_make(const tarry_plan_settings *settings)
+{
+    tarry_plan *plan = NULL;
+    tarry_diagnostic why = {""};
+    assert_ok_or(why, tarry_plan_create(settings, NULL, &plan, &why));
+    return plan;
+}
+
+tarry_plan *plan_evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted,
+                        tarry_plan_changes *changes)
+{
+    tarry_plan *next = NULL;
+    tarry_diagnostic why = {""};
+    assert_ok_or(why, tarry_plan_evolve(plan, wanted, NULL, &next, changes, &why));
+    return next;
+}
+
+tarry_plan *plan_of(uint32_t workers, uint32_t chunks, uint32_t replication, tarry_design design,
+                    tarry_order order, uint64_t seed)
+{
+    const tarry_plan_settings settings =
+        plan_settings(workers, chunks, replication, design, order, seed);
+    return plan_make(&settings);
+}
+
+tarry_plan *plan_drawn(uint32_t workers, uint32_t chunks, uint32_t replication, uint64_t seed)
+{
+    return plan_of(workers, chunks, replication, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, seed);
 }

@@ -13,11 +13,10 @@ typedef struct edge {
 /*
  * A plan with the given edges (no two are equal): each worker's order is that of its edges in the
  * list. It has no decode matrix (NULL) yet; conditioning and digest are zero. NULL if the allocator
- * fails. Freed by edge_plan_free.
+ * fails. Freed by tarry_plan_free.
  */
 tarry_plan *edge_plan_make(uint32_t workers, uint32_t chunks, uint32_t parts, const edge *edges,
                            size_t count, const tarry_allocator *allocator);
-void edge_plan_free(tarry_plan *plan);
 
 /* Chunk i at the workers i, i + 1, .. i + replication - 1 modulo workers. */
 tarry_plan *edge_plan_cyclic(uint32_t workers, uint32_t chunks, uint32_t replication,
@@ -29,8 +28,19 @@ tarry_plan *edge_plan_fractional(uint32_t workers, uint32_t chunks, uint32_t rep
 tarry_plan *edge_plan_random(uint32_t workers, uint32_t chunks, uint32_t replication,
                              uint32_t parts, uint64_t seed);
 
-/* Gives the plan a decode matrix of random unit columns; if it is adaptive, one for each number of
- * parts, and ones for one part. */
+/* The usual settings but for these. */
+tarry_plan_settings plan_settings(uint32_t workers, uint32_t chunks, uint32_t replication,
+                                  tarry_design design, tarry_order order, uint64_t seed);
+/* Made by tarry_plan_create and tarry_plan_evolve, or the case fails; freed by tarry_plan_free. */
+tarry_plan *plan_make(const tarry_plan_settings *settings);
+tarry_plan *plan_evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted,
+                        tarry_plan_changes *changes);
+/* With these settings and otherwise the usual ones. */
+tarry_plan *plan_of(uint32_t workers, uint32_t chunks, uint32_t replication, tarry_design design,
+                    tarry_order order, uint64_t seed);
+tarry_plan *plan_drawn(uint32_t workers, uint32_t chunks, uint32_t replication, uint64_t seed);
+
+/* Gives the plan a decode matrix of random unit columns. */
 void edge_plan_random_decode(tarry_plan *plan, uint64_t seed);
 
 #endif

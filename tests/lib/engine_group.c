@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine_group.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "test.h"
 
 int engine_group_form_one(const engine_group *group, uint32_t place, uint64_t epoch,
                           tarry_diagnostic *diagnostic)
@@ -43,8 +40,7 @@ void engine_group_form(engine_group *group, uint64_t epoch)
     }
 }
 
-static void start(engine_group *group, uint32_t place, const sum_case *of, uint32_t attempt,
-                  size_t whole)
+static void start(engine_group *group, uint32_t place, const sum_case *of, uint32_t attempt)
 {
     tarry_engine *engine = group->engines[place];
     sum_watch_free(group->watches[place]);
@@ -56,7 +52,6 @@ static void start(engine_group *group, uint32_t place, const sum_case *of, uint3
         .part = of->part[place],
         .weights = of->weights,
         .sum = group->sums[place],
-        .whole = whole,
         .came = sum_watch_came,
         .user = group->watches[place],
         .compress = group->forms.up,
@@ -65,38 +60,17 @@ static void start(engine_group *group, uint32_t place, const sum_case *of, uint3
         .compress_seed = group->forms.seed,
     };
     group->progress[place] = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
-    assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
+    assert_ok(engine->methods->start(engine, &sum));
 }
 
 void engine_group_start_one(engine_group *group, uint32_t place, const sum_case *of,
                             uint32_t attempt)
 {
     free(group->sums[place]);
-    group->sums[place] = malloc(of->dimension * sizeof(float));
-    assert_non_null(group->sums[place]);
+    group->sums[place] = checked_malloc(of->dimension * sizeof(float));
     for (size_t x = 0; x < of->dimension; x++)
         group->sums[place][x] = -7.5F;
-    start(group, place, of, attempt, 0);
-}
-
-void engine_group_start_behind(engine_group *group, const sum_case *of, uint32_t attempt,
-                               size_t whole)
-{
-    assert_int_equal(group->count, of->count);
-    for (uint32_t i = 0; i < group->count; i++)
-        start(group, i, of, attempt, whole);
-}
-
-size_t engine_group_abandon(engine_group *group)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < group->count; i++) {
-        tarry_engine *engine = group->engines[i];
-        engine->methods->abandon(engine);
-        engine->methods->wait(engine, 0, &group->progress[i]);
-        least = group->progress[i].whole < least ? group->progress[i].whole : least;
-    }
-    return (size_t)least;
+    start(group, place, of, attempt);
 }
 
 void engine_group_start(engine_group *group, const sum_case *of, uint32_t attempt)

@@ -34,11 +34,6 @@ int engine_group_form_one(const engine_group *group, uint32_t place, uint64_t ep
 void engine_group_start_one(engine_group *group, uint32_t place, const sum_case *of,
                             uint32_t attempt);
 void engine_group_start(engine_group *group, const sum_case *of, uint32_t attempt);
-/* Starts a sum at all behind the first `whole` numbers of each part of what was summed before. */
-void engine_group_start_behind(engine_group *group, const sum_case *of, uint32_t attempt,
-                               size_t whole);
-/* All abandon what runs. Gives back how many numbers of each part all have of it. */
-size_t engine_group_abandon(engine_group *group);
 /* Lets a member do one thing, if there is one to be done. */
 void engine_group_step(engine_group *group, uint32_t place);
 /* Steps members in an order drawn from the seed until all are DONE or FAILED, `steps` were made (0:

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "failing_allocator.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <tarry/error.h>
+
+#include "test.h"
 
 static void *allocate(void *user, size_t count, size_t size)
 {

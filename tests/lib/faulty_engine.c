@@ -41,22 +41,13 @@ static void give_address(tarry_engine *base, uint8_t *bytes, size_t *size)
     of_base(base)->inner->methods->address(of_base(base)->inner, bytes, size);
 }
 
-/* What it leaves is what there is. */
-static void abandon_inner(faulty_engine *engine)
-{
-    tarry_engine_progress left;
-    engine->inner->methods->abandon(engine->inner);
-    engine->inner->methods->wait(engine->inner, 0, &left);
-    engine->last.whole = left.whole;
-}
-
 static void abandon(tarry_engine *base)
 {
     faulty_engine *engine = of_base(base);
     engine->hangs = false;
     engine->last =
         (tarry_engine_progress){.state = TARRY_ENGINE_IDLE, .suspect = TARRY_ENGINE_NOBODY};
-    abandon_inner(engine);
+    engine->inner->methods->abandon(engine->inner);
 }
 
 static int form(tarry_engine *base, const tarry_engine_group *group, tarry_diagnostic *diagnostic)
@@ -86,7 +77,7 @@ static int start(tarry_engine *base, const tarry_engine_sum *sum)
 
 static void fail_sum(faulty_engine *engine)
 {
-    abandon_inner(engine);
+    engine->inner->methods->abandon(engine->inner);
     engine->last.state = TARRY_ENGINE_FAILED;
     engine->last.suspect = engine->point.suspect;
     snprintf(engine->last.why, sizeof(engine->last.why), "a planted fault");

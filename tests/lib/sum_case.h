@@ -9,6 +9,8 @@
 
 #include <tarry/compress.h>
 
+#include "test.h"
+
 typedef struct sum_case {
     size_t dimension;
     uint32_t parts;
@@ -24,15 +26,11 @@ typedef struct sum_case {
 sum_case *sum_case_make(size_t dimension, uint32_t parts, uint32_t count, bool zeros,
                         uint64_t seed);
 void sum_case_free(sum_case *of);
+OWNED_BY(sum_case, sum_case_free)
 
 /* Asserts that `sum` is the case's: to the bit the one that the best kernel makes of one number at
  * a time, in the order of members; which is near the sum in double. */
 void sum_case_check(const sum_case *of, const float *sum);
-/* Asserts that it is near the sum in double, in whatever order it was added up. */
-void sum_case_check_near(const sum_case *of, const float *sum);
-/* The same where the first `whole` numbers of each part are of a case before, of the same shape. */
-void sum_case_check_behind(const sum_case *before, const sum_case *of, size_t whole,
-                           const float *sum);
 /* The forms in which numbers of a sum travel; all zeros: float32. */
 typedef struct sum_case_forms {
     tarry_compress up, down;
@@ -68,9 +66,6 @@ sum_watch *sum_watch_make(const float *sum, size_t dimension);
 void sum_watch_came(void *user, size_t first, size_t count);
 /* Asserts that each number came once, and is still the same. */
 void sum_watch_check(const sum_watch *watch);
-/* The same where the first `whole` numbers of each part were there before, and parts begin `stride`
- * numbers from each other. */
-void sum_watch_check_behind(const sum_watch *watch, size_t stride, size_t whole);
 void sum_watch_free(sum_watch *watch); /* NULL is allowed */
 
 #endif

@@ -49,10 +49,6 @@ HOLDS = (
     Run("no endless run with two faults", "FT=2 R=1", search=ENDLESS),
     Run("loads that overwrite the old state", "FT=2 INPLACE"),
     Run("a new attempt at the first failure", "FT=1 EARLYVOID"),
-    Run("standing stripes, two faults", "STAND FT=2 R=1"),
-    Run("standing stripes, a fault, a wrong digest, a failing transfer", "STAND FT=1 FB=1 FF=1 R=1"),
-    Run("standing stripes, no error is needed", "STAND NOERR FT=2 FW=1 FK=0 FC=0 R=1 A=4"),
-    Run("standing stripes, sums that are not exact", "STAND APPROX FT=2 FC=0 R=1"),
 )
 THOROUGH = (
     Run("three faults", "FT=3"),
@@ -61,10 +57,6 @@ THOROUGH = (
     Run("no endless run with two faults and two rounds", "FT=2", search=ENDLESS),
     Run("two faults, two wrong digests, two failing transfers", "FT=2 FB=2 FF=2 R=1"),
     Run("two faults, two returns to a checkpoint", "FT=2 CKPT=2"),
-    Run("standing stripes, three faults", "STAND FT=3 R=1"),
-    Run("standing stripes, two faults, two rounds", "STAND FT=2"),
-    Run("standing stripes, two faults, a return to a checkpoint", "STAND FT=2 CKPT=1"),
-    Run("standing stripes, no endless run with two faults", "STAND FT=2 R=1", search=ENDLESS),
 )
 PLANTED = (
     Run("PLANT1", "FT=1", "P5", SOON),
@@ -85,11 +77,6 @@ PLANTED = (
     Run("NOCANCEL", "FT=2", "P4", SOON),
     Run("NOLAST", "FT=2 CKPT=1", "P6", SOON),
     Run("NOLIMIT", "FT=1", "endless", ENDLESS),
-    Run("PIECENAME", "STAND FT=2 R=1", "P8", SOON),
-    Run("PIECEAGAIN", "STAND FT=1 R=1", "P8", SOON),
-    Run("PIECEKEPT", "STAND NOERR FT=2 FW=1 FK=0 FC=0 R=1 A=4", "P10", SOON),
-    Run("PIECETORN", "STAND FT=1 R=1", "P12", SOON),
-    Run("PIECEAPPROX", "STAND APPROX FT=1 R=1", "P12", SOON),
 )
 
 

@@ -8,10 +8,6 @@
  * rounds, a lost log, two coordinators at once, and time. When an attempt opens is left open, so runs in which it waits for
  * somebody's load are among these.
  *
- * With STAND a sum has two stripes, of which the first is complete first. Where it was when an attempt failed, it is the
- * worker's piece: FAILED tells it, and the next SIGNAL may name one with its holder. It stands then: who has it keeps it,
- * who has not fetches it, and only the second stripe is summed.
- *
  * Properties, by the name that stands at their assertion:
  *   P1  workers that step the same round step on the same sum
  *   P2  that sum is the log's
@@ -24,12 +20,10 @@
  *   P9  no attempt is given up while somebody present has said that he holds its sum
  *   P10 no error is needed (NOERR)
  *   P11 no committed round is lost (NONOBODY)
- *   P12 a committed sum is whole, and of two attempts only if both are exact
  * and, with -DNP, no run is endless (weak fairness; a fault, or giving up faults, is progress).
  *
  * Bounds:     R rounds, A attempts per round, FT faults (FW, FK, FC, FP: kinds), FB wrong digests, FF failing transfers,
  *             CKPT=k: k returns to a checkpoint (without it the run ends with an error)
- *             STAND: a stripe of a void attempt may stand; APPROX: the first attempt of each round is not exact
  * Policy:     PATIENT (attempts begin only when everybody present is up to date)
  * Reductions: NOPRIO (off: the coordinator may dawdle), RAW (off: void sums stay); NODRAIN: a cut loses what has arrived
  *             but is unread
@@ -39,9 +33,7 @@
  *             NOMIN2 (one voter alone may commit; ASIDE1: who can't fetch is set aside with one holder), NOMATCH (answers
  *             are not matched to orders), PRESENTALL (all who are present vote), TORN (a state that is stepped meanwhile
  *             is taken), NOCANCEL (a load outlives its connection), NOLAST (HELLO without the last sum), NOLIMIT
- *             (attempts without a bound); with STAND: PIECENAME (a piece of another attempt is kept), PIECEAGAIN (who has
- *             not got the piece sums it again), PIECEKEPT (a piece counts although its holder was signalled, or lost, since
- *             he told it), PIECETORN (what is not complete counts), PIECEAPPROX (a piece of an attempt that is not exact)
+ *             (attempts without a bound)
  * Harmless:   INPLACE (a load overwrites the old state from the start), EARLYVOID (a new attempt at the first FAILED)
  */
 #if defined(PLANT1) || defined(PLANT2) || defined(PLANT3)
@@ -87,31 +79,13 @@
 #endif
 #define EMPTY 9
 
-/* A sum is d = SPAN*uid + wrong; with STAND + 2*the attempt whose first stripe it has, if that is another one. uid stands
-   for the tag (round, term, attempt), all of d for tag and digest. A piece is the same. */
-#ifndef STAND
-#define SPAN 2
-#elif A>3
-#define SPAN 16     /* with few lives of the coordinator: a sum is a byte */
-#else
-#define SPAN 8
-#endif
+/* A sum is d = 2*uid + wrong. uid stands for the tag (round, term, attempt), all of d for tag and digest. */
 #define UID(r,a) (term*(R*A) + ((r)-1)*A + (a))
-#define UIDOF(d) ((d)/SPAN)
-#define ROUND(d) (((UIDOF(d) - 1) / A) % R + 1)
-#define ATTEMPT(d) ((UIDOF(d) - 1) % A + 1)
+#define ROUND(d) ((((d)/2 - 1) / A) % R + 1)
 #ifdef NOTERM
-#define TAG(d) (((UIDOF(d) - 1) % (R*A)) + 1)
+#define TAG(d) ((((d)/2 - 1) % (R*A)) + 1)
 #else
-#define TAG(d) UIDOF(d)
-#endif
-#define WRONG(d) ((d)%2)
-#define OTHER(d) (((d)%SPAN)/2)                                 /* 0: both stripes are of the attempt */
-#define ORIGIN(d) (OTHER(d)==0 -> ATTEMPT(d) : OTHER(d))        /* whose first stripe it is */
-#ifdef APPROX
-#define EXACT(a) ((a)!=1)
-#else
-#define EXACT(a) true
+#define TAG(d) ((d)/2)
 #endif
 /* is the sum x the one that COMMIT d names? */
 #ifdef NOTAG
@@ -154,12 +128,8 @@ byte ch[N];         /* sum held, as told */
 #define VX 5        /* FETCH out */
 byte vote[N];
 byte ph;            /* 1: an attempt is open */
-byte cur;           /* its sum (SPAN*uid) */
+byte cur;           /* its sum (2*uid) */
 byte att, bad;      /* attempts of this round; in a row with differing digests */
-#ifdef STAND
-byte pt[N];         /* the piece that each has told */
-byte st, sh;        /* the piece that the SIGNAL of cur names, and its holder */
-#endif
 #ifdef PLANT1
 byte pl;
 #endif
@@ -175,9 +145,6 @@ byte hs[N*R];       /* the state: the sum of each round stepped */
 byte hu[N];         /* the sum in memory: held, or kept after the step */
 #define RUN 1
 byte tk[N], td[N], tx[N];       /* engine runs; its sum; its group */
-#ifdef STAND
-byte pd[N];                     /* the piece: the first stripe, of the attempt that it names */
-#endif
 #ifdef NOCANCEL
 bool lk[N]; byte lx[N], ln[N];
 #endif
@@ -276,65 +243,16 @@ hidden mtype hm;
 #define ACTS (CANHELP(0) || CANHELP(1) || CANHELP(2) || ACT_V(0) || ACT_V(1) || ACT_V(2) || (ANSWERED && DIFFER) || NONEHELD || ALLHELD)
 #endif
 
-/* ---- standing stripes ---- */
-#ifdef STAND
-#define FIRST (st==0 -> 0 : 2*ORIGIN(st)+WRONG(st))             /* what it makes of the sum cur */
-#define FIRSTWRONG (st==0 -> 0 : WRONG(st))
-#ifdef PIECENAME
-#define HASPIECE(i) (pd[i]!=0)
-#define KEPT(i) (2*ORIGIN(pd[i])+WRONG(pd[i]))
-#else
-#define HASPIECE(i) (pd[i]==st)
-#define KEPT(i) FIRST
-#endif
-#ifdef PIECEAGAIN
-#define MAYSUM(i) true
-#define MADE(i) (st==0 || !HASPIECE(i) -> 0 : FIRST)
-#else
-#define MAYSUM(i) (st==0 || HASPIECE(i))
-#define MADE(i) (st==0 -> 0 : KEPT(i))
-#endif
-#define GONE(i) (st!=0 && !HASPIECE(i) && (dead[sh] || pd[sh]!=st))
-#define ALLBEGUN(i) ((cm & tx[i])==tx[i])
-#define DROP(i) pd[i]=0
-#define UNTELL(i) pt[i]=0
-#define UNTELLALL pt[0]=0; pt[1]=0; pt[2]=0
-#define UNNAME st=0; sh=0
-#ifdef PIECEKEPT
-#define UNTELLSIGNALLED skip
-#define UNTELLLOST(i) skip
-#else
-#define UNTELLSIGNALLED UNTELLALL
-#define UNTELLLOST(i) UNTELL(i)
-#endif
-#ifdef PIECEAPPROX
-#define COUNTS true
-#else
-#define COUNTS EXACT(att)
-#endif
-#define MAYNAME(i) (pt[i]!=0 && (cg & BIT(i)) && EXACT(att))
-#else
-#define MAYSUM(i) true
-#define MADE(i) 0
-#define FIRSTWRONG 0
-#define GONE(i) false
-#define DROP(i) skip
-#define UNTELL(i) skip
-#define UNTELLALL skip
-#define UNTELLLOST(i) skip
-#define UNNAME skip
-#endif
-
 /* ---- helpers, all inside atomic ---- */
 inline flush_c2w(i) { do :: len(c2w[i])>0 -> c2w[i]?_,_,_ :: len(c2w[i])==0 -> break od; skip }
 inline flush_w2c(i) { do :: len(w2c[i])>0 -> w2c[i]?_,_,_,_ :: len(w2c[i])==0 -> break od; skip }
 inline order(i,o1,o2,o3) { printf("C to %d: %e %d %d, link %d\n",i,o1,o2,o3,acc[i]); if :: acc[i] -> assert(len(c2w[i])<3); c2w[i]!o1,o2,o3 :: !acc[i] fi }
 inline answer(i,o1,o2) { printf("%d to C: %e %d, has stepped %d\n",i,o1,o2,n[i]); if :: !br[i] -> assert(len(w2c[i])<4); w2c[i]!o1,n[i],SL(i),o2 :: br[i] fi }
-inline lost(i) { cs[i]=ABS; vote[i]=V0; ch[i]=0; cn[i]=EMPTY; UNTELLLOST(i) }
+inline lost(i) { cs[i]=ABS; vote[i]=V0; ch[i]=0; cn[i]=EMPTY }
 inline idle(i) { tk[i]=0; td[i]=0; tx[i]=0 }
-inline blank(i) { n[i]=EMPTY; hu[i]=0; DROP(i); for (k : 0 .. R-1) { hs[i*R+k]=0 } k=0 }
+inline blank(i) { n[i]=EMPTY; hu[i]=0; for (k : 0 .. R-1) { hs[i*R+k]=0 } k=0 }
 /* take over the state of x as it was after q rounds */
-inline take(i,x,q) { n[i]=q; hu[i]=0; DROP(i); for (k : 0 .. R-1) { hs[i*R+k]=(k<q -> hs[x*R+k] : 0) } k=0 }
+inline take(i,x,q) { n[i]=q; hu[i]=0; for (k : 0 .. R-1) { hs[i*R+k]=(k<q -> hs[x*R+k] : 0) } k=0 }
 inline novote() { vote[0]=V0; vote[1]=V0; vote[2]=V0 }
 
 /* Sums and engines of attempts that are void change nothing any more, as no tag is used twice: forget them at once, to have
@@ -344,18 +262,11 @@ inline novote() { vote[0]=V0; vote[1]=V0; vote[2]=V0 }
 #define VOIDCUR skip
 #else
 #define VOIDCUR cur=0
-#define VOID(x) ((x)!=0 && (x)!=lg[ROUND(x)] && !(ph==1 && UIDOF(x)==UIDOF(cur)))
+#define VOID(x) ((x)!=0 && (x)!=lg[ROUND(x)] && !(ph==1 && (x)/2==cur/2))
 #define RUNS(i) (tk[i]==RUN && td[i]==cur)
-#ifdef STAND    /* nor do pieces of rounds that are over, or of the coordinator's earlier lives */
-#define OVER(x) ((x)!=0 && (ROUND(x)<=lc || (UIDOF(x)-1)/(R*A)!=term))
-#define FORGETPIECE(i) pd[i]=(OVER(pd[i]) -> 0 : pd[i])
-#else
-#define FORGETPIECE(i) skip
-#endif
 inline forget1(i) { hu[i]=(VOID(hu[i]) -> 0 : hu[i]); ch[i]=(VOID(ch[i]) -> 0 : ch[i]);
-	if :: tk[i]==RUN && td[i]!=cur -> idle(i) :: else fi;
-	FORGETPIECE(i) }
-#define FORGET forget1(0); forget1(1); forget1(2); if :: ph==0 && !RUNS(0) && !RUNS(1) && !RUNS(2) -> cur=0; cg=0; cm=0; ahit=0; UNNAME :: else fi
+	if :: tk[i]==RUN && td[i]!=cur -> idle(i) :: else fi }
+#define FORGET forget1(0); forget1(1); forget1(2); if :: ph==0 && !RUNS(0) && !RUNS(1) && !RUNS(2) -> cur=0; cg=0; cm=0; ahit=0 :: else fi
 #endif
 
 /* A link is cut: what either side has received but not read may still be read, or not; what is sent from now on is lost. */
@@ -447,14 +358,7 @@ end:	do
 			:: cs[i]==LRN -> ch[i]=ah
 			:: else
 			fi
-		:: hm==FAILED ->
-			if
-			:: cs[i]==RDY && ph==1 && TAG(ah)==TAG(cur) && vote[i]==VW -> vote[i]=VF;
-#ifdef STAND
-				if :: COUNTS -> pt[i]=al :: else fi
-#endif
-			:: else
-			fi
+		:: hm==FAILED -> if :: cs[i]==RDY && ph==1 && TAG(ah)==TAG(cur) && vote[i]==VW -> vote[i]=VF :: else fi
 		:: hm==FETCHED ->
 			if
 			:: cs[i]==RDY && ph==1 && TAG(ah)==TAG(cur) && vote[i]==VX -> ch[i]=ah; vote[i]=VH
@@ -476,7 +380,7 @@ end:	do
 	/* attempt: who failed fetches from a holder */
 	:: atomic { ACT_V(i) ->
 		if :: vote[0]==VH -> j=0 :: vote[1]==VH -> j=1 :: vote[2]==VH -> j=2 fi;
-		vote[i]=VX; UNTELL(i); order(i,FETCH,ch[j],j); j=0 }
+		vote[i]=VX; order(i,FETCH,ch[j],j); j=0 }
 	/* ... or is set aside for this round, once a fetch has failed and there are two holders */
 	:: d_step { ASKAGAIN(i) -> vote[i]=V0 }
 	/* behind: COMMIT to who holds the sum of his next round */
@@ -545,20 +449,9 @@ end:	do
 			:: MAYLEAVE(2) -> lo=2
 			fi;
 			d_step {
-			att++; cur=SPAN*UID(lc+1,att); printf("C opens attempt %d of round %d: %d\n",att,lc+1,cur);
+			att++; cur=2*UID(lc+1,att); printf("C opens attempt %d of round %d: %d\n",att,lc+1,cur);
 			g=0; ahit=0; cm=0;
 			for (k : 0 .. N-1) { if :: cs[k]==RDY && k!=lo -> g=g|BIT(k); if :: !acc[k] -> ahit=1 :: else fi :: else fi }
-#ifdef STAND
-			cg=g; g=0; k=0 }
-			if      /* a piece may be named that one of the group has told */
-			:: st=0; sh=0
-			:: MAYNAME(0) -> st=pt[0]; sh=0
-			:: MAYNAME(1) -> st=pt[1]; sh=1
-			:: MAYNAME(2) -> st=pt[2]; sh=2
-			fi;
-			d_step {
-			printf("stands: %d, at %d\n",st,sh); UNTELLSIGNALLED; g=cg;
-#endif
 			for (k : 0 .. N-1) { if :: g & BIT(k) -> vote[k]=VW; ch[k]=0; order(k,SIGNAL,cur,g) :: else fi }
 			ph=1; cg=g; lo=0; g=0; k=0; FORGET }
 		fi }
@@ -571,7 +464,7 @@ end:	do
 		VOIDCUR; FORGET }
 	:: d_step { NONEHELD ->
 		/* an attempt that is given up: nobody present has said that he holds its sum */
-		for (k : 0 .. N-1) { assert(HOLDERFAILS || !(acc[k] && cs[k]==RDY && hu[k]!=0 && UIDOF(hu[k])==UIDOF(cur) && ch[k]==hu[k])) } /* P9 */
+		for (k : 0 .. N-1) { assert(HOLDERFAILS || !(acc[k] && cs[k]==RDY && hu[k]!=0 && hu[k]/2==cur/2 && ch[k]==hu[k])) } /* P9 */
 		k=0; ph=0; bad=0; novote(); printf("void: nobody holds it\n"); VOIDCUR; FORGET }
 	:: d_step { ALLHELD ->
 		if :: vote[0]==VH -> k=0 :: vote[1]==VH -> k=1 :: else -> k=2 fi;
@@ -585,21 +478,18 @@ end:	do
 		} k=0 }
 #else
 		lc++; lg[lc]=ch[k]; printf("LOG round %d: %d\n",lc,lg[lc]);
-#ifdef STAND
-		assert((OTHER(lg[lc])==0 || (EXACT(OTHER(lg[lc])) && EXACT(att))) && (fb>0 || WRONG(lg[lc])==0)); /* P12 */
-#endif
 		for (k : 0 .. N-1) {
 #if !defined(NOP7) && !defined(ONLYP1)
 			if :: vote[k]!=V0 && acc[k] -> assert(hu[k]==lg[lc]) :: else fi;   /* P7: every voter still connected has it */
 #endif
 			if :: cs[k]==RDY -> cs[k]=LRN :: else fi
 		}
-		novote(); ph=0; att=0; bad=0; k=0; UNTELLALL; FORGET }
+		novote(); ph=0; att=0; bad=0; k=0; FORGET }
 #endif
 	/* nobody has the last committed round */
 #ifdef CKPT
 	:: d_step { ph==0 && lc>0 && !ACTS && !HAS(0) && !HAS(1) && !HAS(2) && !BUSY(0) && !BUSY(1) && !BUSY(2) && rw<CKPT ->
-		rw++; term++; printf("C goes back\n"); UNTELLALL; att=0; bad=0; cur=0; lc=ckr;
+		rw++; term++; printf("C goes back\n"); att=0; bad=0; cur=0; lc=ckr;
 		for (k : 0 .. N-1) { if :: cs[k]!=ABS && cn[k]!=EMPTY && cn[k]>lc -> lc=cn[k] :: else fi }
 		for (k : lc+1 .. R) { lg[k]=0 }
 		for (k : 0 .. N-1) { if :: cs[k]==LRN && cn[k]==lc -> cs[k]=RDY :: else fi }
@@ -626,11 +516,8 @@ end:	do
 		:: m==SIGNAL -> assert(n[i]==ROUND(d)-1);
 			hu[i]=0; tk[i]=RUN; td[i]=d; tx[i]=x;
 			if :: d==cur -> cm=cm|BIT(i) :: else fi
-#ifdef STAND
-			if :: d!=cur || st==0 || !HASPIECE(i) -> DROP(i) :: else fi
-#endif
 		/* a FETCH or a LOAD lasts from the order to this step */
-		:: m==FETCH -> DROP(i);
+		:: m==FETCH ->
 			if
 			:: hu[i]==d -> answer(i,FETCHED,d)
 			:: hu[i]!=d && !dead[x] && hu[x]==d -> hu[i]=d; answer(i,FETCHED,d)
@@ -669,34 +556,12 @@ end:	do
 	:: d_step { lk[i] && (dead[lx[i]] || n[lx[i]]==EMPTY) -> lk[i]=0; lx[i]=0; ln[i]=0; answer(i,STATE,hu[i]) }
 #endif
 	/* the engine: success once all have begun, failure only after a fault */
-	:: atomic { tk[i]==RUN && (td[i]!=cur || ((cm & tx[i])==tx[i] && MAYSUM(i))) ->
-		d=td[i]+(td[i]==cur -> MADE(i) : 0);
-		if :: true :: fb<FB && HITTABLE(i) && WRONG(d)==0 -> fb++; HIT(i); d=d+1 fi;
+	:: atomic { tk[i]==RUN && (td[i]!=cur || (cm & tx[i])==tx[i]) ->
+		d=td[i];
+		if :: true :: fb<FB && HITTABLE(i) -> fb++; HIT(i); d=d+1 fi;
 		hu[i]=d; idle(i); answer(i,HELD,d); d=0;
 		d_step { FORGET } }
-#ifdef STAND
-	/* he fetches what stands */
-	:: d_step { tk[i]==RUN && td[i]==cur && st!=0 && !HASPIECE(i) && !dead[sh] && pd[sh]==st -> pd[i]=st; printf("%d fetches piece %d of %d\n",i,st,sh) }
-	/* the engine fails, or there is nobody to fetch from; the first stripe may be complete by now */
-	:: atomic { tk[i]==RUN && (td[i]!=cur || ahit || GONE(i) || (st!=0 && !HASPIECE(i) && ff<FF)) ->
-		if :: td[i]==cur && !ahit && !GONE(i) -> ff++ :: else fi;
-		d=pd[i]; pd[i]=0;
-		if
-		:: td[i]==cur && st!=0 && d==st -> pd[i]=cur+FIRST
-		:: td[i]==cur && st==0 && ALLBEGUN(i) -> pd[i]=cur
-		:: td[i]==cur && st==0 && ALLBEGUN(i) && fb<FB && HITTABLE(i) -> fb++; HIT(i); pd[i]=cur+1
-#ifdef PIECETORN
-		:: td[i]==cur && st==0 -> pd[i]=cur+1
-#endif
-		:: td[i]!=cur || st==0 || d!=st -> skip
-		fi;
-		printf("%d to C: FAILED %d, piece %d\n",i,td[i],pd[i]);
-		if :: !br[i] -> assert(len(w2c[i])<4); w2c[i]!FAILED,n[i],pd[i],td[i] :: br[i] fi;
-		idle(i); d=0;
-		d_step { FORGET } }
-#else
 	:: d_step { tk[i]==RUN && (td[i]!=cur || ahit) -> answer(i,FAILED,td[i]); idle(i); FORGET }
-#endif
 	/* the loss of the connection is noticed; come back */
 	:: d_step { br[i] && !dead[i] ->
 		flush_c2w(i); br[i]=0;
@@ -727,7 +592,7 @@ end:	do
 #ifdef PLANT1
 		pl=0;
 #endif
-		e=0; ph=0; cur=0; att=0; bad=0; cg=0; cm=0; ahit=0; UNTELLALL; UNNAME; FORGET }
+		e=0; ph=0; cur=0; att=0; bad=0; cg=0; cm=0; ahit=0; FORGET }
 #endif
 #if FP
 #ifdef NOLIMIT  /* without end, too */

@@ -5,16 +5,16 @@
  *
  *     ranks NAME=VALUE...
  *
- * steps, dimension, chunks, replication, silence (ms), sleep (ms per chunk), over (mpi: not by
- * shared memory), slow (a rank that takes 10 times as long), stop (a rank that stops itself at step
- * 2; whoever runs this lets it go on), after (of the server's messages behind step 2, at which it
- * stops instead), deaths and seed (so many ranks, never 0, kill themselves at
- * moments that the seed says), lose (a rank whose replica fails at step 3), head (the step at which
- * rank 0 kills itself), sever (a rank that reaches the next one no more from step 2 on), patience
- * (ms), up and down (the forms of numbers on these ways: a tarry_compress) and other (a rank with
- * another form on its way up).
+ * steps, dimension, chunks, replication, silence (ms), sleep (ms per chunk), level (of threads,
+ * that MPI is asked for: an MPI_THREAD_*'s number), slow (a rank that takes 10 times as long), stop
+ * (a rank that stops itself at step 2; whoever runs this lets it go on), after (of the blocks
+ * behind step 2, at which it stops instead), deaths and seed (so many ranks, never 0, kill
+ * themselves at moments that the seed says), lose (a rank whose replica fails at step 3), head (the
+ * step at which rank 0 kills itself), sever (a rank whose sums reach the next one no more from step
+ * 2 on), patience (ms), up and down (the forms of numbers on these ways: a tarry_compress).
  */
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,15 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <tarry/host.h>
 #include <tarry/mpi.h>
+#include <tarry/tcp.h>
 
-#include "mpi/ranks_state.h"
+#include "mpi/sum_engine.h"
 
 typedef struct ranks_options {
-    const char *over;
     long steps, dimension, chunks, replication, silence, sleep, slow, stop, after, deaths, seed,
-        lose, head, sever, patience, up, down, other;
+        lose, head, sever, patience, up, down, level;
 } ranks_options;
 
 typedef struct own_state {
@@ -39,8 +38,7 @@ typedef struct own_state {
     float *numbers;
 } own_state;
 
-static ranks_options options = {.over = "",
-                                .steps = 6,
+static ranks_options options = {.steps = 6,
                                 .dimension = 1000,
                                 .chunks = 8,
                                 .replication = 2,
@@ -49,20 +47,20 @@ static ranks_options options = {.over = "",
                                 .stop = -1,
                                 .lose = -1,
                                 .sever = -1,
-                                .other = -1};
+                                .level = -1};
 static int rank, ranks;
 static uint64_t block_bytes; /* of sums, that this rank has sent over MPI */
-enum { MOST_STEPS = 500 };
+enum { MOST_STEPS = 500, ADDRESS_SIZE = 64 };
 
 /* ---- moments at which ranks die ---- */
 
 /* Of a rank: it dies at the `left`-th of these moments of the step, once it has come there. */
 typedef enum moment {
     AT_COMPUTE,
-    AT_PUT, /* of a message: a report, a block, what is held */
+    AT_PUT, /* of a block */
     AT_STEP,
-    AT_TAKE, /* of a message that came */
-    AT_TURN, /* of the loop */
+    AT_TAKE, /* of a block that came */
+    AT_TURN, /* of the engine's thread */
     MOMENTS,
 } moment;
 
@@ -84,38 +82,37 @@ static void stop(void)
     kill(getpid(), SIGSTOP);
 }
 
-/* A message of the server's came to the rank that stops behind so many of them. */
-static void pass_down(void)
+/* A block came to the rank that stops behind so many of them. */
+static void pass_block(void)
 {
     static long taken;
     if (rank == options.stop && stepped >= 2 && ++taken == options.after)
         stop();
 }
 
-void __real_post_put(post *self, uint32_t to, int kind, post_block *block);
-void __wrap_post_put(post *self, uint32_t to, int kind, post_block *block);
-void __wrap_post_put(post *self, uint32_t to, int kind, post_block *block)
+void __real_post_put(post *self, uint32_t to, uint64_t group, post_block *block);
+void __wrap_post_put(post *self, uint32_t to, uint64_t group, post_block *block);
+void __wrap_post_put(post *self, uint32_t to, uint64_t group, post_block *block)
 {
     pass(AT_PUT);
-    __real_post_put(self, to, kind, block);
+    __real_post_put(self, to, group, block);
 }
 
-void __real_post_wait(post *self, uint64_t until_ns, uint64_t nap_ns);
-void __wrap_post_wait(post *self, uint64_t until_ns, uint64_t nap_ns);
-void __wrap_post_wait(post *self, uint64_t until_ns, uint64_t nap_ns)
+bool __real_sum_engine_turn(tarry_engine *engine);
+bool __wrap_sum_engine_turn(tarry_engine *engine);
+bool __wrap_sum_engine_turn(tarry_engine *engine)
 {
     pass(AT_TURN);
-    __real_post_wait(self, until_ns, nap_ns);
+    return __real_sum_engine_turn(engine);
 }
 
-void __real_ranks_take(void *user, uint32_t from, int tag, post_block *block);
-void __wrap_ranks_take(void *user, uint32_t from, int tag, post_block *block);
-void __wrap_ranks_take(void *user, uint32_t from, int tag, post_block *block)
+void __real_sum_engine_take(tarry_engine *engine, uint32_t from, post_block *block);
+void __wrap_sum_engine_take(tarry_engine *engine, uint32_t from, post_block *block);
+void __wrap_sum_engine_take(tarry_engine *engine, uint32_t from, post_block *block)
 {
     pass(AT_TAKE);
-    __real_ranks_take(user, from, tag, block);
-    if (tag == WORD_DOWN)
-        pass_down();
+    __real_sum_engine_take(engine, from, block);
+    pass_block();
 }
 
 static uint64_t mix(uint64_t x)
@@ -146,7 +143,7 @@ int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, 
 {
     if (rank == options.sever && to == rank + 1 && stepped >= 2)
         return MPI_ERR_OTHER;
-    block_bytes += tag == WORD_BLOCK ? (uint64_t)count : 0;
+    block_bytes += (uint64_t)count;
     return PMPI_Isend(bytes, count, type, to, tag, comm, request);
 }
 
@@ -321,12 +318,10 @@ static void read_options(int count, char **words)
                    {"seed", &options.seed},         {"lose", &options.lose},
                    {"head", &options.head},         {"sever", &options.sever},
                    {"patience", &options.patience}, {"up", &options.up},
-                   {"down", &options.down},         {"other", &options.other}};
+                   {"down", &options.down},         {"level", &options.level}};
     for (int i = 1; i < count; i++) {
         size_t length = strcspn(words[i], "=");
         const char *value = words[i] + length + (words[i][length] != '\0');
-        if (strncmp(words[i], "over=", 5) == 0)
-            options.over = value;
         for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
             if (strlen(numbers[k].name) == length &&
                 strncmp(words[i], numbers[k].name, length) == 0)
@@ -353,38 +348,121 @@ static double processor_seconds(void)
     return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
-static int run(own_state *own, const tarry_plan *plan, bool *whole)
+static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                 uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
-    tarry_mpi_settings settings;
-    tarry_mpi_settings_init(&settings);
+    const tarry_replica replica = {user, step, parameters, state_size, save, load};
+    (void)job;
+    (void)data;
+    (void)diagnostic;
+    tarry_tcp_worker_replica(worker, &replica, NULL);
+    return TARRY_OK;
+}
+
+static int coordinate(const tarry_plan *plan, tarry_runtime **out, char address[ADDRESS_SIZE],
+                      tarry_diagnostic *why)
+{
+    const char *listen[] = {"127.0.0.1:0"};
+    tarry_tcp_server_settings settings;
+    tarry_tcp_server_settings_init(&settings);
+    settings.listen = listen;
+    settings.listen_count = 1;
+    settings.security.insecure = true;
     settings.parameters = settings.dimension = (size_t)options.dimension;
+    settings.server.sum = TARRY_SUM_EVERYWHERE;
     settings.server.silence_ns = (uint64_t)options.silence * 1000000;
     settings.server.pick = TARRY_PICK_SHARE;
-    if (options.patience > 0)
-        settings.patience_ns = (uint64_t)options.patience * 1000000;
-    settings.compute = compute;
     settings.server.compress = (tarry_compress)options.up;
     settings.server.compress_down = (tarry_compress)options.down;
-    if (rank == options.other)
-        settings.server.compress = TARRY_COMPRESS_BF16;
-    settings.no_shared_memory = strcmp(options.over, "mpi") == 0;
-    settings.replica = (tarry_replica){own, step, parameters, state_size, save, load};
-    tarry_mpi *all;
+    int error = tarry_tcp_server_create(plan, &settings, NULL, out, why);
+    if (error == TARRY_OK)
+        snprintf(address, ADDRESS_SIZE, "%s", tarry_runtime_address(*out, 0));
+    return error;
+}
+
+static int make_worker(own_state *own, const char *address, tarry_engine *engine,
+                       tarry_tcp_worker **out, tarry_diagnostic *why)
+{
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = address;
+    settings.security.insecure = true;
+    settings.worker = (uint32_t)rank;
+    settings.begin = begin;
+    settings.compute = compute;
+    settings.user = own;
+    settings.engine = engine;
+    if (options.patience > 0)
+        settings.patience_ns = (uint64_t)options.patience * 1000000;
+    return tarry_tcp_worker_create(&settings, NULL, out, why);
+}
+
+static int worker_error; /* that the worker ended with */
+
+static void *work(void *worker)
+{
     tarry_diagnostic why = {""};
-    if (tarry_mpi_create(MPI_COMM_WORLD, plan, &settings, NULL, &all, &why) != TARRY_OK) {
+    worker_error = tarry_tcp_worker_run(worker, &why);
+    if (worker_error != TARRY_OK)
+        printf("rank %d: %s\n", rank, why.text);
+    return NULL;
+}
+
+/* Waits until those who are there have stepped on the last sum. */
+static void settle(tarry_runtime *runtime)
+{
+    int error = TARRY_ERROR_STATE;
+    for (int slice = 0; slice < 100 && error == TARRY_ERROR_STATE; slice++) {
+        uint32_t present = 0;
+        for (int worker = 0; worker < ranks; worker++)
+            present += tarry_runtime_worker(runtime, (uint32_t)worker).present;
+        error = tarry_runtime_wait(runtime, present, UINT64_C(100000000), NULL);
+    }
+}
+
+/* Rank 0 has its worker in a thread. */
+static int work_to_the_end(tarry_runtime *runtime, tarry_tcp_worker *worker)
+{
+    pthread_t thread;
+    if (runtime == NULL) {
+        work(worker);
+        return worker_error != TARRY_OK;
+    }
+    if (pthread_create(&thread, NULL, work, worker) != 0)
+        return 1;
+    int failed = run_rounds(runtime);
+    settle(runtime);
+    tarry_runtime_free(runtime, true);
+    pthread_join(thread, NULL);
+    return failed;
+}
+
+static int run(own_state *own, const tarry_plan *plan, bool *whole)
+{
+    char address[ADDRESS_SIZE] = "";
+    tarry_mpi *all = NULL;
+    tarry_runtime *runtime = NULL;
+    tarry_tcp_worker *worker = NULL;
+    tarry_diagnostic why = {""};
+    if (tarry_mpi_create(MPI_COMM_WORLD, &all, &why) != TARRY_OK) {
         fprintf(stderr, "rank %d: %s\n", rank, why.text);
         return 1;
     }
-    if (rank == 0)
-        printf("%d ranks, sums by %s\n", ranks, tarry_mpi_engine(all));
+    int error = rank == 0 ? coordinate(plan, &runtime, address, &why) : TARRY_OK;
+    MPI_Bcast(address, sizeof(address), MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (error == TARRY_OK)
+        error = make_worker(own, address, tarry_mpi_engine(all), &worker, &why);
+    if (error != TARRY_OK) {
+        fprintf(stderr, "rank %d: %s\n", rank, why.text);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     double start = seconds(), used = processor_seconds();
-    int failed =
-        rank == 0 ? run_rounds(tarry_mpi_runtime(all)) : tarry_mpi_work(all, &why) != TARRY_OK;
+    int failed = work_to_the_end(runtime, worker);
     printf("rank %d: %.4f of a core\n", rank, (processor_seconds() - used) / (seconds() - start));
     printf("rank %d: sent %llu bytes of sums\n", rank, (unsigned long long)block_bytes);
-    if (failed && rank > 0)
-        printf("rank %d: %s\n", rank, why.text);
-    *whole = tarry_mpi_free(all, true);
+    fflush(stdout);
+    tarry_tcp_worker_free(worker);
+    *whole = tarry_mpi_free(all, worker_error == TARRY_OK || worker_error == TARRY_ERROR_SYSTEM);
     return failed;
 }
 
@@ -392,10 +470,11 @@ int main(int argc, char **argv)
 {
     int level;
     bool whole = true;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    read_options(argc, argv);
+    MPI_Init_thread(&argc, &argv, options.level < 0 ? MPI_THREAD_SERIALIZED : (int)options.level,
+                    &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    read_options(argc, argv);
     plan_death();
     own_state own = {.numbers = calloc((size_t)options.dimension, sizeof(float))};
     tarry_plan *plan = make_plan();

@@ -4,19 +4,16 @@
  * seed says, so that they overtake each other as those of different ranks do.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "draw.h"
 #include "engine_group.h"
 #include "mpi/sum_engine.h"
 #include "seed.h"
+#include "test.h"
 
-enum { KIND = 3, MOST = ENGINE_GROUP_MOST, MOST_CARRIED = 20000 };
+enum { MOST = ENGINE_GROUP_MOST, MOST_CARRIED = 20000 };
 
 /* ---- the post ---- */
 
@@ -27,6 +24,8 @@ typedef struct carried {
 
 struct post {
     uint32_t rank;
+    bool has_no_thread;
+    uint64_t dropped; /* groups up to this one */
 };
 
 static struct post posts[MOST];
@@ -60,9 +59,9 @@ void post_release(post_block *block)
     free(block);
 }
 
-void post_put(post *self, uint32_t to, int kind, post_block *block)
+void post_put(post *self, uint32_t to, uint64_t group, post_block *block)
 {
-    assert_true(kind == KIND && queued < MOST_CARRIED && to != self->rank);
+    assert_true(group > 0 && queued < MOST_CARRIED && to != self->rank);
     queue[queued++] = (carried){.to = to, .from = self->rank, .block = block};
     most_queued = queued > most_queued ? queued : most_queued;
     block_bytes += block->size;
@@ -70,7 +69,16 @@ void post_put(post *self, uint32_t to, int kind, post_block *block)
 
 void post_wake(post *self)
 {
-    (void)self;
+}
+
+bool post_begin(post *self)
+{
+    return !self->has_no_thread;
+}
+
+void post_drop(post *self, uint64_t group)
+{
+    self->dropped = group;
 }
 
 /* ---- a group ---- */
@@ -79,9 +87,9 @@ static void make(engine_group *group, uint32_t count)
 {
     *group = (engine_group){.count = count};
     for (uint32_t i = 0; i < count; i++) {
-        posts[i].rank = i;
+        posts[i] = (struct post){.rank = i};
         group->workers[i] = i;
-        group->engines[i] = sum_engine_create(&posts[i], KIND, i, MOST);
+        group->engines[i] = sum_engine_create(&posts[i], i, MOST);
         assert_non_null(group->engines[i]);
     }
 }
@@ -137,121 +145,101 @@ static void run(engine_group *group, uint64_t *random, size_t most)
     look(group);
 }
 
-/* All have the same bits, near the case's sum; and each number behind those that stood was told of
- * once. */
-static void check_behind(const engine_group *group, const sum_case *of, size_t whole)
+/* All have the same bits, near the case's sum; and each number was told of once. */
+static void check(const engine_group *group, const sum_case *of)
 {
-    size_t part = (of->dimension - 1) / of->parts + 1;
     for (uint32_t i = 0; i < group->count; i++) {
         assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
         assert_memory_equal(group->sums[i], group->sums[0], of->dimension * sizeof(float));
-        sum_watch_check_behind(group->watches[i], part, whole);
+        sum_watch_check(group->watches[i]);
     }
     for (size_t k = 0; k < of->dimension; k++)
         assert_true(fabsf(group->sums[0][k] - of->sum[k]) <= 1e-4F * (1 + fabsf(of->sum[k])));
 }
 
-static void check(const engine_group *group, const sum_case *of)
+static void abandon_all(const engine_group *group)
 {
-    check_behind(group, of, 0);
+    for (uint32_t i = 0; i < group->count; i++)
+        group->engines[i]->methods->abandon(group->engines[i]);
 }
 
-static void any_shape_is_summed(void **state)
+TEST(any_shape_is_summed)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine", 1);
     const size_t dimensions[] = {1, 15, 16, 100, 5000, 100000};
     for (size_t shape = 0; shape < sizeof(dimensions) / sizeof(dimensions[0]); shape++) {
         for (uint32_t count = 1; count <= 5; count += 2) {
             engine_group group;
             uint32_t parts = 1 + (uint32_t)(draw(&random) % 3);
-            sum_case *of =
-                sum_case_make(dimensions[shape], parts, count, draw(&random) % 2, draw(&random));
+            OWNED(sum_case)
+            of = sum_case_make(dimensions[shape], parts, count, draw(&random) % 2, draw(&random));
             make(&group, count);
             engine_group_form(&group, 7);
             engine_group_start(&group, of, 1);
             run(&group, &random, SIZE_MAX);
             check(&group, of);
             finish(&group);
-            sum_case_free(of);
         }
     }
 }
 
-static void no_more_than_a_window_is_on_its_way(void **state)
+#define ENGINE_GROUP(name) TEST_OF(name, engine_group, group, finish)
+
+ENGINE_GROUP(no_more_than_a_window_is_on_its_way)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine", 1);
-    engine_group group;
-    sum_case *of = sum_case_make(1200000, 1, 4, false, 5);
-    make(&group, 4);
-    engine_group_form(&group, 7);
-    engine_group_start(&group, of, 1);
+    OWNED(sum_case) of = sum_case_make(1200000, 1, 4, false, 5);
+    make(group, 4);
+    engine_group_form(group, 7);
+    engine_group_start(group, of, 1);
     most_queued = 0;
     for (uint32_t i = 0; i < 4; i++)
-        sum_engine_turn(group.engines[i]); /* nobody has answered */
+        sum_engine_turn(group->engines[i]); /* nobody has answered */
     assert_in_range(queued, 1, 4 * 3 * 8);
-    run(&group, &random, SIZE_MAX);
+    run(group, &random, SIZE_MAX);
     assert_in_range(most_queued, 1, 2 * 4 * 3 * 10);
-    check(&group, of);
-    finish(&group);
-    sum_case_free(of);
+    check(group, of);
 }
 
-static void who_begins_late_has_what_came_early(void **state)
+ENGINE_GROUP(who_begins_late_has_what_came_early)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine", 1);
-    engine_group group;
-    sum_case *of = sum_case_make(300000, 2, 3, true, 9);
-    make(&group, 3);
+    OWNED(sum_case) of = sum_case_make(300000, 2, 3, true, 9);
+    make(group, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(engine_group_form_one(&group, i, 7, NULL), TARRY_OK);
-        engine_group_start_one(&group, i, of, 1);
-        run(&group, &random, SIZE_MAX);
+        assert_ok(engine_group_form_one(group, i, 7, NULL));
+        engine_group_start_one(group, i, of, 1);
+        run(group, &random, SIZE_MAX);
     }
-    check(&group, of);
-    finish(&group);
-    sum_case_free(of);
+    check(group, of);
 }
 
-/* What is left of one attempt does not disturb the next one, in which some of it may stand. */
-static void an_abandoned_sum_leaves_nothing_behind(void **state)
+/* What is left of one attempt does not disturb the next one. */
+TEST(an_abandoned_sum_leaves_nothing_behind)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine", 1);
-    size_t stood = 0;
     for (int trial = 0; trial < 12; trial++) {
         engine_group group;
         uint32_t parts = 1 + (uint32_t)(draw(&random) % 2);
-        sum_case *of = sum_case_make(200000, parts, 3, false, 11);
+        OWNED(sum_case) of = sum_case_make(200000, parts, 3, false, 11);
         make(&group, 3);
         engine_group_form(&group, 7);
         engine_group_start(&group, of, 1);
         run(&group, &random, draw(&random) % 80);
-        size_t whole = engine_group_abandon(&group) / 16 * 16;
-        size_t part = (of->dimension - 1) / parts + 1;
-        whole = whole + parts <= part ? whole : (part - parts) / 16 * 16;
-        stood += whole > 0;
+        abandon_all(&group);
         engine_group_form(&group, 8);
-        if (whole > 0)
-            engine_group_start_behind(&group, of, 2, whole);
-        else
-            engine_group_start(&group, of, 2);
+        engine_group_start(&group, of, 2);
         run(&group, &random, SIZE_MAX);
-        check_behind(&group, of, whole);
+        check(&group, of);
         finish(&group);
-        sum_case_free(of);
     }
-    assert_in_range(stood, 1, 12);
 }
 
-static void a_block_of_another_shape_fails_the_sum(void **state)
+TEST(a_block_of_another_shape_fails_the_sum)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine", 1);
     engine_group group;
-    sum_case *of = sum_case_make(100000, 1, 3, false, 13);
+    OWNED(sum_case) of = sum_case_make(100000, 1, 3, false, 13);
     make(&group, 3);
     engine_group_form(&group, 7);
     engine_group_start(&group, of, 1);
@@ -264,13 +252,51 @@ static void a_block_of_another_shape_fails_the_sum(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_int_not_equal(group.progress[i].state, TARRY_ENGINE_DONE);
     finish(&group);
-    sum_case_free(of);
+}
+
+/* Workers may have any ids: those are whom it suspects. A group whose members are not different
+ * ranks, or one without the thread, is refused. */
+TEST(a_member_is_a_rank_and_has_an_id)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    engine_group group;
+    OWNED(sum_case) of = sum_case_make(100000, 1, 3, false, 17);
+    make(&group, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        group.workers[i] = 10 * (i + 1);
+    engine_group_form(&group, 7);
+    engine_group_start(&group, of, 1);
+    run(&group, &random, 5);
+    sum_engine_lose(group.engines[0], 2);
+    run(&group, &random, SIZE_MAX);
+    assert_int_equal(group.progress[0].state, TARRY_ENGINE_FAILED);
+    assert_int_equal(group.progress[0].suspect, 30);
+    assert_int_equal(posts[0].dropped, 0);
+    engine_group_form(&group, 8);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(posts[i].dropped, 7); /* of the sum that did not come to its end */
+    const uint32_t rank = 0, none = 3 * MOST;
+    tarry_engine_member members[] = {
+        {.worker = 1, .address = (const uint8_t *)&rank, .address_size = sizeof(rank)},
+        {.worker = 2, .address = (const uint8_t *)&rank, .address_size = sizeof(rank)},
+    };
+    const tarry_engine_group twice = {.epoch = 9, .count = 2, .members = members};
+    tarry_engine *engine = group.engines[0];
+    assert_int_equal(engine->methods->form(engine, &twice, NULL), TARRY_ERROR_ARGUMENT);
+    members[1].address = (const uint8_t *)&none;
+    assert_int_equal(engine->methods->form(engine, &twice, NULL), TARRY_ERROR_ARGUMENT);
+    posts[0].has_no_thread = true;
+    tarry_diagnostic why;
+    const tarry_engine_group alone = {.epoch = 9, .count = 1, .members = members};
+    assert_int_equal(engine->methods->form(engine, &alone, &why), TARRY_ERROR_SYSTEM);
+    assert_non_null(strstr(why.text, "cannot start its thread"));
+    finish(&group);
 }
 
 /* In the middle of a sum, and before the next one; a group without it sums. */
-static void a_member_that_nothing_reaches_is_suspected(void **state)
+TEST(a_member_that_nothing_reaches_is_suspected)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine", 1);
     engine_group group;
     sum_case *of = sum_case_make(100000, 1, 3, false, 17);
@@ -340,9 +366,8 @@ static size_t count_different(const float *one, const float *other, size_t count
 }
 
 /* The same bits at all, each number rounded once on its way and once on its way back. */
-static void every_member_has_the_sum_as_it_was_sent(void **state)
+TEST(every_member_has_the_sum_as_it_was_sent)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine forms", 1);
     static const struct {
         uint32_t count;
@@ -351,41 +376,34 @@ static void every_member_has_the_sum_as_it_was_sent(void **state)
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         for (size_t f = 0; f < FORM_COUNT; f++) {
             engine_group group;
-            sum_case *of =
-                sum_case_make(shapes[i].dimension, 1, shapes[i].count, f % 2 == 1, draw(&random));
+            OWNED(sum_case)
+            of = sum_case_make(shapes[i].dimension, 1, shapes[i].count, f % 2 == 1, draw(&random));
             make(&group, shapes[i].count);
             group.forms = FORMS[f];
             sum_once(&group, of, 7, &random);
             check_rounded(&group, of);
             finish(&group);
-            sum_case_free(of);
         }
     }
 }
 
 /* It is rounding; and an attempt that is made again, by whatever order of messages, rounds as the
  * one before. */
-static void chance_goes_by_the_seed(void **state)
+ENGINE_GROUP(chance_goes_by_the_seed)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine forms", 1);
-    engine_group group;
-    sum_case *of = sum_case_make(LONG, 1, 3, false, draw(&random));
-    float *first = malloc(LONG * sizeof(*first));
-    assert_non_null(first);
-    make(&group, 3);
-    group.forms = FORMS[BOTH_INT8];
-    sum_once(&group, of, 7, &random);
-    memcpy(first, group.sums[0], LONG * sizeof(*first));
+    OWNED(sum_case) of = sum_case_make(LONG, 1, 3, false, draw(&random));
+    OWNED(float) first = checked_malloc(LONG * sizeof(*first));
+    make(group, 3);
+    group->forms = FORMS[BOTH_INT8];
+    sum_once(group, of, 7, &random);
+    memcpy(first, group->sums[0], LONG * sizeof(*first));
     assert_true(count_different(first, of->sum, LONG) > LONG * 9 / 10);
-    sum_once(&group, of, 8, &random);
-    assert_memory_equal(first, group.sums[0], LONG * sizeof(*first));
-    group.forms.seed++;
-    sum_once(&group, of, 9, &random);
-    assert_true(count_different(first, group.sums[0], LONG) > LONG / 2);
-    free(first);
-    finish(&group);
-    sum_case_free(of);
+    sum_once(group, of, 8, &random);
+    assert_memory_equal(first, group->sums[0], LONG * sizeof(*first));
+    group->forms.seed++;
+    sum_once(group, of, 9, &random);
+    assert_true(count_different(first, group->sums[0], LONG) > LONG / 2);
 }
 
 /* Of all blocks, with their heads; the engines tell of those without them. */
@@ -405,11 +423,10 @@ static double bytes_of_all(sum_case_forms forms, const sum_case *of, uint64_t *r
 }
 
 /* Each way: of the two, one is sent as it is while the other is measured. */
-static void int8_takes_a_quarter_of_the_bytes(void **state)
+TEST(int8_takes_a_quarter_of_the_bytes)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine forms", 1);
-    sum_case *of = sum_case_make(LONGER, 1, 4, false, draw(&random));
+    OWNED(sum_case) of = sum_case_make(LONGER, 1, 4, false, draw(&random));
     const tarry_compress none = TARRY_COMPRESS_NONE, int8 = TARRY_COMPRESS_INT8,
                          bf16 = TARRY_COMPRESS_BF16;
     const double whole = bytes_of_all((sum_case_forms){0}, of, &random), way = whole / 2;
@@ -418,49 +435,39 @@ static void int8_takes_a_quarter_of_the_bytes(void **state)
     assert_true(bytes_of_all((sum_case_forms){none, int8, 0, 1}, of, &random) - way < way / 3.9);
     assert_true(bytes_of_all((sum_case_forms){int8, int8, 0, 1}, of, &random) < whole / 3.9);
     assert_true(bytes_of_all((sum_case_forms){bf16, bf16, 0, 1}, of, &random) < whole / 1.99);
-    sum_case_free(of);
 }
 
-/* What was sent of an attempt that was given up stays as it is, and the rest is of the next. */
-static void what_stands_is_what_was_sent(void **state)
+/* Nothing of an attempt that was given up is in the next one. */
+TEST(an_abandoned_sum_in_forms_leaves_nothing_behind)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine forms", 1);
-    size_t stood = 0;
     for (int trial = 0; trial < 6; trial++) {
         engine_group group;
-        sum_case *first = sum_case_make(LONGER, 1, 2, false, draw(&random));
-        sum_case *second = sum_case_make(LONGER, 1, 2, false, draw(&random));
+        OWNED(sum_case) first = sum_case_make(LONGER, 1, 2, false, draw(&random));
+        OWNED(sum_case) second = sum_case_make(LONGER, 1, 2, false, draw(&random));
         make(&group, 2);
         group.forms = FORMS[trial % 2 == 0 ? BOTH_INT8 : 2];
         engine_group_form(&group, 7);
         engine_group_start(&group, first, 1);
         run(&group, &random, 12 + draw(&random) % 30);
-        size_t whole = engine_group_abandon(&group) / 16 * 16;
-        whole = whole < LONGER ? whole : LONGER / 16 * 16 - 16;
-        stood += whole > 0;
+        abandon_all(&group);
         engine_group_form(&group, 8);
-        engine_group_start_behind(&group, second, 2, whole);
+        engine_group_start(&group, second, 2);
         run(&group, &random, SIZE_MAX);
         for (uint32_t i = 0; i < 2; i++)
             assert_memory_equal(group.sums[i], group.sums[0], LONGER * sizeof(float));
-        sum_case_check_rounded_near(first, &group.forms, group.sums[0], 0, whole);
-        sum_case_check_rounded_near(second, &group.forms, group.sums[0], whole, LONGER);
+        sum_case_check_rounded_near(second, &group.forms, group.sums[0], 0, LONGER);
         finish(&group);
-        sum_case_free(first);
-        sum_case_free(second);
     }
-    assert_in_range(stood, 1, 6);
 }
 
 /* Four numbers take as many bytes in int8 as in bf16. */
-static void who_has_another_form_is_suspected(void **state)
+TEST(who_has_another_form_is_suspected)
 {
-    (void)state;
     uint64_t random = test_seed("sum_engine forms", 1);
     for (size_t f = 0; f < FORM_COUNT; f++) {
         engine_group group;
-        sum_case *of = sum_case_make(f % 2 == 0 ? 1000 : 20, 1, 2, false, 5);
+        OWNED(sum_case) of = sum_case_make(f % 2 == 0 ? 1000 : 20, 1, 2, false, 5);
         make(&group, 2);
         engine_group_form(&group, 7);
         group.forms = FORMS[f];
@@ -482,19 +489,16 @@ static void who_has_another_form_is_suspected(void **state)
         assert_true(group.progress[0].state == TARRY_ENGINE_FAILED ||
                     group.progress[1].state == TARRY_ENGINE_FAILED);
         finish(&group);
-        sum_case_free(of);
     }
 }
 
-static void forms_that_are_none_of_sums_are_refused(void **state)
+ENGINE_GROUP(forms_that_are_none_of_sums_are_refused)
 {
-    (void)state;
     static const float weights[4];
     float sum[100];
-    engine_group group;
-    make(&group, 2);
-    engine_group_form(&group, 7);
-    tarry_engine *engine = group.engines[0];
+    make(group, 2);
+    engine_group_form(group, 7);
+    tarry_engine *engine = group->engines[0];
     tarry_engine_sum asked = {.dimension = 100, .parts = 1, .weights = weights, .sum = sum};
     asked.compress = TARRY_COMPRESS_INT4;
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
@@ -504,24 +508,4 @@ static void forms_that_are_none_of_sums_are_refused(void **state)
     asked.compress_down = TARRY_COMPRESS_BF16;
     asked.parts = 2;
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
-    finish(&group);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_shape_is_summed),
-        cmocka_unit_test(no_more_than_a_window_is_on_its_way),
-        cmocka_unit_test(who_begins_late_has_what_came_early),
-        cmocka_unit_test(an_abandoned_sum_leaves_nothing_behind),
-        cmocka_unit_test(a_block_of_another_shape_fails_the_sum),
-        cmocka_unit_test(a_member_that_nothing_reaches_is_suspected),
-        cmocka_unit_test(every_member_has_the_sum_as_it_was_sent),
-        cmocka_unit_test(chance_goes_by_the_seed),
-        cmocka_unit_test(int8_takes_a_quarter_of_the_bytes),
-        cmocka_unit_test(what_stands_is_what_was_sent),
-        cmocka_unit_test(who_has_another_form_is_suspected),
-        cmocka_unit_test(forms_that_are_none_of_sums_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,8 @@ RANKS = 4
 VADER = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, env=launcher.environment(), timeout=120, check=False)
+def run(*command, more=()):
+    return subprocess.run(command, capture_output=True, text=True, env=launcher.environment(*more), timeout=120, check=False)
 
 
 def ranks(*words, count=RANKS):
@@ -60,6 +60,36 @@ class Train(unittest.TestCase):
                 self.assertTrue(other["exact"])
                 self.assertLess(abs(one - other["loss"]), 1e-6 * abs(one))
                 self.assertLess(other["verified_error"], 1e-5)
+
+    def test_ranks_on_two_machines_find_rank_0(self):
+        """What the launcher believes to run over there runs here: the ranks share no memory, and TARRY_HUB_HOST keeps them on
+        loopback. A name that leads nowhere ends all, with one sentence."""
+        if MPIRUN.is_mpich:
+            apart = ["-launcher", "fork", "-hosts", "node1,node2", "-ppn", "2"]
+        else:
+            shell = self.folder / "shell"
+            # Each machine has a folder of its own: two daemons in one may fail to make it.
+            shell.write_text('#!/bin/sh\nexport TMPDIR="${0%/*}/$1"\nmkdir -p "$TMPDIR"\nshift\nexec sh -c "$*"\n')
+            shell.chmod(0o755)
+            apart = ["--mca", "plm_rsh_agent", shell, "--host", "127.0.0.2:2,127.0.0.3:2", "--mca", "pml", "ob1", "--mca", "btl",
+                     "tcp,self", "-x", "TARRY_HUB_HOST"]
+        words = ["--engine", "mpi", "--samples", "2000", "--rounds", "4"]
+        command = MPIRUN.command(RANKS, TARRY, "train", *words, mpi=map(str, apart))
+        done = run(*command, more=["TARRY_HUB_HOST=127.0.0.1"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 exact", done.stdout + done.stderr)
+        done = run(*command, more=["TARRY_HUB_HOST=host.invalid"])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("host.invalid"), 1, done.stderr)
+
+    def test_credentials_are_gone_afterwards(self):
+        """Each rank has a folder of its own for the time of the run, and rank 0 that of all."""
+        own = self.folder / "own"
+        own.mkdir()
+        words = ["--engine", "mpi", "--samples", "2000", "--rounds", "2"]
+        done = run(*MPIRUN.command(RANKS, TARRY, "train", *words), more=[f"TMPDIR={own}"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in own.iterdir() if path.name.startswith("tarry-keys")], [])
 
     def test_sums_in_fewer_bytes(self):
         """Rounded both ways, by the seed: the vote holds all ranks to the same bits, and a run that goes on to those of one
@@ -133,9 +163,19 @@ class Train(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
 
     def test_a_rank_without_the_data_ends_all(self):
+        """All of them; and one alone, which names the file."""
         done = ranks("--engine", "mpi", "--data", self.folder / "none.csv", count=2)
         self.assertEqual(done.returncode, 1)
         self.assertIn("none.csv", done.stderr)
+        data = self.folder / "some.csv"
+        data.write_text("".join(f"{i % 2},{i},{i * i % 7}\n" for i in range(200)))
+        rank = "PMI_RANK" if MPIRUN.is_mpich else "OMPI_COMM_WORLD_RANK"
+        words = f"--engine mpi --rounds 2 --label-column 0 --data {data}$(test ${rank} != 1 || echo .none)"
+        done = run(*MPIRUN.command(3, "sh", "-c", f"exec {TARRY} train {words}"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("train: rank 1: ", done.stderr)
+        self.assertEqual(done.stderr.count("some.csv.none"), 1, done.stderr)
+        self.assertIn("another rank cannot begin, and says why", done.stderr)
 
 
 if __name__ == "__main__":

@@ -199,8 +199,8 @@ class Cluster:
 
     def work(self, worker, address, *options, name=None, member=None, share=False):
         """
-        Starts a worker with that id, again too; it keeps to the network's way, on which the faults are, unless it may share
-        memory.
+        Starts a worker with that id, again too; sums go over connections, on which the faults are, unless it may share
+        memory with other workers.
         """
         name = name or f"worker-{worker}"
         identity = ["--worker", str(worker)] if self._keys is None else []

@@ -23,7 +23,6 @@ from proxy import DOWN, READY_SECONDS, UP
 
 CLOSING_SECONDS = 0.05  # in which the loop closes what was given up
 LIVES_AND_HOLDERS, TERM = 0x80, 0x40  # of a SIGNAL's flags
-_SECURE = struct.Struct("<IidQII32s")
 # Behind the numbers of a masked stripe: how many chunks, how many numbers were clamped, and two words that are zero.
 COUNTS, CHUNKS_AT = 4, -4
 
@@ -43,17 +42,6 @@ class Signal:
         struct.pack_into("<IQI", self._before, 4, self.epoch, self.round, self.attempt)
         numbers = struct.pack(f"<{len(self.lives) + len(self.holders)}I", *self.lives, *self.holders)
         return frames.frame(Kind.MESSAGE, bytes(self._before) + numbers + self._behind)
-
-
-class Rules:
-    """SECURE, field by field."""
-
-    def __init__(self, body):
-        self.bits, self.fraction, self.bound, self.least, self.colluders, _, self.roster = _SECURE.unpack(body)
-
-    def bytes(self):
-        return frames.frame(Kind.SECURE, _SECURE.pack(self.bits, self.fraction, self.bound, self.least, self.colluders, 0,
-                                                 self.roster))
 
 
 def is_signal(frame, body):

@@ -12,13 +12,25 @@ BLOB_BYTES = 24  # of a BLOB before its bytes, the first of which says what it h
 PLAN_BLOB, JOB_BLOB = 1, 2
 ANY_WORKER = 2**32 - 1
 ZEROS = bytes(32)
-VERSION = 11  # of the protocol
+VERSION = 12  # of the protocol
 RANKING = 2  # of ranks and coefficients
 
 HEAD = struct.Struct("<IB3s")
 _MESSAGE = struct.Struct("<BBHIQII")
-_HELLO = struct.Struct("<6sHHBBI16s16s32s16s")
-_WELCOME = struct.Struct("<HBBI16s32sIIQQQdQQQ")
+_HELLO = struct.Struct("<6sHHBBI16s16s32s")
+_WELCOME = struct.Struct("<HHI16s32sQQ")
+# The run's terms in their order: the form of a value (None: bytes), and the default, which is not sent. Later ones, which no
+# test looks at, stay bytes.
+_TERMS = {
+    "workers": ("<I", None), "parameters": ("<Q", 0), "ships": ("<B", 0), "dimension": ("<Q", None),
+    "stripe_length": ("<Q", 65536), "keep": (None, b"all"), "ahead": ("<I", 3), "fill": (None, b"none"),
+    "conditioning_limit": ("<d", 1000.0), "silence_ns": ("<Q", 2 * 10**9), "sum": (None, b"server"),
+    "compress": (None, b"none"), "compress_down": (None, b"none"), "compress_seed": ("<Q", 0), "compress_exact": ("<I", 0),
+    "compress_share": ("<I", 0), "compress_rank": ("<I", 0), "compress_matrices": (None, b""), "secure": ("<I", 0),
+    "secure_fraction": ("<i", 0), "secure_bound": ("<d", 0.0), "secure_colluders": ("<I", 0), "secure_least": ("<Q", 0),
+    "secure_roster": (None, ZEROS),
+}
+_LATER = (None, None)
 
 
 class Kind(enum.IntEnum):
@@ -32,12 +44,9 @@ class Kind(enum.IntEnum):
     BLOB = 8
     FETCH = 9
     READY = 10
-    SHARE = 11
-    SHARED = 12
+    KEY = 12
     STATUS = 13
     BATCH = 21
-    SECURE = 23
-    KEY = 24
 
 
 class Type(enum.IntEnum):
@@ -103,7 +112,7 @@ def frame(kind, body=b"", length=None):
 def hello(worker=ANY_WORKER, role=0, oldest=VERSION, newest=VERSION, instance=None, magic=b"TARRY\0",
           job=bytes(16), rack=b"", ranking=RANKING):
     instance = os.urandom(16) if instance is None else instance
-    said = _HELLO.pack(magic, oldest, newest, role, ranking, worker, instance, job, ZEROS, bytes(16))
+    said = _HELLO.pack(magic, oldest, newest, role, ranking, worker, instance, job, ZEROS)
     return frame(Kind.HELLO, said + bytes([len(rack)]) + rack)
 
 
@@ -119,8 +128,33 @@ class Welcome:
 
 
 def welcome(body):
-    fields = _WELCOME.unpack_from(body)
-    return Welcome(fields[3], fields[5], fields[6], fields[9], fields[10], fields[13], fields[14])
+    _, _, worker, _, plan, plan_bytes, job_bytes = _WELCOME.unpack_from(body)
+    told = terms(body)
+    return Welcome(worker, plan, told["workers"], told["dimension"], told["stripe_length"], plan_bytes, job_bytes)
+
+
+def terms(body):
+    """The terms of a WELCOME by their names, with their defaults."""
+    told, at = {name: default for name, (_, default) in _TERMS.items()}, _WELCOME.size
+    while at < len(body):
+        name = body[at + 1:at + 1 + body[at]].decode()
+        at += 1 + body[at]
+        size, = struct.unpack_from("<H", body, at)
+        value, at = body[at + 2:at + 2 + size], at + 2 + size
+        form, _ = _TERMS.get(name, _LATER)
+        told[name] = value if form is None else struct.unpack(form, value)[0]
+    return told
+
+
+def with_terms(body, told):
+    """A WELCOME with other terms."""
+    body = bytes(body[:_WELCOME.size])
+    for name in told:
+        form, default = _TERMS.get(name, _LATER)
+        if told[name] != default:
+            value = told[name] if form is None else struct.pack(form, told[name])
+            body += bytes([len(name)]) + name.encode() + struct.pack("<H", len(value)) + value
+    return body
 
 
 def refusal(body):
@@ -129,7 +163,8 @@ def refusal(body):
 
 
 def ready(plan, data=ZEROS):
-    return frame(Kind.READY, plan + data + bytes(8))
+    """What it answers is the plan of WELCOME; nothing is said of numerics."""
+    return frame(Kind.READY, plan + data + bytes(8 + 4))
 
 
 def message(type, round=0, epoch=1, attempt=0, index=0, flags=0, sequence=0, behind=b""):

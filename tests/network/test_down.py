@@ -5,7 +5,6 @@ rounds. A worker whose view is not the server's, to the bit, would end its conne
 of one process.
 """
 
-import os
 import signal
 import unittest
 

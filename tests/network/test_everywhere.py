@@ -62,7 +62,7 @@ class Everywhere(NetworkTest):
         self.assertEqual([each["sum"]["step"] for each in report["rounds"]], list(range(1, 13)))
 
     def test_numbers_in_fewer_bytes_over_tls(self):
-        """Sums are off by what rounding costs, all workers have the same, and they are direct; on either way, and on both."""
+        """Sums are off by what rounding costs, and all workers have the same; on either way, and on both."""
         job = [*JOB, "--rounds", "10", "--verify", "--chunks", "8"]
         plain = self.trained(job)
         for forms in ["--compress", "bf16"], ["--compress", "int8"], ["--compress-down", "int8"], BOTH:
@@ -72,50 +72,26 @@ class Everywhere(NetworkTest):
                 self.assert_workers_end(cluster)
                 self.assertAlmostEqual(report["final"]["loss"] / plain["final"]["loss"], 1, delta=0.05)
                 for each in report["rounds"]:
-                    self.assertTrue(each["exact"] and each["sum"]["shape"] == "direct")
+                    self.assertTrue(each["exact"])
                     self.assertTrue(1e-5 < each["verified_error"] < 5e-2, each["verified_error"])
 
-    def test_every_shape_over_tls(self):
-        """The shape that is asked for where there are members enough, and one that is chosen; links are told by the second."""
-        job = [*JOB, "--rounds", "10", "--verify"]
-        for shape, named in ("grid", "grid of 2 rows"), ("tree", "tree"), ("auto", "direct"):
-            with self.subTest(shape=shape):
-                cluster, _ = self.begin([*job, "--shape", shape])
-                report = cluster.finish(WAIT)
-                self.assert_same_losses(report, self.trained(job))
-                self.assert_exact_or_said(report)
-                self.assert_workers_end(cluster)
-                sums = [each["sum"] for each in report["rounds"]]
-                self.assertIn(named, {each["shape"] for each in sums})
-                for each in sums:
-                    if each["voters"] >= 4 and shape != "auto":
-                        self.assertEqual(each["shape"], named)
-                self.assertGreater(sums[-1]["latency_ms"], 0)
-                logged = [line["sum"] for line in cluster.server.log("round")]
-                self.assertEqual([each["shape"] for each in logged], [each["shape"] for each in sums])
-
     @unittest.skipUnless(LONG_FORM, "the long form")
-    def test_more_members_than_are_all_connected(self):
-        """Beyond 64 only neighbours are; some are killed, and the sums of the others stay exact."""
+    def test_seventy_members(self):
+        """Some are killed, and the sums of the others stay exact."""
         many = 70
         job = ["--workers", str(many), "--chunks", str(many), "--replication", "4", "--samples", "700", "--features", "5000",
                "--seed", "3", *EVERYWHERE, "--verify", "--wait", "60"]
-        for shape, named in ("grid", "grid of"), ("tree", "tree"), ("auto", ""):
-            with self.subTest(shape=shape):
-                cluster = self.cluster([*job, *ENDLESS, "--shape", shape])
-                address = cluster.serve()
-                for worker in range(many):
-                    cluster.work(worker, address, *SLEEP)
-                self.await_voters(cluster, many)
-                for worker in 11, 12:
-                    cluster.workers[f"worker-{worker}"].kill()
-                    cluster.server.await_log("left_out", worker=worker)
-                report = cluster.stop(3)
-                self.assert_exact_or_said(report)
-                last = report["rounds"][-1]["sum"]
-                self.assertEqual(last["voters"], many - 2)
-                self.assertIn(named, last["shape"])
-                cluster.close()
+        cluster = self.cluster([*job, *ENDLESS])
+        address = cluster.serve()
+        for worker in range(many):
+            cluster.work(worker, address, *SLEEP)
+        self.await_voters(cluster, many)
+        for worker in 11, 12:
+            cluster.workers[f"worker-{worker}"].kill()
+            cluster.server.await_log("left_out", worker=worker)
+        report = cluster.stop(3)
+        self.assert_exact_or_said(report)
+        self.assertEqual(report["rounds"][-1]["sum"]["voters"], many - 2)
 
     def test_a_worker_is_killed_and_another_comes_late(self):
         cluster, address = self.begin([*JOB, *ENDLESS, "--verify", "--wait", "1"], range(WORKERS - 1), SLEEP)
@@ -198,8 +174,6 @@ class Everywhere(NetworkTest):
                 if fault.endswith("workers"):
                     self.assertRegex(cluster.server.errors(), r"no worker has the state after step \d+: continues from the "
                                                               r"checkpoint, after step (6|12)\n")
-                # What connections are like has no say in it.
-                self.assertFalse([each for each in report["rounds"] if "latency_ms" in each["sum"]])
                 folder = self.folder()
                 self.tarry("train", *JOB, "--reproducible", "--rounds", str(done + 5), "--save", "w.npy", "--quiet",
                            folder=folder)

@@ -180,9 +180,9 @@ class Misbehaviour(NetworkTest):
             ("sets that reports have not", Reason.FORMAT,
              lambda p: (p.join(LIAR), p.send(frames.message(Type.REPORT, flags=2, behind=b"x")))),
             ("a part of another length", Reason.FORMAT,
-             lambda p: (p.join(LIAR), p.send(frames.message(Type.PART, sequence=1, behind=bytes(400))))),
+             lambda p: (p.join(LIAR), p.send(frames.message(Type.PART, behind=bytes(400))))),
             ("a stripe that there is not", Reason.FORMAT,
-             lambda p: (p.join(LIAR), p.send(frames.message(Type.PART, sequence=1, index=9, behind=bytes(12_000))))),
+             lambda p: (p.join(LIAR), p.send(frames.message(Type.PART, index=9, behind=bytes(12_000))))),
             ("a part beyond all lengths", None,
              lambda p: (p.join(LIAR), p.send(frames.frame(Kind.MESSAGE, bytes(24), length=2**25)))),
             ("STATUS", Reason.FORMAT, lambda p: (p.join(LIAR), p.send(frames.frame(Kind.STATUS, bytes(153))))),
@@ -198,8 +198,6 @@ class Misbehaviour(NetworkTest):
             ("a flood of what only servers say", Reason.FLOOD, lambda p: self.flood(p, Type.FINISH)),
             ("a flood of heartbeats", Reason.FLOOD, lambda p: (p.join(LIAR), self.repeat(p, frames.frame(Kind.HEARTBEAT)))),
             ("READY again and again", Reason.FLOOD, lambda p: self.repeat(p, frames.ready(p.join(LIAR).plan))),
-            ("SHARED without SHARE", Reason.FLOOD,
-             lambda p: (p.join(LIAR), self.repeat(p, frames.frame(Kind.SHARED, struct.pack("<BB", 1, 0))))),
         ]:
             self.misbehave(what, reason, behave)
         self.finish()
@@ -300,8 +298,8 @@ class Misbehaviour(NetworkTest):
                 for epoch in (old.epoch, new.epoch, old.epoch + 1):
                     self.assertTrue(peer.send(
                         frames.message(Type.REPORT, round=old.round, epoch=epoch),
-                        frames.message(Type.PART, round=old.round, epoch=epoch, attempt=1, sequence=1, behind=poison),
-                        frames.message(Type.PART, round=new.round, epoch=epoch + 7, attempt=1, sequence=1, behind=poison)))
+                        frames.message(Type.PART, round=old.round, epoch=epoch, attempt=1, behind=poison),
+                        frames.message(Type.PART, round=new.round, epoch=epoch + 7, attempt=1, behind=poison)))
                 old = new
         self.assertEqual(self.refusals(), 0)
         self.finish()

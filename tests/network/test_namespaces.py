@@ -90,15 +90,13 @@ class Machines(NetworkTest):
         self.start()
         self.check()
 
-    def test_who_is_near_the_server_is_reached_from_elsewhere(self):
-        """Two workers of its machine are near it, over a Unix socket; sums are made among all, wherever they are."""
+    def test_workers_that_may_share_memory_sum_with_those_elsewhere(self):
+        """Two workers are on the server's machine; sums are made among all, wherever they are."""
         how = ["--sum", "everywhere", "--wait", "60"]
         address = self.serve(lambda worker: worker // 2, *how)
         for worker in range(WORKERS):
             self.training.work(worker, address, *self.data, share=True)
         report = self.check(*how[:2])
-        peers = [worker.log("connected")[0]["peer"] for worker in self.training.workers.values()]
-        self.assertEqual([peer.startswith("unix ") for peer in peers], [True] * 2 + [False] * (WORKERS - 2), peers)
         # Whom the machine holds up is not waited for; who is not connected never has a part.
         self.assertEqual(max(each["sum"]["voters"] for each in report["rounds"]), WORKERS)
         last = self.training.server.log("round")[-1]["time"]  # who ends then refuses others, who learn of it later

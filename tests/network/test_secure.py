@@ -16,7 +16,7 @@ import private_attacks
 import private_model
 from attacked import BITS, CHUNKS, ENDLESS, HOLDERS, JOB, ROUNDS, STRUCK, VICTIM, WORKERS, Attack, AttackedTest
 from cluster import WAIT
-from dishonest import CHUNKS_AT, DOWN, Rules, Signal, is_signal, learns
+from dishonest import CHUNKS_AT, DOWN, Signal, is_signal, learns
 from frames import Kind
 
 OPENSSL = shutil.which("openssl")
@@ -216,19 +216,19 @@ class Private(AttackedTest):
 
     def test_weaker_rules(self):
         for what, words, weaken in [
-            ("fewer colluders", "--secure-colluders", lambda rules: setattr(rules, "colluders", 0)),
-            ("fewer samples", "--secure-least", lambda rules: setattr(rules, "least", 1)),
-            ("another roster", "another list of workers", lambda rules: setattr(rules, "roster", bytes(32))),
-            ("a grid on which sums wrap", "can wrap", lambda rules: setattr(rules, "fraction", 70)),
+            ("fewer colluders", "--secure-colluders", lambda terms: terms.update(secure_colluders=0)),
+            ("fewer samples", "--secure-least", lambda terms: terms.update(secure_least=1)),
+            ("another roster", "another list of workers", lambda terms: terms.update(secure_roster=bytes(32))),
+            ("a grid on which sums wrap", "can wrap", lambda terms: terms.update(secure_fraction=70)),
         ]:
             class Weaker(Attack):
                 def change(self, worker, way, frame, body, weaken=weaken):
-                    if way != DOWN or worker != VICTIM or frame.kind != Kind.SECURE:
+                    if way != DOWN or worker != VICTIM or frame.kind != Kind.WELCOME:
                         return None
-                    rules = Rules(body)
-                    weaken(rules)
+                    terms = frames.terms(body)
+                    weaken(terms)
                     self.struck.set()
-                    return [rules.bytes()]
+                    return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
 
             with self.subTest(what):
                 self.begin(Weaker())
@@ -241,12 +241,12 @@ class Private(AttackedTest):
         against."""
         class OtherGrid(Attack):
             def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != Kind.SECURE:
+                if way != DOWN or worker != VICTIM or frame.kind != Kind.WELCOME:
                     return None
-                rules = Rules(body)
-                rules.fraction -= 1
+                terms = frames.terms(body)
+                terms["secure_fraction"] -= 1
                 self.struck.set()
-                return [rules.bytes()]
+                return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
 
         self.begin(OtherGrid(), job=ENDLESS)
         self.assertNotEqual(self.end(), 0, self.training.told())
@@ -258,7 +258,12 @@ class Private(AttackedTest):
     def test_no_rules(self):
         class Open(Attack):
             def change(self, worker, way, frame, body):
-                return [] if way == DOWN and frame.kind == Kind.SECURE else None
+                if way != DOWN or frame.kind != Kind.WELCOME:
+                    return None
+                terms = frames.terms(body) | {"secure": 0}
+                terms |= {"secure_fraction": 0, "secure_bound": 0.0, "secure_colluders": 0, "secure_least": 0}
+                terms |= {"secure_roster": frames.ZEROS}
+                return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
 
         self.begin(Open())
         for worker in range(WORKERS):

@@ -18,7 +18,7 @@ from dishonest import DOWN, UP, Dishonest, Signal, is_signal, learns
 from frames import JOB_BLOB, PLAN_BLOB, Kind
 from plan_bytes import PlanBytes
 
-WELCOME_PLAN, WELCOME_PLAN_BYTES, WELCOME_JOB_BYTES = 24, 104, 112
+WELCOME_PLAN, WELCOME_PLAN_BYTES, WELCOME_JOB_BYTES = 24, 56, 64
 
 
 def is_blob(frame, body, kind):

@@ -13,11 +13,9 @@ import unittest
 import frames
 from attacked import (BITS, CHUNKS, ENDLESS, FEATURES, ROWS, VICTIM, WORKERS, Attack, AttackedTest, samples)
 from cluster import WAIT
-from dishonest import DOWN, UP, Rules, Signal, is_signal, parts_of
+from dishonest import DOWN, UP, Signal, is_signal, parts_of
 from frames import Kind, Type
 
-# Places in WELCOME.
-AHEAD, PARAMETERS, DIMENSION, STRIPE, LIMIT, SILENCE = 60, 64, 72, 80, 88, 96
 MODULUS = 2**BITS
 CLOSE = 1e-5  # what is read is a true sum; one of 1e5 sums is by chance, as numbers go up to thousands
 
@@ -33,21 +31,21 @@ class OtherTerms(Attack):
 
     def __init__(self, change, victims=(VICTIM,), stripes=1, asked=None):
         super().__init__()
-        self._change_welcome, self.victims, self.stripes = change, victims, stripes
+        self._change_terms, self.victims, self.stripes = change, victims, stripes
         self.asked = tuple(range(stripes)) if asked is None else asked
         self.words = {}  # (round, attempt): {worker: {stripe: words}}
         self.signals, self.parameters, self.fraction = {}, {}, None
 
     def change(self, worker, way, frame, body):
-        if way == DOWN and frame.kind == Kind.SECURE:
-            self.fraction = Rules(body).fraction
+        if way == DOWN and frame.kind == Kind.WELCOME:
+            self.fraction = frames.terms(body)["secure_fraction"]
         if way == DOWN and frame.kind == Kind.PARAMETERS and worker not in self.victims:
             self.parameters[struct.unpack_from("<Q", body)[0]] = struct.unpack(f"<{FEATURES}f", body[16:16 + 4 * FEATURES])
         if way == DOWN and frame.kind == Kind.WELCOME and worker in self.victims:
-            welcome = bytearray(body)
-            self._change_welcome(welcome)
+            terms = frames.terms(body)
+            self._change_terms(terms)
             self.struck.set()
-            return [frames.frame(Kind.WELCOME, bytes(welcome))]
+            return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
         if way == DOWN and is_signal(frame, body):
             signal = Signal(body, WORKERS, CHUNKS)
             self.signals[signal.round, signal.attempt] = signal
@@ -105,12 +103,12 @@ def cancelled(attack, name):
             if any(abs(signed(victims[at] + others[beside]) * unit - value) < CLOSE for value in sums)]
 
 
-def put(place, form, value):
-    return lambda welcome: struct.pack_into(form, welcome, place, value)
+def put(name, value):
+    return lambda terms: terms.update({name: value})
 
 
-def add(place, form, value):
-    return lambda welcome: struct.pack_into(form, welcome, place, struct.unpack_from(form, welcome, place)[0] + value)
+def add(name, value):
+    return lambda terms: terms.update({name: terms[name] + value})
 
 
 class Terms(AttackedTest):
@@ -129,20 +127,20 @@ class Terms(AttackedTest):
 
     def test_where_all_are_told_the_same_masks_cancel(self):
         """So the attack could be seen to succeed."""
-        attack = OtherTerms(lambda welcome: None)
+        attack = OtherTerms(lambda terms: None)
         self.begin_with(attack)
         self.assertTrue(attack.whole(), self.training.told())
         # Each coordinate, and the four words behind them, beside itself, and zeros beside each other.
         self.assertLessEqual({(at, at) for at in range(FEATURES + 4)}, set(cancelled(attack, attack.whole()[0])))
 
     def test_stripes_of_another_length(self):
-        one_each = put(STRIPE, "<Q", 1)
+        one_each = put("stripe_length", 1)
         for what, attack in [
             ("one number each", OtherTerms(one_each, stripes=FEATURES)),
             ("one number each, and one of them wanted", OtherTerms(one_each, stripes=FEATURES, asked=(2,))),
-            ("two each, for two workers", OtherTerms(put(STRIPE, "<Q", 2), victims=(1, 2), stripes=3)),
-            ("all but one number in the first", OtherTerms(put(STRIPE, "<Q", FEATURES - 1), victims=(3,), stripes=2)),
-            ("longer, and one stripe as before", OtherTerms(add(STRIPE, "<Q", 1))),
+            ("two each, for two workers", OtherTerms(put("stripe_length", 2), victims=(1, 2), stripes=3)),
+            ("all but one number in the first", OtherTerms(put("stripe_length", FEATURES - 1), victims=(3,), stripes=2)),
+            ("longer, and one stripe as before", OtherTerms(add("stripe_length", 1))),
         ]:
             with self.subTest(what):
                 self.begin_with(attack)
@@ -154,9 +152,9 @@ class Terms(AttackedTest):
 
     def test_other_terms(self):
         for what, change in [
-            ("running ahead", add(AHEAD, "<I", 1)),
-            ("the conditioning limit", add(LIMIT, "<d", 1)),
-            ("the silence", add(SILENCE, "<Q", 1)),
+            ("running ahead", add("ahead", 1)),
+            ("the conditioning limit", add("conditioning_limit", 1)),
+            ("the silence", add("silence_ns", 1)),
         ]:
             with self.subTest(what):
                 attack = OtherTerms(change)
@@ -168,9 +166,9 @@ class Terms(AttackedTest):
 
     def test_terms_that_do_not_go_with_the_job(self):
         for what, change in [
-            ("a longer gradient", add(DIMENSION, "<Q", 1)),
-            ("a shorter one", add(DIMENSION, "<Q", -1)),
-            ("more parameters", add(PARAMETERS, "<Q", 1)),
+            ("a longer gradient", add("dimension", 1)),
+            ("a shorter one", add("dimension", -1)),
+            ("more parameters", add("parameters", 1)),
         ]:
             with self.subTest(what):
                 attack = OtherTerms(change)

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a seed means stays what it is, on every machine; and a world without some of its faults. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/digest.h"
 #include "failing_allocator.h"
-#include "sim/faults/cluster.h"
+#include "test.h"
+#include "worlds/cluster.h"
 
 static void add_line(void *user, const char *line)
 {
@@ -25,20 +21,19 @@ static void hash(cluster *world, cluster_job job, uint32_t runs, uint8_t out[32]
     job.trace = add_line;
     job.user = sum;
     for (uint32_t run = 0; run < runs; run++, job.run++)
-        assert_int_equal(cluster_run(world, &job), TARRY_OK);
+        assert_ok(cluster_run(world, &job));
     assert_int_equal(digest_end(sum, out), 0);
 }
 
 /*
- * What `tarry simulate --faults --trace --seed 1 --runs 200` prints, but for the lines 'world N'.
+ * What `tarry-worlds --trace --seed 1 --runs 200` prints, without the lines 'world N'.
  * Changes with anything that the machines or the worlds do otherwise.
  */
-static void traces_are_the_golden_ones(void **state)
+TEST(traces_are_the_golden_ones)
 {
-    (void)state;
-    static const char golden[] = "96d770959f9caab9f28f180366d984d5ef53c2618fe33e8ab1f74cf197a2e2bd";
+    static const char golden[] = "636bd1564bb39a83c70751c78642632fff7f7d2a6215557fc29ec587a530ff69";
     cluster *world;
-    assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
+    assert_ok(cluster_create(NULL, &world));
     uint8_t sum[32];
     hash(world, (cluster_job){.seed = 1}, 200, sum);
     cluster_free(world);
@@ -49,12 +44,11 @@ static void traces_are_the_golden_ones(void **state)
 }
 
 /* A run does not depend on those before it, nor on what the memory was used for. */
-static void a_run_stands_alone(void **state)
+TEST(a_run_stands_alone)
 {
-    (void)state;
     cluster *one, *other;
-    assert_int_equal(cluster_create(NULL, &one), TARRY_OK);
-    assert_int_equal(cluster_create(NULL, &other), TARRY_OK);
+    assert_ok(cluster_create(NULL, &one));
+    assert_ok(cluster_create(NULL, &other));
     uint8_t first[32], second[32];
     hash(one, (cluster_job){.seed = 3}, 37, first);
     hash(one, (cluster_job){.seed = 3, .run = 37}, 1, first);
@@ -66,11 +60,10 @@ static void a_run_stands_alone(void **state)
     cluster_free(other);
 }
 
-static void only_allowed_faults_strike(void **state)
+TEST(only_allowed_faults_strike)
 {
-    (void)state;
     cluster *world;
-    assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
+    assert_ok(cluster_create(NULL, &world));
     size_t most = 0;
     for (uint32_t run = 0; run < 200; run++) {
         cluster_job job = {.seed = 5, .run = run};
@@ -110,19 +103,7 @@ static int run_a_world(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_can_fail(void **state)
+TEST(each_allocation_can_fail)
 {
-    (void)state;
     assert_true(fail_each_allocation(run_a_world, NULL) > 50);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traces_are_the_golden_ones),
-        cmocka_unit_test(a_run_stands_alone),
-        cmocka_unit_test(each_allocation_can_fail),
-        cmocka_unit_test(only_allowed_faults_strike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

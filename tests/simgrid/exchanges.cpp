@@ -4,9 +4,9 @@
  * last member has the sum. Every member has a card of the same bandwidth each way, and no message
  * meets another one elsewhere; a pair of cards is one latency apart.
  *
- * Usage: exchanges WAY MEMBERS BYTES ROWS THIN CONNECTIONS   (WAY: star, ring, direct, grid, tree;
- * THIN: how many times less the card of member 0 carries; CONNECTIONS: over which a member sends at
- * a time, in direct and grid)
+ * Usage: exchanges WAY MEMBERS BYTES THIN CONNECTIONS   (WAY: star, ring, direct; THIN: how many
+ * times less the card of member 0 carries; CONNECTIONS: over which a member sends at a time, in
+ * direct)
  */
 #include <simgrid/s4u.hpp>
 
@@ -16,14 +16,10 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-#include "route/route_tree.h"
-}
-
 namespace sg4 = simgrid::s4u;
 
 static const double bandwidth = 1.25e9, latency = 25e-6;
-static int members, rows;
+static int members;
 static double bytes; /* of a gradient */
 
 static size_t at_a_time; /* connections over which a member sends */
@@ -67,34 +63,21 @@ static void end(std::vector<sg4::CommPtr> &going)
         one->wait();
 }
 
-/* Those of a ring of `count` from the one after `own` on: first + stride * place. */
-static std::vector<int> after(int first, int stride, int count, int place)
+/* All others, from the one after `own` on. */
+static std::vector<int> after(int own)
 {
     std::vector<int> found;
-    for (int turn = 1; turn < count; turn++)
-        found.push_back(first + stride * ((place + turn) % count));
+    for (int turn = 1; turn < members; turn++)
+        found.push_back((own + turn) % members);
     return found;
 }
 
 static void direct(int own)
 {
-    const auto others = after(0, 1, members, own);
+    const auto others = after(own);
     std::vector<sg4::CommPtr> going;
     exchange("up", own, others, bytes / members, going);
     exchange("down", own, others, bytes / members, going);
-    end(going);
-}
-
-static void grid(int own)
-{
-    const int columns = members / rows, row = own / columns, column = own % columns;
-    const auto in_row = after(row * columns, 1, columns, column);
-    const auto in_column = after(column, columns, rows, row);
-    std::vector<sg4::CommPtr> going;
-    exchange("row up", own, in_row, bytes / columns, going);
-    exchange("column up", own, in_column, bytes / members, going);
-    exchange("column down", own, in_column, bytes / members, going);
-    exchange("row down", own, in_row, bytes / columns, going);
     end(going);
 }
 
@@ -147,71 +130,6 @@ static void star(int own)
         get("star", own, size_t(members) - 1);
 }
 
-/* ---- two trees: a member's part of one of them, up and then down ---- */
-
-static const int most_blocks = 64, block_numbers = 1 << 15;
-
-static int tree_blocks()
-{
-    const int wanted = int(bytes / 8) / block_numbers + 1;
-    return wanted < most_blocks ? wanted : most_blocks;
-}
-
-static sg4::Mailbox *edge(const char *way, int tree, int child)
-{
-    return box(way + std::to_string(tree), child);
-}
-
-static std::vector<int> children_of(int tree, int own)
-{
-    uint32_t found[ROUTE_CHILDREN];
-    const uint32_t count =
-        route_tree_children(uint32_t(members), uint32_t(tree), uint32_t(own), found);
-    return std::vector<int>(found, found + count);
-}
-
-/* An edge carries one block at a time: all edges of a member together fill its card while one of
- * them waits for its latency. `summed`: how many blocks of the tree's sum its root has. */
-static void tree_member(int own, int tree, bool goes_down, sg4::Semaphore *summed)
-{
-    const uint32_t above = route_tree_parent(uint32_t(members), uint32_t(tree), uint32_t(own));
-    const bool is_root = above == UINT32_MAX;
-    const auto below = children_of(tree, own);
-    const int blocks = tree_blocks();
-    const auto size = uint64_t(bytes / 2 / blocks);
-    std::deque<Connection> edges;
-    if (goes_down && !is_root)
-        edges.emplace_back(edge("down", tree, own), blocks, 1);
-    for (int child : below)
-        if (!goes_down)
-            edges.emplace_back(edge("up", tree, child), blocks, 1);
-    for (int block = 0; block < blocks; block++) {
-        for (Connection &one : edges)
-            one.take();
-        if (is_root && goes_down)
-            summed->acquire();
-        else if (is_root)
-            summed->release();
-        else if (!goes_down)
-            edge("up", tree, own)->put_init(&number, size)->detach();
-        for (int child : below)
-            if (goes_down)
-                edge("down", tree, child)->put_init(&number, size)->detach();
-    }
-}
-
-static void play_trees(const std::vector<sg4::Host *> &hosts)
-{
-    for (int tree = 0; tree < ROUTE_TREES; tree++) {
-        auto summed = sg4::Semaphore::create(0);
-        for (int own = 0; own < members; own++)
-            for (bool goes_down : {false, true})
-                sg4::Actor::create("member", hosts[own], [own, tree, goes_down, summed]() {
-                    tree_member(own, tree, goes_down, summed.get());
-                });
-    }
-}
-
 /* ---- */
 
 /* `phases`: in which a member gets what comes, ready or not. */
@@ -225,7 +143,6 @@ static const Way ways[] = {
     {"star", star, {"star"}},
     {"ring", ring, {}},
     {"direct", direct, {"up", "down"}},
-    {"grid", grid, {"row up", "column up", "column down", "row down"}},
 };
 
 static void play(const std::string &name, const std::vector<sg4::Host *> &hosts)
@@ -241,14 +158,13 @@ static void play(const std::string &name, const std::vector<sg4::Host *> &hosts)
 int main(int count, char **arguments)
 {
     sg4::Engine engine(&count, arguments);
-    if (count != 7)
+    if (count != 6)
         return 2;
     const std::string way = arguments[1];
     members = std::atoi(arguments[2]);
     bytes = std::atof(arguments[3]);
-    rows = std::atoi(arguments[4]);
-    const double thin = std::atof(arguments[5]);
-    at_a_time = std::strtoul(arguments[6], nullptr, 10);
+    const double thin = std::atof(arguments[4]);
+    at_a_time = std::strtoul(arguments[5], nullptr, 10);
     sg4::Engine::set_config("network/model:CM02");
     sg4::Engine::set_config("network/TCP-gamma:0");
     sg4::Engine::set_config("network/crosstraffic:0");
@@ -266,10 +182,7 @@ int main(int count, char **arguments)
         zone->add_route(nullptr, own, nullptr, nullptr, {sg4::LinkInRoute(in)}, false);
     }
     zone->seal();
-    if (way == "tree")
-        play_trees(hosts);
-    else
-        play(way, hosts);
+    play(way, hosts);
     engine.run();
     std::printf("%.9f\n", sg4::Engine::get_clock());
     return 0;

@@ -5,11 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "sim/links/direct.h"
-#include "sim/links/grid.h"
-#include "sim/links/ring.h"
-#include "sim/links/star.h"
-#include "sim/links/tree.h"
+#include "sim/links/network.h"
 
 static int star_sum(network *links, const group_sum *sum, uint64_t *done_ns)
 {
@@ -21,27 +17,23 @@ static int star_sum(network *links, const group_sum *sum, uint64_t *done_ns)
     return TARRY_OK;
 }
 
-static int run(const char *way, network *links, const group_sum *sum, uint32_t rows,
-               const uint64_t *ready_ns, uint64_t *done_ns)
+static int run(const char *way, network *links, const group_sum *sum, const uint64_t *ready_ns,
+               uint64_t *done_ns)
 {
     uint64_t moved;
-    const route of = {{TARRY_SHAPE_GRID, rows}, sum->count};
     if (strcmp(way, "star") == 0)
         return star_sum(links, sum, done_ns);
     if (strcmp(way, "ring") == 0)
         return ring_group_sum(links, sum, ready_ns, done_ns, &moved);
-    if (strcmp(way, "grid") == 0)
-        return grid_sum(links, sum, &of, ready_ns, done_ns, &moved);
-    return strcmp(way, "tree") == 0 ? tree_sum(links, sum, ready_ns, done_ns, &moved)
-                                    : direct_sum(links, sum, ready_ns, done_ns, &moved);
+    return direct_sum(links, sum, ready_ns, done_ns, &moved);
 }
 
 int main(int count, char **arguments)
 {
-    if (count != 6)
+    if (count != 5)
         return 2;
     const uint32_t members = (uint32_t)strtoul(arguments[2], NULL, 10);
-    const double thin = strtod(arguments[5], NULL), rate = 1.25e9;
+    const double thin = strtod(arguments[4], NULL), rate = 1.25e9;
     double *factor = memory_allocate(NULL, members, sizeof(*factor));
     uint64_t *ready_ns = memory_allocate(NULL, members, sizeof(*ready_ns));
     uint64_t *done_ns = memory_allocate(NULL, members, sizeof(*done_ns));
@@ -60,8 +52,7 @@ int main(int count, char **arguments)
     network links;
     int error = network_init(&links, &settings, members, NULL);
     if (error == TARRY_OK)
-        error = run(arguments[1], &links, &sum, (uint32_t)strtoul(arguments[4], NULL, 10), ready_ns,
-                    done_ns);
+        error = run(arguments[1], &links, &sum, ready_ns, done_ns);
     uint64_t last_ns = 0;
     for (uint32_t i = 0; i < members; i++)
         last_ns = done_ns[i] > last_ns ? done_ns[i] : last_ns;

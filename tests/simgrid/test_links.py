@@ -8,53 +8,52 @@ import subprocess
 import sys
 
 SKIPPED = 77
-ROWS = {64: 8, 256: 16, 1024: 32}
-SHAPES = ["star", "tree", "ring", "direct", "grid"]
-THIN = 2  # a card of half the bandwidth, of the star's center, a tree's root, anybody else
+WAYS = ["star", "ring", "direct"]
+THIN = 2  # a card of half the bandwidth, of the star's center, anybody else
 MOST = {1: 0.02, THIN: 0.1}  # by which the two may differ
 BYTES = 4 * 10**7
 MOST_SECONDS = 3600
 
 
-def exchange(shape, members):
+def exchange(way, members):
     """The bytes of a gradient, and over how many connections a member sends at a time."""
-    if members < 1024 or shape in ("star", "ring", "grid"):
+    if members < 1024 or way != "direct":
         return BYTES, members
-    # SimGrid takes hours over a million connections at a time, and over 64 blocks for each of 2,046 edges.
-    # With 16 at a time a latency in 16 slices shows, unless slices are as long as those of 64 members.
-    return (BYTES // 10, members) if shape == "tree" else (BYTES * members // 64, 16)
+    # SimGrid takes hours over a million connections at a time. With 16 at a time a latency in 16 slices shows, unless
+    # slices are as long as those of 64 members.
+    return BYTES * members // 64, 16
 
 
-def seconds(program, shape, members, thin, connections=()):
-    size, _ = exchange(shape, members)
-    arguments = [program, shape, members, size, ROWS[members], thin, *connections]
+def seconds(program, way, members, thin, connections=()):
+    size, _ = exchange(way, members)
+    arguments = [program, way, members, size, thin, *connections]
     done = subprocess.run([str(one) for one in arguments], capture_output=True, text=True, check=True,
                           timeout=MOST_SECONDS)
     return float(done.stdout.split()[-1])
 
 
-def tried(shape, members, thin):
+def tried(way, members, thin):
     """Not the direct exchange of 1,024 with a thin card: each of two million messages ends at its own time then."""
-    return not (shape == "direct" and members == 1024 and thin != 1)
+    return not (way == "direct" and members == 1024 and thin != 1)
 
 
 def compare(ours, theirs, members, thin):
-    """The times of both by shape, of a gradient of BYTES."""
+    """The times of both by way, of a gradient of BYTES."""
     times = {}
-    for shape in SHAPES:
-        if not tried(shape, members, thin):
-            print(f"| {members} | {shape} | {thin} | not tried | | |")
+    for way in WAYS:
+        if not tried(way, members, thin):
+            print(f"| {members} | {way} | {thin} | not tried | | |")
             continue
-        size, connections = exchange(shape, members)
-        own = seconds(ours, shape, members, thin)
-        other = seconds(theirs, shape, members, thin, [connections])
-        print(f"| {members} | {shape} | {thin} | {own:.5f} | {other:.5f} | {own / other:.3f} |", flush=True)
-        times[shape] = (own * BYTES / size, other * BYTES / size)
+        size, connections = exchange(way, members)
+        own = seconds(ours, way, members, thin)
+        other = seconds(theirs, way, members, thin, [connections])
+        print(f"| {members} | {way} | {thin} | {own:.5f} | {other:.5f} | {own / other:.3f} |", flush=True)
+        times[way] = (own * BYTES / size, other * BYTES / size)
     return times
 
 
 def too_far(times, most):
-    return [shape for shape, (own, other) in times.items() if abs(own / other - 1) > most]
+    return [way for way, (own, other) in times.items() if abs(own / other - 1) > most]
 
 
 def in_order(times):
@@ -71,11 +70,11 @@ def main():
     ours, theirs, *told = sys.argv[1:]
     usual = [64, 256] if os.environ.get("TARRY_TEST_LONG") else [64]
     wrong = []
-    print("| members | shape | thin | ours, s | SimGrid, s | ratio |")
+    print("| members | way | thin | ours, s | SimGrid, s | ratio |")
     for members in [int(one) for one in told] or usual:
         for thin, most in MOST.items():
             times = compare(ours, theirs, members, thin)
-            wrong += [f"{shape} of {members}, a card of 1/{thin}" for shape in too_far(times, most)]
+            wrong += [f"{way} of {members}, a card of 1/{thin}" for way in too_far(times, most)]
             if not in_order(times):
                 wrong.append(f"the order of {members}, a card of 1/{thin}")
     if wrong:

@@ -12,7 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "program/emulated/emulated_state.h"
-#include "protocol/wire/wire_batch.h"
+#include "protocol/wire/wire.h"
 #include "runtime/tcp/net/address.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include "base/diagnostic.h"
 #include "coding/coefficients.h"
 #include "program/emulated/emulated_state.h"
-#include "protocol/wire/wire_batch.h"
+#include "protocol/wire/wire.h"
 #include "runtime/clock.h"
 
 static int not_understood(tarry_diagnostic *diagnostic)
@@ -26,7 +26,7 @@ int emulated_introduce(const emulated *all, emulated_worker *its)
     };
     bytes_put(hello.instance, UINT64_C(1) + its->worker, 8);
     memcpy(hello.plan, all->digest, WIRE_DIGEST_BYTES);
-    return emulated_send(all, its, frame, wire_hello_encode(&hello, frame));
+    return emulated_send(all, its, frame, wire_encode(WIRE_HELLO, &hello, frame));
 }
 
 static int answer(const emulated *all, emulated_worker *its)
@@ -34,7 +34,7 @@ static int answer(const emulated *all, emulated_worker *its)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_ready ready = {0};
     memcpy(ready.plan, all->digest, sizeof(ready.plan));
-    return emulated_send(all, its, frame, wire_ready_encode(&ready, frame));
+    return emulated_send(all, its, frame, wire_encode(WIRE_READY, &ready, frame));
 }
 
 static int take_welcome(emulated *all, emulated_worker *its, const wire_welcome *told,
@@ -53,7 +53,6 @@ static int take_welcome(emulated *all, emulated_worker *its, const wire_welcome 
 /* What every message has (docs/wire.md). */
 typedef struct order {
     tarry_message_type type;
-    uint16_t parts;
     uint32_t epoch, attempt;
     uint64_t round;
 } order;
@@ -62,7 +61,6 @@ static order order_of(const uint8_t *body)
 {
     return (order){
         .type = (tarry_message_type)body[0],
-        .parts = (uint16_t)bytes_get(body + 2, 2),
         .epoch = (uint32_t)bytes_get(body + 4, 4),
         .round = bytes_get(body + 8, 8),
         .attempt = (uint32_t)bytes_get(body + 16, 4),
@@ -153,7 +151,6 @@ static void take_signal(emulated *all, emulated_worker *its, const order *told)
     all->owing += !its->owes;
     its->owes = true;
     its->attempt = told->attempt;
-    its->parts = told->parts;
     if (its->signalled)
         return;
     its->signalled = true;
@@ -180,7 +177,6 @@ int emulated_send_parts(emulated *all)
             .round = its->round,
             .epoch = its->epoch,
             .attempt = its->attempt,
-            .parts = its->parts,
         };
         its->owes = false;
         all->owing--;
@@ -214,20 +210,20 @@ int emulated_take_frame(emulated *all, emulated_worker *its, const wire_head *he
     wire_bye bye;
     switch (head->kind) {
     case WIRE_WELCOME:
-        return wire_welcome_decode(head, body, &told) == TARRY_OK
+        return wire_welcome_decode(head, body, &told, NULL) == TARRY_OK
                    ? take_welcome(all, its, &told, diagnostic)
                    : not_understood(diagnostic);
     case WIRE_MESSAGE:
         return take_message(all, its, body);
     case WIRE_REFUSED:
-        if (wire_refused_decode(head, body, &refused) != TARRY_OK)
+        if (wire_decode(head, body, &refused) != TARRY_OK)
             return not_understood(diagnostic);
         return wire_reason_passes(refused.reason)
                    ? TARRY_OK
                    : diagnose(diagnostic, TARRY_ERROR_STATE, "worker %u was refused: %s",
                               its->worker, refused.text);
     case WIRE_BYE:
-        its->left = wire_bye_decode(head, body, &bye) == TARRY_OK && bye == WIRE_BYE_DONE;
+        its->left = wire_decode(head, body, &bye) == TARRY_OK && bye == WIRE_BYE_DONE;
         return TARRY_OK;
     default: /* parameters are not computed with */
         return TARRY_OK;

@@ -32,7 +32,7 @@ struct emulated_worker {
     bool owes;      /* a part */
     uint32_t epoch;
     uint64_t round;
-    uint32_t attempt, parts;
+    uint32_t attempt;
 };
 
 typedef struct emulated {

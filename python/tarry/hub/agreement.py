@@ -5,6 +5,12 @@ import dataclasses
 from typing import Any, Self, cast
 
 from ..errors import FormatError
+from ..settings import ServerSettings, counting
+
+# What workers agree on of a server's settings; the hub decides the others.
+SETTINGS = (
+    "sum", "reproducible", "compress", "compress_share", "compress_rank", "compress_matrices", "compress_down",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,16 +25,9 @@ class Agreement:
     seed: int
     replication: int  # 0: the hub chooses
     parts: int
-    sum: str
+    settings: ServerSettings  # of the server, without what the hub decides
     engine: str  # by which workers make sums among themselves
-    compress: str  # the form of what workers send
-    compress_share: float  # of the numbers, with 'topk'; else 0
-    compress_first: int  # so many steps are dense, with 'topk'
-    compress_last: int  # and so many at the end of `steps`
-    compress_down: str  # the form of the sum on its way to them
-    steps: int  # of the whole training; 0: not told
     exact: int  # the last so many numbers are float32 in every form
-    reproducible: bool
     model: str  # names and shapes of what is summed, a line each
     options: str  # whatever else has to be the same
     checkpoint: str  # the file; "": none
@@ -40,13 +39,28 @@ class Agreement:
     secure_bound: float = 0.0
     secure_bits: int = 0
     secure_piece_samples: int = 0  # that each piece has at least
-    compress_rank: int = 0  # with 'powersgd'
-    compress_matrices: str = ""  # the same: what a gradient is, as rows x columns: "64x784 1x64"
     data: str = ""  # digest of the samples
     numerics: str = ""  # what decides the bits of a gradient
     data_summary: str = ""  # a DataSummary; "": the data are not compared
     data_check: str = "error"  # what follows if they differ
     nonfinite: str = "allow"  # what follows on a gradient with NaN or infinity
+
+    def __post_init__(self) -> None:
+        """Raises ArgumentError if a setting of the server is invalid."""
+        counting(self.settings)
+
+    @property
+    def sum(self) -> str:
+        return self.settings.get("sum", "server")
+
+    @property
+    def reproducible(self) -> bool:
+        return self.settings.get("reproducible", False)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether gradients or sums are sent in another form than float32."""
+        return any(self.settings.get(name, "none") != "none" for name in ("compress", "compress_down"))
 
     def message(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -62,6 +76,10 @@ class Agreement:
         told = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
         if set(told) != fields:
             raise FormatError("a worker of another version: it tells other things of its training")
+        settings = cast("dict[str, Any]", told["settings"]) if isinstance(told["settings"], dict) else {"settings": ""}
+        unknown = [name for name in settings if name not in SETTINGS]
+        if unknown:
+            raise FormatError(f"a worker of another version: unknown settings of a server: {', '.join(unknown)}")
         return cls(**told)
 
     def difference(self, other: "Agreement") -> str:
@@ -72,8 +90,6 @@ class Agreement:
             "piece": "pieces of {theirs} samples where the others have {ours}",
             "seed": "the seed {theirs} where the others have {ours}",
             "engine": "the engine {theirs!r} where the others have {ours!r}",
-            "compress": "the form {theirs!r} where the others have {ours!r}",
-            "compress_down": "the form {theirs!r} of sums where the others have {ours!r}",
             "dp": "dp={theirs!r} where the others have {ours!r}",
             "secure": "secure={theirs} where the others have {ours}",
             "data": "other samples than the others: their digest is {theirs}, and that of the others {ours}",
@@ -88,11 +104,24 @@ class Agreement:
                 return text.format(ours=ours, theirs=theirs)
         if self.model != other.model:
             return _first_line_that_differs(self.model, other.model)
+        found = _first_setting_that_differs(self.settings, other.settings)
+        if found:
+            return found
         for field in dataclasses.fields(self):
             ours, theirs = getattr(self, field.name), getattr(other, field.name)
-            if ours != theirs and field.name != "data_summary":
+            if ours != theirs and field.name not in ("data_summary", "settings"):
                 return f"{field.name} {theirs!r} where the others have {ours!r}"
         return ""
+
+
+def _first_setting_that_differs(ours: ServerSettings, theirs: ServerSettings) -> str:
+    """By the library's table. Settings that others make idle are ignored; "": none."""
+    known, told = counting(ours), counting(theirs)
+    for name in known | told:
+        if known.get(name) != told.get(name):
+            here, there = (given.get(name, found.get(name)) for given, found in ((ours, known), (theirs, told)))
+            return f"{name} {there!r} where the others have {here!r}"
+    return ""
 
 
 def _first_line_that_differs(ours: str, theirs: str) -> str:

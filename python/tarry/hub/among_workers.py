@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any, cast
 
 from ..errors import Error, InterruptedByCaller, StateError
 from ..results import Round, SumId
@@ -42,7 +43,10 @@ class AmongWorkers(Sums):
     def _fits(self, found: storage.Checkpoint) -> bool:
         """Whether the server goes on, rather than a new one from the same state: its plan is the same, and the log has
         the sum that the state has stepped on."""
-        same = all(found.agreement.get(name) == getattr(self.agreement, name) for name in ("sum", "units", "parts"))
+        before = found.agreement
+        same = all(before.get(name) == getattr(self.agreement, name) for name in ("units", "parts"))
+        settings = cast("dict[str, Any]", before.get("settings", before))  # older ones had it beside the others
+        same = same and settings.get("sum") == self.agreement.sum
         same = same and found.workers == self.settings.workers
         known = found.after.step == 0 or (self._log is not None and found.after in self._log.entries)
         if same and not known:
@@ -60,7 +64,6 @@ class AmongWorkers(Sums):
                 self._log.begin_anew()
         return self._make_server(
             parameters=1,
-            sum="everywhere",
             checkpoint=found.server if found is not None else None,
             job_id=found.job_id if found is not None else None,
             log=self._log.append if self._log is not None else None,

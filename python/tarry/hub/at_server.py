@@ -41,7 +41,7 @@ class AtServer(Sums):
             self.private = Private(self.settings, self.agreement, resumes=found is not None)
             if found is not None:
                 self.private.check(found.ledger, self.done)
-        self.server = self._make_server(parameters=self._parameters.size, sum="server")
+        self.server = self._make_server(parameters=self._parameters.size)
 
     # ---- states ----
 

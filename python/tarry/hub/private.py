@@ -32,7 +32,7 @@ def check_private(agreement: Agreement) -> None:
         ),
         "reproducible=True: noise that can be made again hides nothing": agreement.reproducible,
         "parts: what coding rounds is not counted": agreement.parts != 1,
-        "compress: what it rounds is not counted": (agreement.compress != "none" or agreement.compress_down != "none"),
+        "compress: what it rounds is not counted": agreement.is_compressed,
         "metrics or buffers: sums of these would have no noise of their own": agreement.exact != 0,
     }
     refuse("dp", refused)

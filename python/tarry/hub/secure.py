@@ -31,9 +31,7 @@ def check_secure(agreement: Agreement, workers: int, address: str | None, *, has
         "dp: noise in secure sums is not there": bool(agreement.dp),
         "reproducible: whole numbers have the same sum in every order": agreement.reproducible,
         "parts: coded parts are weighed, and masks would not cancel": agreement.parts != 1,
-        "compress: what workers send are masked whole numbers": (
-            agreement.compress != "none" or agreement.compress_down != "none"
-        ),
+        "compress: what workers send are masked whole numbers": agreement.is_compressed,
         "metrics or buffers: the grid has one bound for all numbers": agreement.exact != 0,
         "batches: those that overlap are equations, which can be solved for samples. Each step is over all": (
             agreement.batch != agreement.samples

@@ -6,9 +6,8 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from ..dense import dense_rounds
 from ..errors import FileError, StateError
 from ..notices import Notice
 from ..plan import Plan
@@ -69,30 +68,14 @@ class Sums(abc.ABC):
 
     def _make_server(self, parameters: int, **more: Any) -> Server:
         """Each piece is computed by whoever is soonest, but where sums are to repeat to the bit."""
-        wanted: ServerSettings = {"silence": self.settings.silence, "reproducible": self.agreement.reproducible}
+        wanted: ServerSettings = {"silence": self.settings.silence, **self.agreement.settings}
         if not self.agreement.reproducible:
             wanted["pick"] = "share"
             if self.agreement.parts == 1:
                 wanted["keep"] = "credited"
-        if self.agreement.compress != "none" or self.agreement.compress_down != "none":
-            wanted |= {
-                "compress": cast(Any, self.agreement.compress),
-                "compress_down": cast(Any, self.agreement.compress_down),
-                "compress_seed": self.agreement.seed % (1 << 64),
-                "compress_exact": self.agreement.exact,
-            }
-        if self.agreement.compress_share:
-            wanted["compress_share"] = self.agreement.compress_share
-            dense = dense_rounds(
-                self.agreement.compress_first, self.agreement.compress_last, self.agreement.steps, before=self.done
-            )
-            wanted["compress_first"], wanted["compress_from"] = dense
-        if self.agreement.compress_rank:
-            wanted["compress_rank"] = self.agreement.compress_rank
-            wanted["compress_matrices"] = [
-                (int(rows), int(columns))
-                for rows, columns in (one.split("x") for one in self.agreement.compress_matrices.split())
-            ]
+        if self.agreement.is_compressed:
+            wanted["compress_seed"] = self.agreement.seed % (1 << 64)
+            wanted["compress_exact"] = self.agreement.exact
         if self.agreement.secure:
             more |= {"secure": rules_of(self.agreement), "job": job_text(self.agreement)}
         return Server(

@@ -68,8 +68,6 @@ class Training:
             has_credentials = settings.security.credentials is not None
             check_secure(agreement, settings.workers, settings.listen, has_credentials=has_credentials)
         self._plan = plan = plan_of(settings.workers, agreement)
-        if agreement.sum not in SUMS:
-            raise ArgumentError(f"sum is {agreement.sum!r}, and there are {', '.join(SUMS)}")
         self.sums = SUMS[agreement.sum](Setup(settings, agreement, plan, found, self._observe, self.change))
         if found is not None:
             settings.say(f"resumed after step {self.done} from {agreement.checkpoint}")

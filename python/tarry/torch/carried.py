@@ -28,7 +28,7 @@ class Carried(Protocol):
         ...
 
     def numbers(self) -> Floats:
-        """The `missing` numbers of the sum. Raises RuntimeError if others have summed something else."""
+        """The numbers of the sum. Raises RuntimeError if others have summed something else."""
         ...
 
 
@@ -43,11 +43,11 @@ class _Plain:
     """What each member adds, all-reduced."""
 
     def __init__(self, wanted: EngineSum, group: Group, device: torch.device) -> None:
-        self._missing, self._group = wanted.missing, group
-        buffer = torch.zeros(wanted.missing + _TAG * len(group.members))
+        self._count, self._group = len(wanted.sum), group
+        buffer = torch.zeros(self._count + _TAG * len(group.members))
         numbers = buffer.numpy()
-        wanted.fill(group.place, numbers[: wanted.missing])
-        numbers[wanted.missing :][_TAG * group.place :][:_TAG] = _tag(group.epoch)
+        wanted.fill(group.place, numbers[: self._count])
+        numbers[self._count :][_TAG * group.place :][:_TAG] = _tag(group.epoch)
         self._buffer = buffer.to(device)
 
     def carry_out(self, made: Any) -> None:
@@ -58,9 +58,9 @@ class _Plain:
     def numbers(self) -> Floats:
         numbers = self._buffer.cpu().numpy()
         expected = np.tile(_tag(self._group.epoch), len(self._group.members))
-        if not np.array_equal(numbers[self._missing :], expected):
+        if not np.array_equal(numbers[self._count :], expected):
             raise RuntimeError(_OTHERS)
-        return numbers[: self._missing]
+        return numbers[: self._count]
 
 
 class _Rounded:
@@ -68,19 +68,19 @@ class _Rounded:
     sum to all in its form. All have what was sent, its sender, too."""
 
     def __init__(self, wanted: EngineSum, forms: SumForms, group: Group) -> None:
-        self._forms, self._first = forms, wanted.whole
+        self._forms = forms
         self._epoch = np.frombuffer(group.epoch.to_bytes(8, "little"), dtype=np.uint8)
         self._place, self._worker = group.place, group.members[group.place].worker
         self._weights = wanted.weights[0].copy()
-        missing = wanted.missing
-        self._part: Floats = np.zeros(missing, dtype=np.float32)
+        count = len(wanted.sum)
+        self._part: Floats = np.zeros(count, dtype=np.float32)
         if wanted.part is not None:
-            self._part[:] = wanted.part[wanted.whole :]
+            self._part[:] = wanted.part
         members = len(group.members)
-        lines = -(-missing // _LINE)
-        bounds = [min(lines * member // members * _LINE, missing) for member in range(members + 1)]
+        lines = -(-count // _LINE)
+        bounds = [min(lines * member // members * _LINE, count) for member in range(members + 1)]
         self._slices = [slice(*pair) for pair in itertools.pairwise(bounds)]
-        self._sum: Floats = np.empty(missing, dtype=np.float32)
+        self._sum: Floats = np.empty(count, dtype=np.float32)
         self.sent = 0  # bytes, to others
 
     def carry_out(self, made: Any) -> None:
@@ -105,13 +105,13 @@ class _Rounded:
         return set(range(len(self._slices))) - {self._place}
 
     def _bytes(self, way: int, its: slice) -> int:
-        return self._forms.bytes(way, self._first + its.start, its.stop - its.start)
+        return self._forms.bytes(way, its.start, its.stop - its.start)
 
     def _encode(self, way: int, its: slice, numbers: Floats) -> Any:
-        return self._forms.encode(way, self._worker, self._first + its.start, numbers[its])
+        return self._forms.encode(way, self._worker, its.start, numbers[its])
 
     def _decode(self, way: int, its: slice, found: Any) -> Floats:
-        return self._forms.decode(way, self._first + its.start, its.stop - its.start, found)
+        return self._forms.decode(way, its.start, its.stop - its.start, found)
 
     def _exchange(self, made: Any, out: list[Any], room: list[int]) -> list[Any]:
         """What each has sent to this one, of so many bytes; each message is behind its sender's epoch."""

@@ -121,7 +121,7 @@ class Collective:
         except RuntimeError as error:
             self._leave()
             return Progress(FAILED, f"{self.name}: {error}")
-        attempt.wanted.store(numbers)
+        attempt.wanted.sum[:] = numbers
         return Progress(DONE)
 
 

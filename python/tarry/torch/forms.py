@@ -2,7 +2,6 @@
 """In which forms gradients and sums may travel, as `join` has it."""
 
 from .._native import lib
-from ..dense import MOST_FIRST
 from ..errors import ArgumentError
 from ..names import COMPRESSES, DOWNS
 
@@ -43,16 +42,3 @@ def check_forms(compress: str, share: float, rank: int, down: str, *, sum: str, 
     if parts != 1:
         why = "what rounding cost would be multiplied" if compress != "none" else "sums of several come back as float32"
         raise ArgumentError(f"{named} goes with one part, and parts is {parts}: {why}")
-
-
-def check_dense(first: int, last: int, steps: int, *, compress: str) -> None:
-    """Raises ArgumentError."""
-    if steps < 0:
-        raise ArgumentError(f"{steps} steps")
-    for name, rounds, most in (("compress_first", first, MOST_FIRST), ("compress_last", last, steps)):
-        if rounds and compress != "topk":
-            raise ArgumentError(f"{name} is for compress='topk', and compress is {compress!r}")
-        if last and not steps:
-            raise ArgumentError(f"compress_last is {last}: 'steps' has to say how many steps the training has")
-        if not 0 <= rounds <= most:
-            raise ArgumentError(f"{name} is {rounds}: it may be 0 to {most}")

@@ -14,12 +14,14 @@ from typing import Any, Self, cast
 import torch
 
 from ..errors import ArgumentError, Error, StateError
+from ..gone import names_gone
 from ..hub import Agreement, Client, Member
 from ..hub.client import Refused, Welcome
 from ..hub.private import check_private, epsilon_of
 from ..hub.secure import check_secure
 from ..hub.training import SUMS, plan_of
 from ..secure import LEAST_UNIT_SAMPLES
+from ..settings import ServerSettings
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
@@ -41,7 +43,7 @@ from .dtypes import tell_of_double
 from .environment import Place, place_of
 from .evaluation import evaluate
 from .finite import FiniteCheck, policy_of
-from .forms import check_dense, check_forms
+from .forms import check_forms
 from .gradients import Gradients, flat_tensor
 from .interruption import Interruption
 from .layout import Layout
@@ -477,6 +479,7 @@ class Job:
         self.close(wait=kind is None or is_good_end)
 
 
+@names_gone
 def join(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -503,10 +506,7 @@ def join(
     compress: str = "none",
     compress_share: float = 0.0,
     compress_rank: int = 0,
-    compress_first: int = 0,
-    compress_last: int = 0,
     compress_down: str = "none",
-    steps: int = 0,
     reproducible: bool = False,
     dp: str = "",
     secure: bool = False,
@@ -551,10 +551,7 @@ def join(
                 metrics, weights and buffers are float32 in each
     compress_share  of the numbers that 'topk' sends, up to 0.5
     compress_rank   of 'powersgd': the columns of the thin matrices that are sent, 1 to 64
-    compress_first  so many steps at the beginning are dense with 'topk': all numbers are sent, as in 'int4'
-    compress_last   and so many of the last ones, for which `steps` is needed
     compress_down  where sum is 'everywhere', the form in which the sum comes back to all: 'none', 'bf16' or 'int8'
-    steps       of the whole training, those before a resume included. 0: not told; nothing but compress_last needs it
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost.
                 Workers that compute other bits, as different processors do, are refused. Generators of the script's
                 own, as np.random.default_rng(), are not seeded for a piece (docs/torch.md)
@@ -583,7 +580,6 @@ def join(
     if sum not in SUMS:
         raise ArgumentError(f"sum is {sum!r}, and there are {', '.join(SUMS)}")
     check_forms(compress, compress_share, compress_rank, compress_down, sum=sum, engine=engine, parts=parts)
-    check_dense(compress_first, compress_last, steps, compress=compress)
     check_whole(model, optimizer, (*others, *(extras or {}).values()))
     nonfinite = policy_of(nonfinite, scaler=scaler is not None, dp=dp)
     place = place_of()
@@ -617,6 +613,13 @@ def join(
     named = {str(place): one for place, one in enumerate(others)} | dict(extras or {})
     if scaler is not None:
         named["scaler"] = scaler
+    settings = cast(ServerSettings, {"sum": sum, "reproducible": reproducible})
+    if compress != "none" or compress_down != "none":
+        settings |= cast(ServerSettings, {"compress": compress, "compress_down": compress_down})
+    if compress_share:
+        settings["compress_share"] = compress_share
+    if compress_rank:
+        settings["compress_rank"], settings["compress_matrices"] = compress_rank, layout.matrices()
     agreement = Agreement(
         dimension=layout.dimension,
         units=permutation.units,
@@ -626,18 +629,9 @@ def join(
         seed=seed,
         replication=replication or 0,
         parts=parts,
-        sum=sum,
+        settings=settings,
         engine=engine,
-        compress=compress,
-        compress_share=compress_share,
-        compress_rank=compress_rank,
-        compress_matrices=" ".join(f"{rows}x{columns}" for rows, columns in layout.matrices() if compress_rank),
-        compress_first=compress_first,
-        compress_last=compress_last,
-        compress_down=compress_down,
-        steps=steps,
         exact=layout.exact,
-        reproducible=reproducible,
         model=layout.describe(),
         options=f"{source.describe()} optimizer={type(optimizer).__name__} others={sorted(named)}",
         checkpoint=os.fspath(checkpoint),

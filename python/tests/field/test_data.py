@@ -250,9 +250,8 @@ def test_private_data_have_one_digest() -> None:
 # ---- at the hub ----
 
 AGREEMENT = Agreement(
-    dimension=10, units=4, samples=200, batch=8, piece=2, seed=1, replication=0, parts=1, sum="everywhere",
-    engine="direct", compress="none", compress_share=0.0, compress_first=0, compress_last=0,
-    compress_down="none", steps=0, exact=0, reproducible=False,
+    dimension=10, units=4, samples=200, batch=8, piece=2, seed=1, replication=0, parts=1,
+    settings={"sum": "everywhere"}, engine="direct", exact=0,
     model="weight (2, 5)\nbias (5,)", options="", checkpoint="", checkpoint_seconds=60.0,
 )  # fmt: skip
 

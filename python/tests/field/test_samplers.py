@@ -317,9 +317,8 @@ def test_an_endless_sampler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 AGREEMENT = Agreement(
-    dimension=10, units=4, samples=64, batch=8, piece=2, seed=1, replication=0, parts=1, sum="everywhere",
-    engine="direct", compress="none", compress_share=0.0, compress_first=0, compress_last=0,
-    compress_down="none", steps=0, exact=0, reproducible=False, model="weight (2, 5)\nbias (5,)", options="",
+    dimension=10, units=4, samples=64, batch=8, piece=2, seed=1, replication=0, parts=1,
+    settings={"sum": "everywhere"}, engine="direct", exact=0, model="weight (2, 5)\nbias (5,)", options="",
     checkpoint="", checkpoint_seconds=60.0,
 )  # fmt: skip
 

@@ -68,7 +68,7 @@ def q_by_states(plan: tarry.Plan, copies: int) -> int:
 
 def worst_conditioning(plan: tarry.Plan, parts: int) -> float:
     """1/sigma_min over all sets of so many workers that share a unit."""
-    matrix, held = plan.decode_matrix(parts), plan.assignment()
+    matrix, held = plan.decode_matrix(), plan.assignment()
     worst = 0.0
     for unit in range(plan.units):
         for chosen in itertools.combinations(np.flatnonzero(held[:, unit]), parts):

@@ -59,15 +59,14 @@ def training(plan: tarry.Plan, dimension: int, **wanted: Any) -> Generator[tuple
     chunks=st.integers(1, 5),
     replication=st.integers(1, 3),
     dimension=st.integers(1, 40),
-    shape=st.sampled_from(["auto", "direct"]),
     seed=st.integers(0, 1 << 32),
 )
 @profile(max_examples=max(20, profile().max_examples // 10))
 def test_all_have_the_same_parameters_to_the_bit_and_those_of_one_process(
-    workers: int, chunks: int, replication: int, dimension: int, shape: Any, seed: int
+    workers: int, chunks: int, replication: int, dimension: int, seed: int
 ) -> None:
     plan = tarry.Plan(workers, chunks, replication=min(workers, replication), seed=seed)
-    with training(plan, dimension, shape=shape) as (local, models):
+    with training(plan, dimension) as (local, models):
         for number in range(3):
             result = local.round()
             assert (result.number, result.exact, result.sum) == (number, True, None)

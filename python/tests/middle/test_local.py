@@ -2,7 +2,6 @@
 """Server and workers in one process: sums against NumPy, and whatever may go wrong in compute."""
 
 import gc
-import itertools
 import threading
 import time
 import weakref
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from oracle import Gradients, assert_sum, eventually
 
 import tarry
-from tarry.dense import dense_rounds
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -343,7 +341,6 @@ def test_a_missing_share_is_filled_by_scale() -> None:
     [
         ({"compress": "int4"}, 0.05, 0.3),
         ({"compress": "topk", "compress_share": 0.3}, 0.5, 2),
-        ({"compress": "topk", "compress_share": 0.01, "compress_first": 5, "compress_from": 37}, 0.01, 0.5),
         ({"compress": "sign"}, 1, 8),
         ({"compress": "powersgd", "compress_rank": 6, "compress_matrices": [(30, 30), (1, 40), (10, 5)]}, 0.5, 9),
     ],
@@ -362,24 +359,6 @@ def test_what_rounding_lost_comes_with_the_next_sums(form: dict[str, Any], least
             total += found
     one = drawn.sum(axis=0)
     assert least < np.linalg.norm(total - rounds * one) / np.linalg.norm(one) < most
-
-
-@pytest.mark.parametrize(("first", "last", "before"), itertools.product((0, 2, 5), (0, 1, 3, 6), (0, 1, 4, 5)))
-def test_dense_rounds_are_the_first_and_the_last_of_a_training(first: int, last: int, before: int) -> None:
-    """By what is sent: half a byte a number in a dense round."""
-    steps = 6
-    dense = dense_rounds(first, last, steps, before=before)
-
-    def compute(task: tarry.Task) -> None:
-        task.gradient[:] = 1
-
-    with tarry.Local(
-        tarry.Plan(1, 1, replication=1), 1000, compute, parameters=1, compress="topk", compress_share=0.01,
-        compress_first=dense.compress_first, compress_from=dense.compress_from,
-    ) as local:  # fmt: skip
-        sent: Any = [local.round(np.zeros(1, dtype=np.float32)).upload_bytes for _ in range(before, steps)]
-    found = [before + round for round, bytes in enumerate(sent) if bytes > 300]
-    assert found == [step for step in range(before, steps) if step < first or step >= steps - last]
 
 
 def test_workers_compute_with_a_view_that_follows_the_parameters() -> None:

@@ -35,12 +35,12 @@ def test_sums_are_exact_over_connections() -> None:
         assert all(one.present and one.arrivals == 1 for one in server.workers())
 
 
-def test_sums_are_exact_without_shared_memory_and_with_parts() -> None:
+def test_sums_are_exact_with_parts() -> None:
     plan = tarry.Plan(4, 8, replication=3, parts=2)
     gradients = Gradients(plan, 50, 3, 1)
     with serving(plan, 50, parameters=3) as (server, crew):
         for _ in range(4):
-            crew.hire(computes(gradients.compute), share_memory=False)
+            crew.hire(computes(gradients.compute))
         server.wait(timeout=20)
         result = server.round(ones(3))
         assert result.parts == 2
@@ -376,8 +376,31 @@ def test_workers_meet_over_a_unix_socket(tmp_path: pathlib.Path) -> None:
         server.wait(timeout=20)
         server.note(0, 10, "half way")
         assert server.round(ones()).sum == pytest.approx([4.0])
+        status = server.status()
+        assert (status["version"], status["sum"], status["unlisted"]) == (1, None, {})
+        assert (status["run"]["rounds_done"], status["run"]["rounds"], status["run"]["note"]) == (1, 10, "half way")
+        assert [(worker["worker"], worker["state"]) for worker in status["workers"]] == [(0, "resting")]
     thread.join(20)
     assert not thread.is_alive()
+
+
+def test_an_observer_may_ask_how_the_run_stands() -> None:
+    """It is called by the thread that would answer."""
+    seen: list[tuple[str, int]] = []
+
+    def observe(notice: tarry.Notice) -> None:
+        if notice.kind == "joined":
+            server.note(0, 1, "somebody came")
+            seen.append((server.status()["run"]["note"], len(server.workers())))
+
+    with tarry.Server(tarry.Plan(1), 1, listen="127.0.0.1:0", insecure=True, observe=observe) as server:
+        server.open()
+        with tarry.Worker(server.addresses[0], insecure=True) as worker:
+            thread = threading.Thread(target=worker.take)
+            thread.start()
+            server.wait(timeout=20)
+        thread.join(20)
+    assert seen == [("somebody came", 1)]
 
 
 def test_several_addresses_are_listened_on() -> None:
@@ -394,7 +417,7 @@ def test_several_addresses_are_listened_on() -> None:
         ({"listen": []}, tarry.ArgumentError, "listen"),
         ({"job_id": b"short"}, tarry.ArgumentError, "job_id has 5 bytes, and 16 are wanted"),
         ({"dimension": 0}, tarry.ArgumentError, ""),
-        ({"dimension": -5}, tarry.ArgumentError, "dimension is -5"),
+        ({"dimension": -5}, tarry.ArgumentError, "dimension must be a whole number from 1 to 1099511627776, not '-5'"),
         ({"parameters": -5}, tarry.ArgumentError, "parameters is -5"),
         ({"checkpoint": b"nothing"}, tarry.FormatError, ""),
         ({"credentials": "/nowhere", "insecure": False}, tarry.FileError, "/nowhere"),

@@ -148,8 +148,6 @@ def test_questions_out_of_range_are_errors() -> None:
         lambda: plan.q(0),
         lambda: plan.q(3),
         lambda: plan.q_bound(3),
-        lambda: plan.decode_matrix(2),
-        lambda: plan.decode_matrix(0),
     ):
         with pytest.raises(tarry.ArgumentError):
             ask()

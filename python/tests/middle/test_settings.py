@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each setting of a server reaches the library, and what does not go together is refused by its name."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tarry
-from tarry.settings import server_settings
+from tarry import settings
+from tarry.settings import ServerSettings, server_settings
 
 PLAN = tarry.Plan(4, 8, replication=2)
 CODED = tarry.Plan(4, 8, replication=3, parts=2)
@@ -52,7 +54,6 @@ def settled(plan: tarry.Plan = PLAN, dimension: int = 10, **wanted: Any) -> Any:
         ({"silence": 0.5}, "silence_ns", 500_000_000),
         ({}, "sum", 0),
         ({"sum": "everywhere"}, "sum", 1),
-        ({"sum": "everywhere", "shape": "grid"}, "shape", 2),
         ({}, "sample_chunks", 0),
         ({"sample_chunks": 3}, "sample_chunks", 3),
         ({"sample_chunks": 3, "sample_seed": 7}, "sample_seed", 7),
@@ -60,11 +61,23 @@ def settled(plan: tarry.Plan = PLAN, dimension: int = 10, **wanted: Any) -> Any:
         ({"attempts_most": 4}, "attempts_most", 4),
         ({"digest_steps": 3}, "digest_steps", 3),
         ({"attempt_limit": 7}, "attempt_limit_ns", 7_000_000_000),
+        ({"reports_per_frame": 1}, "reports_per_frame", 1),
+        ({"compress": "topk", "compress_share": 0.25}, "compress_share", 250_000),
+        ({"ahead": np.int64(5)}, "ahead", 5),
+        ({"learn_costs": np.bool_(False)}, "learn_costs", False),
+        ({"error_limit": np.float32(0.5)}, "error_limit", 0.5),
+        ({"conditioning_limit": float("inf")}, "conditioning_limit", float("inf")),
         ({}, "dimension", 10),
     ],
 )
 def test_each_setting_reaches_the_library(wanted: dict[str, Any], field: str, value: object) -> None:
     assert getattr(settled(**wanted), field) == value
+
+
+def test_users_are_told_of_each_setting_of_the_library() -> None:
+    told = {*ServerSettings.__annotations__}
+    assert told == {*settings.FIELDS} - {*settings.OWN}
+    assert all(re.search(rf"\b{name}\b", ServerSettings.__doc__ or "") for name in told)
 
 
 def test_all_is_not_kept_where_that_is_too_much() -> None:
@@ -76,7 +89,7 @@ def test_all_is_not_kept_where_that_is_too_much() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"stop": "soon"}, "stop is 'soon'; it can be 'exact', 'deadline', 'error', 'workers'"),
+        ({"stop": "soon"}, "stop must be exact or deadline or error or workers, not 'soon'"),
         ({"stop": "deadline"}, "stop 'deadline' needs deadline"),
         ({"stop": "error"}, "stop 'error' needs error_limit"),
         ({"stop": "workers"}, "stop 'workers' needs workers_needed"),
@@ -85,8 +98,14 @@ def test_all_is_not_kept_where_that_is_too_much() -> None:
         ({"deadline": -1}, "deadline is -1"),
         ({"deadline": "soon"}, "deadline is 'soon'"),
         ({"deadline": float("nan")}, "deadline is nan"),
-        ({"silence": None, "ahead": -1}, "ahead is -1"),
-        ({"ahead": 1.5}, "ahead is 1.5"),
+        ({"silence": None, "ahead": -1}, "ahead must be a whole number from 0 to 4294967295, not '-1'"),
+        ({"ahead": 1.5}, "ahead must be a whole number from 0 to 4294967295, not '1.5'"),
+        ({"ahead": 1 << 80}, "ahead must be a whole number from 0 to 4294967295, not '1208925819614629174706176'"),
+        ({"ahead": []}, "ahead is []"),
+        ({"pick": "plan\0"}, "pick must be plan or share, not 'plan?'"),
+        ({"learn_costs": 2}, "learn_costs must be true or false, not '2'"),
+        ({"error_limit": 2.0}, "error_limit must be 0 to 1, not '2.0'"),
+        ({"compress": "topk", "compress_share": "all"}, "compress_share must be 0.000001 to 0.5, not 'all'"),
         ({"workers_needed": 5}, "workers_needed=5 is more than workers=4 of the plan: that many workers never finish"),
         ({"pick": "share", "credit": "whole"}, "pick='share' does not go with credit='whole'"),
         ({"pick": "share", "workers_needed": 2}, "pick='share' does not go with stop='workers'"),
@@ -110,16 +129,7 @@ def test_what_cannot_be_is_said_by_the_names_used_here(wanted: dict[str, Any], s
     ("plan", "wanted", "said"),
     [
         (CODED, {"keep": "credited"}, "keep='credited' does not go with parts=2 of the plan"),
-        (
-            tarry.Plan(4, 8, replication=2, parts=2, adaptive_parts=True),
-            {"credit": "whole"},
-            "parts=2 of the plan does not go with credit='whole'",
-        ),
-        (
-            tarry.Plan(4, 8, replication=2, parts=2, adaptive_parts=True),
-            {"fill": "scale", "deadline": 1},
-            "parts=2 of the plan does not go with fill='scale'",
-        ),
+        (CODED, {"compress": "int8"}, "compress='int8' does not go with parts=2 of the plan"),
     ],
 )
 def test_what_does_not_go_with_the_plan_is_said(plan: tarry.Plan, wanted: dict[str, Any], said: str) -> None:

@@ -86,7 +86,7 @@ def test_a_deadline_leaves_out_what_came_later() -> None:
     assert not found["exact"][0]
 
 
-@pytest.mark.parametrize("way", ["star", "ring", "direct", "grid", "tree", "chosen"])
+@pytest.mark.parametrize("way", ["star", "ring", "direct"])
 def test_each_way_to_sum_can_be_simulated(way: str) -> None:
     plan = tarry.Plan(4, 4, pieces=4)
     found = tarry.simulate(plan, rounds=2, way=way, dimension=1000, latency=1e-4, bytes_per_second=1e9)
@@ -108,7 +108,7 @@ def test_links_take_their_time() -> None:
         ({"way": "around"}, "way is 'around'"),
         ({"upload": "half"}, "upload is 'half'"),
         ({"latency": -1.0}, "latency is -1"),
-        ({"dimension": -1}, "dimension is -1"),
+        ({"dimension": -1}, "dimension must be a whole number from 1 to 1099511627776, not '-1'"),
         ({"chunk_seconds": "1"}, "chunk_seconds is '1'"),
         ({"bytes_per_second": 0.0}, ""),
     ],

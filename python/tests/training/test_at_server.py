@@ -5,6 +5,7 @@ for. Workers are of NumPy here."""
 import itertools
 import pathlib
 import threading
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,11 +19,10 @@ from tarry.hub.settings import HubSettings, default_listen
 DIMENSION, UNITS = 10, 4
 
 
-def an_agreement(checkpoint: str = "", sum: str = "server") -> Agreement:
+def an_agreement(checkpoint: str = "", sum: Literal["server", "everywhere"] = "server") -> Agreement:
     return Agreement(
-        dimension=DIMENSION, units=UNITS, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1, sum=sum,
-        engine="direct", compress="none", compress_share=0.0, compress_first=0, compress_last=0,
-        compress_down="none", steps=0, exact=0, reproducible=True,
+        dimension=DIMENSION, units=UNITS, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1,
+        settings={"sum": sum, "reproducible": True}, engine="direct", exact=0,
         model="weight (10,)", options="", checkpoint=checkpoint, checkpoint_seconds=0.0,
     )  # fmt: skip
 

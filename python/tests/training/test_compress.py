@@ -62,31 +62,12 @@ def test_what_rounding_lost_comes_later(form: str) -> None:
 
 
 SPARSE = ("--reproducible", "--hidden", 64, "--samples", 480, "--compress", "topk", "--share", 0.01)
-DENSE = (*SPARSE, "--first", 10, "--last", 5, "--whole", 40)
 
 
-def dense_steps(lines: list[str]) -> list[int]:
-    """Steps, of those that a worker has taken, whose gradients have most of their numbers, by all workers alike."""
-    found = {tuple(i for i, apart in enumerate(each) if apart < 0.5) for each in told(lines, "each")}
-    assert len(found) == 1
-    return list(found.pop())
-
-
-def test_the_first_and_the_last_steps_of_topk_are_dense(tmp_path: pathlib.Path) -> None:
-    """Those of the training, also where it goes on from a checkpoint. What the others have left comes with the last:
-    the first one of them is off by that, the next ones by what int4 leaves of it, and the sum of all by little."""
-    lines = runs.succeed("small", 40, "--check", *AT_SERVER, *DENSE, workers=WORKERS)
-    found = dense_steps(lines)
-    assert found[:10] == [*range(10)] and {38, 39} <= set(found[10:]) <= {36, 37, 38, 39}
-    assert max(last for _, last in told(lines, "off")) < 0.3
+def test_a_hundredth_of_the_numbers_leaves_most_of_each_gradient_for_later() -> None:
     sparse = runs.succeed("small", 40, "--check", *AT_SERVER, *SPARSE, workers=WORKERS)
-    assert dense_steps(sparse) == []
+    assert all(apart >= 0.5 for each in told(sparse, "each") for apart in each)
     assert min(last for _, last in told(sparse, "off")) > 0.6
-    file = tmp_path / "run.ckpt"
-    runs.succeed("small", 5, *AT_SERVER, *DENSE, "--checkpoint", file, workers=WORKERS)
-    lines = runs.succeed("small", 40, "--check", *AT_SERVER, *DENSE, "--checkpoint", file, workers=WORKERS)
-    found = dense_steps(lines)
-    assert found[:5] == [*range(5)] and {33, 34} <= set(found[5:]) <= {31, 32, 33, 34}
 
 
 @pytest.mark.parametrize(("where", "form"), ALL_FORMS if FULL else [("server", "int4"), ("everywhere", "both")])
@@ -136,19 +117,6 @@ def test_it_goes_on_from_its_checkpoint_and_repeats(tmp_path: pathlib.Path, wher
         ({"compress": "topk", "sum": "server"}, r"compress_share is 0\.0: 'topk' sends a share"),
         ({"compress": "topk", "sum": "server", "compress_share": 0.6}, r"compress_share is 0\.6"),
         ({"compress": "int8", "sum": "server", "compress_share": 0.1}, "compress_share is for compress='topk'"),
-        ({"compress": "int4", "sum": "server", "compress_first": 3}, "compress_first is for compress='topk'"),
-        (
-            {"compress": "topk", "sum": "server", "compress_share": 0.1, "compress_last": 3},
-            "compress_last is 3: 'steps' has to say how many steps",
-        ),
-        (
-            {"compress": "topk", "sum": "server", "compress_share": 0.1, "compress_last": 3, "steps": 2},
-            "compress_last is 3: it may be 0 to 2",
-        ),
-        (
-            {"compress": "topk", "sum": "server", "compress_share": 0.1, "compress_first": 65536},
-            "compress_first is 65536: it may be 0 to 65535",
-        ),
         ({"compress": "powersgd", "sum": "server"}, "compress_rank is 0: 'powersgd' sends matrices of 1 to 64 columns"),
         ({"compress": "sign", "sum": "server", "compress_rank": 2}, "compress_rank is for compress='powersgd'"),
         ({"compress": "powersgd", "compress_rank": 2}, "compress='powersgd' goes with sum='server'"),

@@ -7,6 +7,8 @@ import os
 import pathlib
 import socket
 import subprocess
+import types
+from typing import Any, cast
 
 import pytest
 
@@ -14,17 +16,19 @@ from tarry import ArgumentError, Error, FormatError, SumId, SystemResourceError
 from tarry.hub import Agreement, Client, Hub, address, blob, storage
 from tarry.hub.client import Refused
 from tarry.hub.settings import HubSettings, default_listen
+from tarry.settings import ServerSettings
 
 AGREEMENT = Agreement(
-    dimension=10, units=4, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1, sum="everywhere",
-    engine="direct", compress="none", compress_share=0.0, compress_first=0, compress_last=0,
-    compress_down="none", steps=0, exact=0, reproducible=False,
+    dimension=10, units=4, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1,
+    settings={"sum": "everywhere"}, engine="direct", exact=0,
     model="weight (2, 5)\nbias (5,)", options="", checkpoint="", checkpoint_seconds=60.0,
 )  # fmt: skip
 
 
-def changed(**more: object) -> Agreement:
-    return dataclasses.replace(AGREEMENT, **more)  # type: ignore[arg-type]
+def changed(**more: Any) -> Agreement:
+    """A setting of the server is one of its settings."""
+    own: Any = {name: more.pop(name) for name in [*more] if name in ServerSettings.__annotations__}
+    return dataclasses.replace(AGREEMENT, settings=AGREEMENT.settings | own, **more)
 
 
 def a_hub(workers: int = 2) -> Hub:
@@ -66,8 +70,10 @@ def test_who_dies_before_its_state_came_leaves_that_to_the_next() -> None:
         (changed(model="weight (2, 5)"), r"nothing more where the others have bias \(5,\)"),
         (changed(parts=2), "parts 2 where the others have 1"),
         (changed(sum="server"), "sum 'server' where the others have 'everywhere'"),
-        (changed(compress="int8"), "the form 'int8' where the others have 'none'"),
-        (changed(compress_down="int8"), "the form 'int8' of sums where the others have 'none'"),
+        (changed(compress="int8"), "compress 'int8' where the others have 'none'"),
+        (changed(compress_down="int8"), "compress_down 'int8' where the others have 'none'"),
+        (changed(compress="topk", compress_share=0.1), "compress 'topk' where the others have 'none'"),
+        (changed(reproducible=True), "reproducible True where the others have False"),
     ],
 )
 def test_others_are_refused(other: Agreement, why: str) -> None:
@@ -121,16 +127,41 @@ def test_a_worker_that_is_none_is_refused() -> None:
         client.close()
 
 
+def test_a_training_that_can_not_be_is_refused() -> None:
+    nowhere = AGREEMENT.message() | {"settings": {"sum": "nowhere"}}
+    for message, why in ((changed(replication=3).message(), "replication 3"), (nowhere, "sum must be server or every")):
+        with a_hub() as hub:
+            client = Client(hub.address)
+            with pytest.raises(Refused, match=why):
+                client.join(0, cast(Agreement, types.SimpleNamespace(message=lambda of=message: of)), lambda: b"")
+            client.close()
+
+
 @pytest.mark.parametrize(
-    ("other", "why"),
-    [(changed(replication=3), "replication 3"), (changed(sum="nowhere"), "sum is 'nowhere', and there are everywhere")],
+    ("settings", "why"),
+    [
+        ({"sum": "nowhere"}, "sum must be server or everywhere, not 'nowhere'"),
+        ({"sum": "server", "compress_rank": -1}, "compress_rank must be"),
+        ({"sum": "server", "silence": None}, "unknown settings of a server: silence"),
+        ({"sum": "server", "secure": 32}, "unknown settings of a server: secure"),
+        ({"sum": "server", "reproducible": "false"}, "reproducible is 'false', and must be True or False"),
+        (
+            {"sum": "server", "of_tomorrow": 1},
+            "a worker of another version: unknown settings of a server: of_tomorrow",
+        ),
+        ("everywhere", "a worker of another version"),
+        ({"sum": "server", "compress_matrices": 5}, "compress_matrices is 5, and must be pairs"),
+        ({"sum": "server", "compress_matrices": [[1]]}, "must be pairs of rows and columns"),
+    ],
 )
-def test_a_training_that_can_not_be_is_refused(other: Agreement, why: str) -> None:
-    with a_hub() as hub:
-        client = Client(hub.address)
-        with pytest.raises(Refused, match=why):
-            client.join(0, other, lambda: b"")
-        client.close()
+def test_settings_that_a_server_can_not_have_are_refused(settings: Any, why: str) -> None:
+    with pytest.raises((ArgumentError, FormatError), match=why):
+        Agreement.of(AGREEMENT.message() | {"settings": settings})
+
+
+def test_settings_that_do_not_count_do_not_differ() -> None:
+    """The share of what is sent, where all is."""
+    assert AGREEMENT.difference(changed(compress_share=0.1)) == ""
 
 
 @pytest.mark.parametrize(

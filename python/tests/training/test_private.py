@@ -27,6 +27,7 @@ from tarry.hub.client import Refused  # noqa: E402
 from tarry.hub.private import Private  # noqa: E402
 from tarry.hub.settings import HubSettings, default_listen  # noqa: E402
 from tarry.results import Round, SumId  # noqa: E402
+from tarry.settings import ServerSettings  # noqa: E402
 
 WORKERS = 3
 DP = "clip:0.7,noise:1,sample:0.1"
@@ -45,12 +46,13 @@ def entries(ledger: pathlib.Path) -> int:
 def an_agreement(checkpoint: str = "", **more: Any) -> Agreement:
     known: dict[str, Any] = {
         "dimension": DIMENSION, "units": 4, "samples": 1000, "batch": 8, "piece": 2, "seed": 1, "replication": 0,
-        "parts": 1, "sum": "server", "engine": "direct", "compress": "none", "compress_share": 0.0,
-        "compress_first": 0, "compress_last": 0, "steps": 0,
-        "compress_down": "none", "exact": 0, "reproducible": False, "model": "weight (10,)", "options": "",
+        "parts": 1, "engine": "direct", "exact": 0, "model": "weight (10,)", "options": "",
         "checkpoint": checkpoint, "checkpoint_seconds": 60.0, "dp": DP,
     }  # fmt: skip
-    return Agreement(**known | more)
+    settings: Any = {"sum": "server"} | {
+        name: more.pop(name) for name in [*more] if name in ServerSettings.__annotations__
+    }
+    return Agreement(settings=settings, **known | more)
 
 
 def test_nobody_gets_a_sum_without_noise(tmp_path: pathlib.Path) -> None:

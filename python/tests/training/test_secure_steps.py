@@ -29,6 +29,7 @@ from tarry.hub.session import Session  # noqa: E402
 from tarry.hub.settings import HubSettings  # noqa: E402
 from tarry.hub.training import Training, plan_of  # noqa: E402
 from tarry.hub.trust import common_name  # noqa: E402
+from tarry.settings import ServerSettings  # noqa: E402
 from tarry.torch.loader import Loader  # noqa: E402
 from tarry.torch.secure import Secret, digest_of, numerics  # noqa: E402
 from tarry.worker import Job  # noqa: E402
@@ -260,14 +261,15 @@ def test_the_hub_gets_no_pieces_and_no_sum_of_some(keys: pathlib.Path, monkeypat
 def an_agreement(**more: Any) -> Agreement:
     known: dict[str, Any] = {
         "dimension": 10, "units": 4, "samples": 100, "batch": 100, "piece": 25, "seed": 1, "replication": 0,
-        "parts": 1, "sum": "server", "engine": "direct", "compress": "none", "compress_share": 0.0,
-        "compress_first": 0, "compress_last": 0, "steps": 0,
-        "compress_down": "none", "exact": 0, "reproducible": False, "model": "weight (10,)", "options": "",
+        "parts": 1, "engine": "direct", "exact": 0, "model": "weight (10,)", "options": "",
         "checkpoint": "", "checkpoint_seconds": 60.0, "secure": True, "secure_colluders": 1, "secure_least": 13,
         "secure_bound": 100.0, "secure_bits": 32, "secure_piece_samples": 25, "data": "ab" * 32,
         "numerics": "torch 9, 1 threads",
     }  # fmt: skip
-    return Agreement(**known | more)
+    settings: Any = {"sum": "server"} | {
+        name: more.pop(name) for name in [*more] if name in ServerSettings.__annotations__
+    }
+    return Agreement(settings=settings, **known | more)
 
 
 @pytest.mark.parametrize(

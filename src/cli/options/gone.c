@@ -10,6 +10,7 @@
     "no longer exists; let workers connect to the server, with --sum everywhere if its network "   \
     "is too slow"
 #define RULE "no longer exists; use dynamic, whose rounds are shorter"
+#define SHAPE "no longer exists; use everywhere, whose sums are direct"
 
 /* In alphabetical order. */
 static const struct {
@@ -17,22 +18,33 @@ static const struct {
 } gone[] = {
     {"chunk-norm", "no longer exists; leave it out, as workers report no norms"},
     {"command:relay", RELAYS},
+    {"compress:topk:dense",
+     "dense rounds no longer exist; use topk:F with a larger F, or int4 for all rounds"},
     {"connect:LIST", "takes one address, the server's; second connections no longer exist"},
     {"design:affine", DESIGN},
     {"design:difference", DESIGN},
     {"design:projective", DESIGN},
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
+    {"faults", "no longer exists; it is a program for developers now, "
+               "build/tests/worlds/tarry-worlds of a build with tests"},
     {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
     {"member:relay", RELAYS},
+    {"no-share", "no longer exists; leave it out, as a server shares no memory with workers"},
     {"order:dynamic:capacity", RULE},
     {"order:dynamic:fewest", RULE},
     {"order:dynamic:share", "no longer exists; use dynamic, which is the same"},
+    {"parts:auto",
+     "no longer exists; write --parts N, with the number that tarry plan --advise gives"},
     {"relay-batch", RELAYS},
     {"relay-deaths", RELAYS},
     {"relay-grace", RELAYS},
     {"relay-notice", RELAYS},
     {"relays", RELAYS},
     {"sample-chunks:norm", "sampling by norm no longer exists; write K for uniform sampling"},
+    {"shape", "no longer exists; leave it out, as every sum among workers is direct"},
+    {"sum:auto", SHAPE},
+    {"sum:grid", SHAPE},
+    {"sum:tree", SHAPE},
 };
 
 const char *gone_option(const char *name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/network_options.h"
 
+#include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/trust/credential.h"
@@ -27,11 +28,6 @@ static const option_entry network_entries[] = {
      .help = "Write what happens to the end of FILE, one JSON object per line; '-' is stderr",
      .kind = OPTION_TEXT,
      FIELD(log)},
-    {.name = "no-share",
-     .help = "Take the network's way between a server and workers on one machine, too, instead of "
-             "a Unix socket and shared memory",
-     .kind = OPTION_FLAG,
-     FIELD(no_share)},
 };
 
 option_group network_options_group(network_options *options)

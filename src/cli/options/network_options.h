@@ -3,13 +3,16 @@
 #ifndef CLI_NETWORK_OPTIONS_H
 #define CLI_NETWORK_OPTIONS_H
 
+#include <stdint.h>
+
+#include <tarry/error.h>
 #include <tarry/tcp.h>
 
 #include "cli/options/options.h"
 
 typedef struct network_options {
     const char *credentials;
-    bool insecure, force, no_share;
+    bool insecure, force;
     const char *log;
 } network_options;
 

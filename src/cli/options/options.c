@@ -3,20 +3,139 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <ini.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/error.h>
 #include <tarry/version.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "cli/options/gone.h"
-#include "cli/options/suggest.h"
 #include "cli/text/complain.h"
-#include "cli/text/program.h"
-#include "cli/text/report_json.h"
+#include "cli/text/numbers.h"
+
+/* inih reads through next_line, which keeps the line number that inih does not give its handler. */
+typedef struct reading {
+    FILE *stream;
+    config_file *file;
+    const char *path;
+    tarry_diagnostic *diagnostic;
+    unsigned line;
+    int error; /* the first one */
+} reading;
+
+static char *next_line(char *line, int size, void *user)
+{
+    reading *state = user;
+    if (state->error != TARRY_OK || fgets(line, size, state->stream) == NULL)
+        return NULL;
+    state->line++;
+    size_t length = strlen(line);
+    bool whole = length > 0 && (line[length - 1] == '\n' || feof(state->stream));
+    if (!whole && length + 1 < (size_t)size) {
+        state->error = diagnose(state->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: a NUL byte",
+                                state->path, state->line);
+        return NULL;
+    }
+    if (!whole) {
+        state->error =
+            diagnose(state->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: longer than %d characters",
+                     state->path, state->line, size - 2);
+        return NULL;
+    }
+    /* An indented line would be the continuation of the one before. */
+    size_t blanks = strspn(line, " \t");
+    memmove(line, line + blanks, length + 1 - blanks);
+    return line;
+}
+
+static int grow(config_file *file)
+{
+    if (file->count < file->capacity)
+        return TARRY_OK;
+    size_t capacity = memory_room(file->capacity, file->count + 1, 16);
+    config_entry *entries =
+        memory_grow(NULL, file->entries, file->count, capacity, sizeof(*entries));
+    if (entries == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    file->entries = entries;
+    file->capacity = capacity;
+    return TARRY_OK;
+}
+
+/* inih's handler: nonzero to go on. */
+static int take_entry(void *user, const char *section, const char *key, const char *value)
+{
+    reading *state = user;
+    if (state->error != TARRY_OK)
+        return 0;
+    if (*section != '\0') {
+        state->error = diagnose(state->diagnostic, TARRY_ERROR_FORMAT,
+                                "%s:%u: '%s' stands in section [%s]; sections have no meaning here",
+                                state->path, state->line, key, section);
+        return 0;
+    }
+    config_entry entry = {memory_text(NULL, key, strlen(key), ""),
+                          memory_text(NULL, value, strlen(value), ""), state->line};
+    if (entry.key == NULL || entry.value == NULL || grow(state->file) != TARRY_OK) {
+        memory_release(NULL, entry.key);
+        memory_release(NULL, entry.value);
+        state->error = diagnose_no_memory(state->diagnostic, state->path);
+        return 0;
+    }
+    state->file->entries[state->file->count++] = entry;
+    return 1;
+}
+
+static int config_read(const char *path, config_file **out, tarry_diagnostic *diagnostic)
+{
+    config_file *file = memory_allocate(NULL, 1, sizeof(*file));
+    if (file == NULL)
+        return diagnose_no_memory(diagnostic, path);
+    reading state = {.file = file, .path = path, .diagnostic = diagnostic};
+    state.stream = fopen(path, "re");
+    if (state.stream == NULL) {
+        state.error = diagnose_file(diagnostic, path, errno);
+        goto release;
+    }
+    int line = ini_parse_stream(next_line, &state, take_entry, &state);
+    if (state.error == TARRY_OK && ferror(state.stream))
+        state.error = diagnose(diagnostic, TARRY_ERROR_FILE, "%s: cannot be read", path);
+    else if (state.error == TARRY_OK && line != 0)
+        state.error = line < 0 ? diagnose_no_memory(diagnostic, path)
+                               : diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                                          "%s:%d: not of the form 'key = value'", path, line);
+    fclose(state.stream);
+    if (state.error == TARRY_OK) {
+        *out = file;
+        return TARRY_OK;
+    }
+release:
+    config_free(file);
+    return state.error;
+}
+
+void config_free(config_file *file)
+{
+    if (file == NULL)
+        return;
+    for (size_t i = 0; i < file->count; i++) {
+        memory_release(NULL, file->entries[i].key);
+        memory_release(NULL, file->entries[i].value);
+    }
+    memory_release(NULL, file->entries);
+    memory_release(NULL, file);
+}
+
+/* ---- options ---- */
 
 enum {
     KEY_HELP = 1000,
@@ -96,6 +215,9 @@ static int read_choice(const option_entry *option, const char *text, int *value,
         }
         shown = choice->value;
     }
+    const char *gone = gone_value(option->name, text);
+    if (gone != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' %s", text, gone);
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of %s", text, known);
 }
 
@@ -511,4 +633,217 @@ const char *option_choice_name(const option_choice *choices, int value)
     while (choices->value != value)
         choices++;
     return choices->name;
+}
+
+/* ---- list ---- */
+
+#define ITEM_SIZE 48
+
+bool list_next(const char **text, char end, char *item, size_t size)
+{
+    const char *stop = strchr(*text, end);
+    size_t length = stop != NULL ? (size_t)(stop - *text) : strlen(*text);
+    if (length >= size)
+        return false;
+    memcpy(item, *text, length);
+    item[length] = '\0';
+    *text = stop != NULL ? stop + 1 : NULL;
+    return true;
+}
+
+static int next_item(const char **text, char end, char item[ITEM_SIZE],
+                     tarry_diagnostic *diagnostic)
+{
+    if (!list_next(text, end, item, ITEM_SIZE))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a list of numbers", *text);
+    return TARRY_OK;
+}
+
+static int too_long(tarry_diagnostic *diagnostic)
+{
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d values", LIST_MOST);
+}
+
+int list_whole(const char *text, uint32_t least, uint32_t most, whole_list *list,
+               tarry_diagnostic *diagnostic)
+{
+    whole_list read = {.count = 0};
+    while (text != NULL) {
+        char item[ITEM_SIZE];
+        uint64_t value;
+        int error = next_item(&text, ',', item, diagnostic);
+        if (error == TARRY_OK)
+            error = parse_whole(item, least, most, &value, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+        if (read.count == LIST_MOST)
+            return too_long(diagnostic);
+        read.values[read.count++] = (uint32_t)value;
+    }
+    *list = read;
+    return TARRY_OK;
+}
+
+static int read_range(const char *text, double most, real_list *list, tarry_diagnostic *diagnostic)
+{
+    char item[ITEM_SIZE];
+    double from = 0, to = 0;
+    uint64_t steps = 0;
+    int error = next_item(&text, ':', item, diagnostic);
+    if (error == TARRY_OK)
+        error = parse_real(item, 0, most, true, &from, diagnostic);
+    if (error == TARRY_OK)
+        error = next_item(&text, ':', item, diagnostic);
+    if (error == TARRY_OK)
+        error = parse_real(item, from, most, true, &to, diagnostic);
+    if (error == TARRY_OK && text == NULL)
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT, "a range is FROM:TO:STEPS");
+    if (error == TARRY_OK)
+        error = parse_whole(text, 2, LIST_MOST, &steps, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    list->count = (size_t)steps;
+    for (size_t i = 0; i < list->count; i++)
+        list->values[i] = from + (to - from) * (double)i / (double)(steps - 1);
+    return TARRY_OK;
+}
+
+int list_ascending(const char *text, double most, real_list *list, tarry_diagnostic *diagnostic)
+{
+    if (strchr(text, ':') != NULL)
+        return read_range(text, most, list, diagnostic);
+    real_list read = {.count = 0};
+    double last = 0;
+    while (text != NULL) {
+        char item[ITEM_SIZE];
+        double value;
+        int error = next_item(&text, ',', item, diagnostic);
+        if (error == TARRY_OK)
+            error = parse_real(item, 0, most, true, &value, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+        if (value <= last)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not above %g, before it", item,
+                            last);
+        if (read.count == LIST_MOST)
+            return too_long(diagnostic);
+        last = read.values[read.count++] = value;
+    }
+    *list = read;
+    return TARRY_OK;
+}
+
+/* ---- subcommand ---- */
+
+enum { NAME_SIZE = 64 };
+
+/* "tarry keys", or "tarry-bench" where the whole program is the set. */
+static void write_name(const subcommand_set *set, char *name)
+{
+    snprintf(name, NAME_SIZE, "%s%s%s", program_name, set->command != NULL ? " " : "",
+             set->command != NULL ? set->command : "");
+}
+
+static void print_help(const subcommand_set *set, const char *name)
+{
+    size_t widest = 0;
+    for (size_t i = 0; i < set->count; i++)
+        if (strlen(set->items[i].name) > widest)
+            widest = strlen(set->items[i].name);
+    printf("Usage: %s %s\n%s\n\n", name, set->usage, set->text);
+    for (size_t i = 0; i < set->count; i++)
+        printf("  %s %-*s %s\n", name, (int)widest, set->items[i].name, set->items[i].text);
+    printf("\n'%s %s --help' lists the options.\n", name, set->one);
+}
+
+/* The one that was most likely meant; NULL: none is near, or there is no memory to look. */
+static const char *find_near(const subcommand_set *set, const char *word)
+{
+    const char **names = memory_allocate(NULL, set->count, sizeof(*names));
+    if (names == NULL)
+        return NULL;
+    for (size_t i = 0; i < set->count; i++)
+        names[i] = set->items[i].name;
+    const char *near = suggest(word, names, set->count);
+    memory_release(NULL, names);
+    return near;
+}
+
+int subcommand_run(const subcommand_set *set, int argc, char **argv)
+{
+    char name[NAME_SIZE];
+    const char *before = set->command != NULL ? set->command : "";
+    const char *colon = set->command != NULL ? ": " : "";
+    write_name(set, name);
+    if (argc < 2)
+        return complain(EXIT_USAGE, "%s%s%s (see %s --help)", before, colon, set->missing, name);
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(argv[1], set->items[i].name) == 0)
+            return set->items[i].run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--help") == 0) {
+        print_help(set, name);
+        return EXIT_DONE;
+    }
+    if (set->command == NULL && strcmp(argv[1], "--version") == 0) {
+        printf("%s %s\n", program_name, tarry_version());
+        return EXIT_DONE;
+    }
+    const char *near = find_near(set, argv[1]);
+    if (near != NULL)
+        return complain(EXIT_USAGE, "%s%s'%s' %s (did you mean %s?)", before, colon, argv[1],
+                        set->unknown, near);
+    return complain(EXIT_USAGE, "%s%s'%s' %s (see %s --help)", before, colon, argv[1], set->unknown,
+                    name);
+}
+
+/* ---- suggest ---- */
+
+#define LONGEST 63
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment distance, by rows; words of at most LONGEST characters. */
+static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][LONGEST + 1];
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= b_length; j++)
+        before[j] = last[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
+            row[j] = least(least(row[j - 1], last[j]) + 1, last[j - 1] + cost);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], before[j - 2] + 1);
+        }
+        size_t *free_row = before;
+        before = last;
+        last = row;
+        row = free_row;
+    }
+    return last[b_length];
+}
+
+const char *suggest(const char *word, const char *const *names, size_t count)
+{
+    size_t length = strlen(word);
+    if (length > LONGEST)
+        return NULL;
+    size_t nearest = length < 3 ? 1 : length / 3;
+    const char *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t name_length = strlen(names[i]);
+        if (name_length > LONGEST)
+            continue;
+        size_t apart = distance(word, length, names[i], name_length);
+        if (apart < nearest || (apart == nearest && found == NULL)) {
+            nearest = apart;
+            found = names[i];
+        }
+    }
+    return found;
 }

@@ -13,7 +13,26 @@
 
 #include <tarry/error.h>
 
-#include "cli/options/config.h"
+/* A job file: lines 'key = value' without sections; '#' and ';' begin a comment. */
+
+typedef struct config_entry {
+    char *key;
+    char *value;
+    unsigned line; /* counts from 1 */
+} config_entry;
+
+typedef struct config_file {
+    config_entry *entries; /* in the file's order */
+    size_t count;
+    size_t capacity;
+} config_file;
+
+/*
+ * Reads `path`. The caller owns *out and frees it with config_free. Errors, with file and line:
+ * FILE (missing, unreadable), FORMAT (a line that is too long, in a section or not 'key = value'),
+ * NO_MEMORY.
+ */
+void config_free(config_file *file); /* NULL is allowed */
 
 typedef enum option_kind {
     OPTION_FLAG,   /* bool; no value on the command line, true or false in a job file */
@@ -115,5 +134,64 @@ json_t *options_json(const option_command *command);
 
 /* The name of `value` among choices; it must be one of them. */
 const char *option_choice_name(const option_choice *choices, int value);
+
+/* Lists in a flag: of words, and of numbers for sweeps. Errors: FORMAT, NO_MEMORY; the list is then
+ * untouched. */
+
+#define LIST_MOST 1000
+
+typedef struct whole_list {
+    size_t count;
+    uint32_t values[LIST_MOST];
+} whole_list;
+
+typedef struct real_list {
+    size_t count;
+    double values[LIST_MOST];
+} real_list;
+
+/* Puts the item up to `end` or the text's end into `item`, of `size` bytes; *text is then what
+ * follows it, NULL after the last one. False: it is too long, and all is as before. */
+bool list_next(const char **text, char end, char *item, size_t size);
+
+/* Whole numbers least..most, separated by commas: "1,2,4". */
+int list_whole(const char *text, uint32_t least, uint32_t most, whole_list *list,
+               tarry_diagnostic *diagnostic);
+
+/*
+ * Ascending numbers above 0 and up to most: "0.5,1,2", or "FROM:TO:STEPS" for that many (2 or more)
+ * at equal distances from FROM to TO.
+ */
+int list_ascending(const char *text, double most, real_list *list, tarry_diagnostic *diagnostic);
+
+/* A command of several, such as tarry keys: which one is meant by the first argument. */
+
+typedef struct subcommand {
+    const char *name;
+    int (*run)(int argc, char **argv); /* argv[0] is its name */
+    const char *text;                  /* for --help */
+} subcommand;
+
+typedef struct subcommand_set {
+    const char *command; /* "keys"; NULL: the program itself, which then knows --version, too */
+    const char *usage;   /* "WHAT [OPTION...]" */
+    const char *text;    /* what the command does, a sentence */
+    const char *one;     /* what a subcommand is called in the usage: "WHAT" */
+    const char *missing; /* said when none is given: "say what to measure" */
+    const char *unknown; /* of a name that is none: "can't be measured" */
+    const subcommand *items;
+    size_t count;
+} subcommand_set;
+
+/* Runs the one that argv[1] names; or prints help, or complains and suggests. Gives back the exit
+ * status. */
+int subcommand_run(const subcommand_set *set, int argc, char **argv);
+
+/*
+ * The one of names[0..count-1] that `word` was most likely meant to be: the least edit distance
+ * (insertions, deletions, substitutions and swaps of neighbours cost 1), at most a third of the
+ * word's length, or at least 1; NULL if none is that near.
+ */
+const char *suggest(const char *word, const char *const *names, size_t count);
 
 #endif

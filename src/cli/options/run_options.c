@@ -5,14 +5,136 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/server.h>
+#include <tarry/settings.h>
+
 #include "base/diagnostic.h"
+#include "base/hex.h"
 #include "base/parse.h"
-#include "cli/options/compress_form.h"
 #include "cli/options/gone.h"
-#include "cli/options/sample_rule.h"
-#include "cli/options/stop_rule.h"
+#include "cli/options/machine_room.h"
+#include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "protocol/form.h"
+#include "cli/text/numbers.h"
+
+#define DEFAULT_SHARE 0.01
+#define MOST_ROUNDS 1000000
+
+/* Reads K or K,SHARE; without SHARE it is 1 %. Errors: FORMAT, with a diagnostic; nothing changes
+ * then. */
+static int adapt_read(const char *text, adapt_rule *rule, tarry_diagnostic *diagnostic)
+{
+    adapt_rule read = {.share = DEFAULT_SHARE};
+    char rounds[32];
+    size_t length = strcspn(text, ",");
+    uint64_t every;
+    if (length >= sizeof(rounds))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%.200s' is not K or K,SHARE", text);
+    snprintf(rounds, sizeof(rounds), "%.*s", (int)length, text);
+    int error = parse_whole(rounds, 0, MOST_ROUNDS, &every, diagnostic);
+    if (error == TARRY_OK && text[length] == ',')
+        error = parse_real(text + length + 1, 0, 1, false, &read.share, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    read.every = (uint32_t)every;
+    *rule = read;
+    return TARRY_OK;
+}
+
+bool adapt_due(const adapt_rule *rule, uint64_t round)
+{
+    return rule->every != 0 && round > 0 && round % rule->every == 0;
+}
+
+/* ---- compress form ---- */
+
+#define MILLIONTHS 1e6
+
+static const struct {
+    const char *name;
+    tarry_compress form;
+} forms[] = {
+    {"none", TARRY_COMPRESS_NONE}, {"bf16", TARRY_COMPRESS_BF16}, {"int8", TARRY_COMPRESS_INT8},
+    {"int4", TARRY_COMPRESS_INT4}, {"sign", TARRY_COMPRESS_SIGN},
+};
+
+/* The form, and nothing of any other. */
+static void set_form(tarry_compress form, tarry_server_settings *server)
+{
+    server->compress = form;
+    server->compress_share = 0;
+    server->compress_rank = 0;
+}
+
+static int read_powersgd(const char *text, tarry_server_settings *server,
+                         tarry_diagnostic *diagnostic)
+{
+    uint64_t rank;
+    int error = parse_whole(text, 1, TARRY_COMPRESS_RANK_MOST, &rank, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    set_form(TARRY_COMPRESS_POWERSGD, server);
+    server->compress_rank = (uint32_t)rank;
+    return TARRY_OK;
+}
+
+static int read_topk(const char *text, tarry_server_settings *server, tarry_diagnostic *diagnostic)
+{
+    double share;
+    if (strchr(text, ':') != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'topk:%s': %s", text,
+                        gone_option("compress:topk:dense"));
+    int error = parse_real(text, 1 / MILLIONTHS, TARRY_COMPRESS_SHARE_MOST / MILLIONTHS, false,
+                           &share, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    set_form(TARRY_COMPRESS_TOPK, server);
+    server->compress_share = (uint32_t)lround(share * MILLIONTHS);
+    return TARRY_OK;
+}
+
+int compress_form_read(const char *text, tarry_server_settings *server,
+                       tarry_diagnostic *diagnostic)
+{
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        if (strcmp(text, forms[i].name) != 0)
+            continue;
+        set_form(forms[i].form, server);
+        return TARRY_OK;
+    }
+    if (strncmp(text, "powersgd:", 9) == 0)
+        return read_powersgd(text + 9, server, diagnostic);
+    if (strncmp(text, "topk:", 5) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "'%s' is not one of none, bf16, int8, int4, sign, topk:F, powersgd:R",
+                        text);
+    return read_topk(text + 5, server, diagnostic);
+}
+
+/* --sample-chunks: how many chunks a round draws. */
+
+/* Reads K, or K:uniform, which is the same, into the settings. Errors: FORMAT. */
+static int sample_rule_read(const char *text, tarry_server_settings *server,
+                            tarry_diagnostic *diagnostic)
+{
+    const char *colon = strchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    char number[24];
+    uint64_t chunks;
+    if (colon != NULL && strcmp(colon, ":norm") == 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s': %s", text,
+                        gone_option("sample-chunks:norm"));
+    if ((colon != NULL && strcmp(colon, ":uniform") != 0) || length >= sizeof(number))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not K or K:uniform", text);
+    snprintf(number, sizeof(number), "%.*s", (int)length, text);
+    int error = parse_whole(number, 0, UINT32_MAX - 1, &chunks, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    server->sample_chunks = (uint32_t)chunks;
+    return TARRY_OK;
+}
+
+/* ---- options ---- */
 
 #define MOST_COUNT 1000000
 #define MOST_SECONDS 1e9
@@ -48,14 +170,6 @@ static const option_choice fills[] = {
 static const option_choice places[] = {
     {"server", TARRY_SUM_SERVER},
     {"everywhere", TARRY_SUM_EVERYWHERE},
-    {NULL, 0},
-};
-
-static const option_choice shapes[] = {
-    {"auto", TARRY_SHAPE_AUTO},
-    {"direct", TARRY_SHAPE_DIRECT},
-    {"grid", TARRY_SHAPE_GRID},
-    {"tree", TARRY_SHAPE_TREE},
     {NULL, 0},
 };
 
@@ -124,24 +238,22 @@ static int read_order(const char *text, void *values, tarry_diagnostic *diagnost
     return refuse_value("order", text, "optimal, random, as-is, dynamic", diagnostic);
 }
 
-int run_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diagnostic *diagnostic)
+int run_parts_check(const char *text, tarry_diagnostic *diagnostic)
 {
-    uint64_t value = 0;
-    bool chosen = strncmp(text, "auto", 4) == 0 && (text[4] == '\0' || text[4] == ':');
-    if (!chosen || text[4] == ':') {
-        int error = parse_whole(chosen ? text + 5 : text, 1, MOST_COUNT, &value, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-    }
-    *parts = (uint32_t)value;
-    *adaptive = chosen;
-    return TARRY_OK;
+    if (strncmp(text, "auto", 4) != 0)
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' %s", text, gone_value("parts", "auto"));
 }
 
 static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
-    tarry_plan_settings *plan = plan_of(values);
-    return run_parts_read(text, &plan->parts, &plan->adaptive_parts, diagnostic);
+    uint64_t parts;
+    int error = run_parts_check(text, diagnostic);
+    if (error == TARRY_OK)
+        error = parse_whole(text, 1, MOST_COUNT, &parts, diagnostic);
+    if (error == TARRY_OK)
+        plan_of(values)->parts = (uint32_t)parts;
+    return error;
 }
 
 static int read_racks(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -163,8 +275,7 @@ static int read_stop(const char *text, void *values, tarry_diagnostic *diagnosti
 
 static int read_compress(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
-    run_options *options = values;
-    return compress_form_read(text, server_of(values), &options->compress_last, diagnostic);
+    return compress_form_read(text, server_of(values), diagnostic);
 }
 
 static int read_sample(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -236,9 +347,7 @@ static const option_entry size_entries[] = {
      .most = MOST_COUNT},
     {.name = "parts",
      .argument = "L",
-     .help = "Parts that a gradient is cut into; a worker uploads one coded part (default 1). "
-             "auto[:L]: the server chooses in each round, up to L (default the replication, at "
-             "most 4)",
+     .help = "Parts that a gradient is cut into; a worker uploads one coded part (default 1)",
      .kind = OPTION_TEXT,
      FIELD(parts),
      .read = read_parts},
@@ -314,10 +423,9 @@ static const option_entry rule_entries[] = {
          "The form in which workers send their coded parts, with one part: float32 (none, "
          "default), bf16 (half as long), int8 (a byte a number, rounded by chance), and, with "
          "what rounding lost in the next round's part: int4 (half a byte), sign (a bit), "
-         "topk:F[:FIRST[:LAST]] (the largest numbers alone, a share F of all; the first and the "
-         "last so many rounds are int4) or powersgd:R (of each matrix its product with a thin one "
-         "of R columns). With --sum everywhere none, bf16 or int8, as they go to "
-         "the worker that sums them",
+         "topk:F (the largest numbers alone, a share F of all) or powersgd:R (of each matrix its "
+         "product with a thin one of R columns). With --sum everywhere none, bf16 or int8, as they "
+         "go to the worker that sums them",
      .kind = OPTION_TEXT,
      .read = read_compress,
      FIELD(compress)},
@@ -393,15 +501,6 @@ static const option_entry limit_entries[] = {
      .kind = OPTION_REAL,
      .high = MOST_SECONDS,
      FIELD(attempt_limit)},
-    {.name = "shape",
-     .argument = "SHAPE",
-     .help =
-         "With --sum everywhere: who sends what to whom between machines: direct, grid (rows and "
-         "columns of workers), tree (few numbers, many workers), or what takes least (auto, "
-         "default)",
-     .kind = OPTION_CHOICE,
-     .choices = shapes,
-     FIELD(settings.server.shape)},
     {.name = "digest-steps",
      .argument = "N",
      .help = "With --sum everywhere: workers' parameters are compared, by digests, after so many "
@@ -458,19 +557,13 @@ void run_options_note(void *values, const char *name)
     for (int setting = 1; setting < TARRY_SETTING_COUNT; setting++)
         if (strcmp(tarry_setting_name((tarry_setting)setting), name) == 0)
             options->given |= TARRY_SETTING_BIT(setting);
-    if (strcmp(name, "attempt-limit") == 0 || strcmp(name, "digest-steps") == 0 ||
-        strcmp(name, "shape") == 0)
+    if (strcmp(name, "attempt-limit") == 0 || strcmp(name, "digest-steps") == 0)
         options->among_workers = name;
     options->settings.server.silence_ns = (uint64_t)rint(options->silence * 1e9);
     options->settings.server.attempt_limit_ns = (uint64_t)rint(options->attempt_limit * 1e9);
     options->settings.keep_auto = options->keep == KEEP_AUTO;
     if (!options->settings.keep_auto)
         options->settings.server.keep = (tarry_keep)options->keep;
-}
-
-void run_options_end(run_options *options, uint64_t rounds)
-{
-    compress_form_end(rounds, options->compress_last, &options->settings.server);
 }
 
 bool run_options_given(const run_options *options, tarry_setting setting)
@@ -501,15 +594,6 @@ int run_options_settle(run_options *options)
     if (options->among_workers != NULL && options->settings.server.sum != TARRY_SUM_EVERYWHERE)
         return complain(EXIT_USAGE, "--%s: has no meaning without --sum everywhere",
                         options->among_workers);
-    const tarry_server_settings *server = &options->settings.server;
-    if (form_rounds_among_workers(server) &&
-        (server->shape == TARRY_SHAPE_GRID || server->shape == TARRY_SHAPE_TREE)) {
-        const bool up = server->compress != TARRY_COMPRESS_NONE;
-        return complain(
-            EXIT_USAGE, "--shape: %s cannot be combined with --%s %s: each hop would round anew",
-            option_choice_name(shapes, (int)server->shape), up ? "compress" : "compress-down",
-            up ? options->compress : run_down_name(server->compress_down));
-    }
     if (tarry_settings_settle(&options->settings, options->given, &conflict) == TARRY_OK) {
         if (options->settings.server.pick == TARRY_PICK_PLAN &&
             !run_options_given(options, TARRY_SETTING_ORDER))
@@ -541,4 +625,164 @@ const char *run_fill_name(tarry_fill fill)
 const char *run_down_name(tarry_compress form)
 {
     return option_choice_name(downs, (int)form);
+}
+
+/* ---- stop rule ---- */
+#define MOST_WORKERS 1000000
+
+int stop_rule_read(const char *text, tarry_server_settings *server, tarry_diagnostic *diagnostic)
+{
+    if (strcmp(text, "exact") == 0) {
+        server->stop = TARRY_STOP_EXACT;
+        return TARRY_OK;
+    }
+    int error;
+    if (strncmp(text, "deadline:", 9) == 0) {
+        double seconds;
+        error = parse_real(text + 9, 0, MOST_SECONDS, true, &seconds, diagnostic);
+        if (error == TARRY_OK) {
+            server->stop = TARRY_STOP_DEADLINE;
+            server->deadline_ns = (uint64_t)ceil(seconds * 1e9);
+        }
+    } else if (strncmp(text, "error:", 6) == 0) {
+        error = parse_real(text + 6, 0, 1, false, &server->error_limit, diagnostic);
+        if (error == TARRY_OK)
+            server->stop = TARRY_STOP_ERROR;
+    } else if (strncmp(text, "workers:", 8) == 0) {
+        uint64_t needed;
+        error = parse_whole(text + 8, 1, MOST_WORKERS, &needed, diagnostic);
+        if (error == TARRY_OK) {
+            server->stop = TARRY_STOP_WORKERS;
+            server->workers_needed = (uint32_t)needed;
+        }
+    } else {
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                         "'%s' is not one of exact, deadline:SECONDS, error:EPS, workers:K", text);
+    }
+    return error;
+}
+
+/* What the options of a run come to: its settings on this machine, and its plan. */
+
+/* The share of the memory that gradients may take before --keep auto saves it. */
+#define GENEROUS_SHARE 0.25
+
+double run_generous_bytes(void)
+{
+    return GENEROUS_SHARE * machine_room_find("", false).memory_bytes;
+}
+
+tarry_server_settings run_options_server(const run_options *options, const tarry_plan *plan,
+                                         uint64_t dimension)
+{
+    tarry_settings settings = options->settings;
+    settings.server.compress_seed = settings.server.sample_seed = settings.plan.seed;
+    if (settings.server.compress == TARRY_COMPRESS_POWERSGD)
+        settings.server.stripe_length = 0; /* chosen by the runtime */
+    uint64_t copies = 0;
+    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++)
+        copies += tarry_plan_load(plan, worker);
+    bool ahead_given = settings.server.ahead != AHEAD_AUTO;
+    if (!ahead_given)
+        settings.server.ahead = TARRY_USUAL_AHEAD;
+    tarry_settings_keep(&settings, copies, dimension, run_generous_bytes(), ahead_given);
+    return settings.server;
+}
+
+uint64_t run_options_units(const run_options *options)
+{
+    return (uint64_t)options->settings.plan.chunks * options->settings.plan.pieces;
+}
+
+const char *run_unit_name(const run_options *options)
+{
+    return options->settings.plan.pieces > 1 ? "pieces" : "chunks";
+}
+
+int run_options_plan(const run_options *options, tarry_plan **plan)
+{
+    tarry_diagnostic why;
+    int error = tarry_plan_create(&options->settings.plan, NULL, plan, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    if (error == TARRY_ERROR_NO_MEMORY)
+        return complain(EXIT_FAILED, "%s", why.text);
+    return complain(error == TARRY_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILED, "plan: %s", why.text);
+}
+
+json_t *run_ahead_json(tarry_keep keep, uint32_t ahead)
+{
+    return keep == TARRY_KEEP_CREDITED ? json_integer(ahead) : json_null();
+}
+
+/* ---- report ---- */
+
+void plan_digest_text(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 1])
+{
+    uint8_t digest[TARRY_DIGEST_SIZE];
+    tarry_plan_digest(plan, digest);
+    hex_put(text, digest, TARRY_DIGEST_SIZE);
+}
+
+static json_t *loads_json(const tarry_plan *plan)
+{
+    json_t *loads = json_array();
+    for (uint32_t worker = 0; loads != NULL && worker < tarry_plan_workers(plan); worker++)
+        loads = json_append(loads, json_integer(tarry_plan_load(plan, worker)));
+    return loads;
+}
+
+/* One rack per worker and how copies are spread over them; null if none are known. */
+static json_t *racks_json(const tarry_plan *plan)
+{
+    if (tarry_plan_racks(plan) == 0)
+        return json_null();
+    json_t *list = json_array();
+    for (uint32_t worker = 0; list != NULL && worker < tarry_plan_workers(plan); worker++)
+        list = json_append(list, json_integer(tarry_plan_rack(plan, worker)));
+    tarry_rack_spread spread = tarry_plan_rack_spread(plan);
+    return json_pack("{s:I, s:o, s:I, s:I, s:b}", "count", (json_int_t)tarry_plan_racks(plan),
+                     "rack", list, "copies_together", (json_int_t)spread.most_together,
+                     "copies_left", (json_int_t)spread.left, "any_may_die",
+                     spread.left >= tarry_plan_parts(plan));
+}
+
+static json_t *conditioning_json(const tarry_plan *plan)
+{
+    tarry_conditioning conditioning = tarry_plan_conditioning(plan);
+    return json_pack("{s:o, s:o, s:I, s:b}", "worst", number_json(conditioning.worst), "median",
+                     number_json(conditioning.median), "subsets", (json_int_t)conditioning.subsets,
+                     "complete", conditioning.complete);
+}
+
+json_t *run_plan_json(const run_options *options, const tarry_plan *plan)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
+        uint32_t replication = tarry_plan_replication(plan, chunk);
+        least = replication < least ? replication : least;
+        most = replication > most ? replication : most;
+    }
+    char digest[2 * TARRY_DIGEST_SIZE + 1];
+    plan_digest_text(plan, digest);
+    uint32_t parts = tarry_plan_parts(plan);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s, s:o}", "workers",
+        (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
+        "pieces", (json_int_t)tarry_plan_pieces(plan), "parts", (json_int_t)parts, "replication",
+        (json_int_t)least, "replication_most", (json_int_t)most, "loads", loads_json(plan), "q",
+        (json_int_t)tarry_plan_q(plan, parts), "q_bound",
+        (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning", conditioning_json(plan),
+        "digest", digest, "seed", (json_int_t)options->settings.plan.seed, "design",
+        json_text(options->design), "order", options->order, "racks", racks_json(plan));
+}
+
+json_t *run_memory_json(const tarry_plan *plan, const tarry_server_settings *server,
+                        uint64_t dimension)
+{
+    tarry_memory memory = tarry_memory_of(plan, server, dimension);
+    return json_pack("{s:s, s:o, s:I, s:I, s:I}", "keep", run_keep_name(server->keep), "ahead",
+                     run_ahead_json(server->keep, server->ahead), "memory_bytes",
+                     (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
+                     "memory_bytes_server", (json_int_t)memory.server);
 }

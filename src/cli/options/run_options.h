@@ -4,10 +4,20 @@
 #ifndef CLI_RUN_OPTIONS_H
 #define CLI_RUN_OPTIONS_H
 
+#include <tarry/server.h>
 #include <tarry/settings.h>
 
-#include "cli/options/adapt.h"
 #include "cli/options/options.h"
+
+/* --adapt: how often, and by how much, the plan follows what the server has learned. */
+
+typedef struct adapt_rule {
+    uint32_t every; /* rounds; 0: the plan stays */
+    double share;   /* of all copies: so many, rounded up, may change their worker at a time */
+} adapt_rule;
+
+/* Whether the plan is looked at before `round`, which counts from 0. */
+bool adapt_due(const adapt_rule *rule, uint64_t round);
 
 /* Of --keep, behind the values of tarry_keep: the one that fits the machine. */
 enum { KEEP_AUTO = TARRY_KEEP_CREDITED + 1 };
@@ -25,7 +35,6 @@ typedef struct run_options {
     /* As given; taken apart into the settings. */
     const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt, *compress;
     const char *sample;
-    uint64_t compress_last; /* rounds at the end that are dense (tarry/server.h) */
 } run_options;
 
 /* The tables of the options, for commands that have some of them. */
@@ -34,7 +43,7 @@ typedef enum run_table {
     RUN_LAYOUT, /* design, order, racks */
     RUN_RULES,  /* credit, keep, ahead, fill, compress, sample-chunks, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
-    RUN_LIMITS, /* silence, attempt-limit, shape, digest-steps: of runs, not of plans */
+    RUN_LIMITS, /* silence, attempt-limit, digest-steps: of runs, not of plans */
 } run_table;
 
 option_group run_options_group(run_table which, const char *title, run_options *options);
@@ -49,17 +58,14 @@ void run_options_init(run_options *options);
 /* Notes that an option was set: option_group.note of groups with these values. */
 void run_options_note(void *values, const char *name);
 
-/* Takes parts apart as --parts does: L, auto:L, or auto, which has 0 for *parts. Errors: FORMAT. */
-int run_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diagnostic *diagnostic);
+/* Refuses "auto" as a value of --parts, which no longer exists. Errors: FORMAT. */
+int run_parts_check(const char *text, tarry_diagnostic *diagnostic);
 
 /*
  * Lets defaults yield to what was given. Gives back OPTIONS_PROCEED, or EXIT_USAGE after a
  * complaint that names the two options that don't go together.
  */
 int run_options_settle(run_options *options);
-
-/* What is counted from the end of a run of so many rounds. */
-void run_options_end(run_options *options, uint64_t rounds);
 
 bool run_options_given(const run_options *options, tarry_setting setting);
 
@@ -79,9 +85,6 @@ tarry_server_settings run_options_server(const run_options *options, const tarry
 /* A quarter of the memory of this machine, or of a control group that has less; INFINITY if that is
  * not known. */
 double run_generous_bytes(void);
-/* How far ahead it takes that no worker waits for an answer, where messages take `latency_seconds`
- * each way and a chunk `chunk_seconds` or not much less; at least the usual number. */
-uint32_t run_ahead_of(double latency_seconds, double chunk_seconds);
 
 /* N P: the units of work, pieces or whole chunks. */
 uint64_t run_options_units(const run_options *options);
@@ -98,5 +101,33 @@ const char *run_fill_name(tarry_fill fill);
 const char *run_down_name(tarry_compress form);
 /* The number, or null where it has no meaning. */
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead);
+
+/* The form of coded parts as a flag or a scheme's setting says it: none, bf16, int8, int4, sign,
+ * topk:F, powersgd:R.
+ */
+
+/* Sets the form and its share or rank in *server. Errors: FORMAT, NO_MEMORY; *server is then
+ * untouched. */
+int compress_form_read(const char *text, tarry_server_settings *server,
+                       tarry_diagnostic *diagnostic);
+
+/* A stop rule as a flag or a scheme's setting says it: exact, deadline:SECONDS, error:EPS,
+ * workers:K. */
+
+/* Sets the rule and its limit in *server. Errors: FORMAT, NO_MEMORY; *server is then untouched. */
+int stop_rule_read(const char *text, tarry_server_settings *server, tarry_diagnostic *diagnostic);
+
+/* How a plan and what its workers keep stand in every report. */
+
+/* The plan's figures; NULL if there is no memory. */
+json_t *run_plan_json(const run_options *options, const tarry_plan *plan);
+
+/* What its workers keep for gradients of `dimension` numbers, and what that takes: keys to be added
+ * to those of the plan. NULL if there is no memory. */
+json_t *run_memory_json(const tarry_plan *plan, const tarry_server_settings *server,
+                        uint64_t dimension);
+
+/* 64 hexadecimal digits and a NUL. */
+void plan_digest_text(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 1]);
 
 #endif

@@ -85,57 +85,52 @@ static int read_data(const char *text, void *values, tarry_diagnostic *diagnosti
 
 #define FIELD(name) .offset = offsetof(secure_options, name)
 
-#define COLLUDERS_ENTRY                                                                            \
-    {                                                                                              \
-        .name = "secure-colluders", .argument = "T",                                               \
-        .help = "So many workers may tell the server all that they know, and what others have "    \
-                "stays hidden in their sum (default 1)",                                           \
-        .kind = OPTION_U32, .most = MOST_COLLUDERS, FIELD(colluders)                               \
-    }
-#define LEAST_ENTRY                                                                                \
-    {                                                                                              \
-        .name = "secure-least", .argument = "SAMPLES",                                             \
-        .help = "Samples that such workers may not hold under any plan of the job, at least: "     \
-                "these are seen as one sum (default: an eighth of all)",                           \
-        .kind = OPTION_U64, .least = 1, .most = UINT64_C(1) << 32, FIELD(least)                    \
-    }
-
-#define BITS_ENTRY                                                                                 \
-    {                                                                                              \
-        .name = "secure-bits", .argument = "32|64",                                                \
-        .help = "Bits of a masked number on its way; the server and all workers have to say the "  \
-                "same (default 32)",                                                               \
-        .kind = OPTION_CHOICE, .choices = widths, FIELD(bits)                                      \
-    }
-#define BOUND_ENTRY                                                                                \
-    {                                                                                              \
-        .name = "secure-bound", .argument = "B",                                                   \
-        .help =                                                                                    \
-            "What the numbers of a chunk's gradient are held to, from -B to B; the server and "    \
-            "all workers have to say the same. A worker with more than 0.1 % of its numbers "      \
-            "beyond it sends nothing (default: four times the samples of a chunk)",                \
-        .kind = OPTION_REAL, .high = MOST_BOUND, .open = true, FIELD(bound)                        \
-    }
-#define CHUNK_SAMPLES_ENTRY                                                                        \
-    {                                                                                              \
-        .name = "secure-chunk-samples", .argument = "N",                                           \
-        .help =                                                                                    \
-            "Samples that each chunk has at least: a worker refuses a plan with a smaller one "    \
-            "(default 32)",                                                                        \
-        .kind = OPTION_U64, .least = 1, .most = UINT64_C(1) << 32, FIELD(chunk_samples)            \
-    }
-
-static const option_entry server_entries[] = {
+static const option_entry secure_entries[] = {
     {.name = "secure",
      .help = "Secure sums: the server learns the sum over all samples and nothing of any single "
              "worker's, by masks that cancel; with one part, --stop exact and full batches",
      .kind = OPTION_FLAG,
      FIELD(secure)},
-    COLLUDERS_ENTRY,
-    LEAST_ENTRY,
-    BITS_ENTRY,
-    BOUND_ENTRY,
-    CHUNK_SAMPLES_ENTRY,
+    {.name = "secure-colluders",
+     .argument = "T",
+     .help = "So many workers may tell the server all that they know, and what others have stays "
+             "hidden in their sum (default 1)",
+     .kind = OPTION_U32,
+     .most = MOST_COLLUDERS,
+     FIELD(colluders)},
+    {.name = "secure-least",
+     .argument = "SAMPLES",
+     .help = "Samples that such workers may not hold under any plan of the job, at least: these "
+             "are seen as one sum (default: an eighth of all)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = UINT64_C(1) << 32,
+     FIELD(least)},
+    {.name = "secure-bits",
+     .argument = "32|64",
+     .help = "Bits of a masked number on its way; the server and all workers have to say the same "
+             "(default 32)",
+     .kind = OPTION_CHOICE,
+     .choices = widths,
+     FIELD(bits)},
+    {.name = "secure-bound",
+     .argument = "B",
+     .help = "What the numbers of a chunk's gradient are held to, from -B to B; the server and all "
+             "workers have to say the same. A worker with more than 0.1 % of its numbers beyond it "
+             "sends nothing (default: four times the samples of a chunk)",
+     .kind = OPTION_REAL,
+     .high = MOST_BOUND,
+     .open = true,
+     FIELD(bound)},
+    {.name = "secure-chunk-samples",
+     .argument = "N",
+     .help = "Samples that each chunk has at least: a worker refuses a plan with a smaller one "
+             "(default 32)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = UINT64_C(1) << 32,
+     FIELD(chunk_samples)},
+    /* Last, since not all have it. */
     {.name = "secure-data",
      .argument = "rows:N,features:F[,classes:C][,sparse]",
      .help = "What samples the workers have, in place of --data: the server has none",
@@ -144,17 +139,10 @@ static const option_entry server_entries[] = {
      FIELD(data_text)},
 };
 
-static const option_entry worker_entries[] = {
-    {.name = "secure",
-     .help = "Take part in secure sums alone, and hold the server to their rules: needs "
-             "credentials with an id, and a roster (tarry keys roster)",
-     .kind = OPTION_FLAG,
-     FIELD(secure)},
-    COLLUDERS_ENTRY,
-    LEAST_ENTRY,
-    BITS_ENTRY,
-    BOUND_ENTRY,
-    CHUNK_SAMPLES_ENTRY,
+static const option_words worker_words[] = {
+    {"secure", "Take part in secure sums alone, and hold the server to their rules: needs "
+               "credentials with an id, and a roster (tarry keys roster)"},
+    {NULL, NULL},
 };
 
 void secure_options_init(secure_options *options)
@@ -171,7 +159,7 @@ static void note(void *values, const char *name)
 
 option_group secure_options_group(secure_options *options, bool elsewhere)
 {
-    option_group group = OPTION_GROUP("Secure sums", server_entries, options);
+    option_group group = OPTION_GROUP("Secure sums", secure_entries, options);
     group.note = note;
     group.count -= elsewhere ? 0 : 1;
     return group;
@@ -179,8 +167,8 @@ option_group secure_options_group(secure_options *options, bool elsewhere)
 
 option_group secure_options_insist_group(secure_options *options)
 {
-    option_group group = OPTION_GROUP("Secure sums", worker_entries, options);
-    group.note = note;
+    option_group group = secure_options_group(options, false);
+    group.words = worker_words;
     return group;
 }
 

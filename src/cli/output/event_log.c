@@ -4,19 +4,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <tarry/tcp.h>
+
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/output/clock.h"
 #include "cli/text/numbers.h"
-#include "cli/text/report_json.h"
-#include "cli/text/shape.h"
 
 struct event_log {
     int file;
@@ -132,7 +137,8 @@ void event_log_add(event_log *log, const char *event, json_t *fields)
     free(line);
 }
 
-const char *absence_name(tarry_absence absence)
+/* "gone", "silent", "late", "failed" or "differs". */
+static const char *absence_name(tarry_absence absence)
 {
     switch (absence) {
     case TARRY_ABSENT_GONE:
@@ -195,22 +201,13 @@ json_t *sum_json(const tarry_round_result *result)
     json_t *sum = sum_id_json(&result->sum);
     json_object_set_new(sum, "voters", json_integer((json_int_t)result->voters));
     json_object_set_new(sum, "fetches", json_integer((json_int_t)result->fetches));
-    char shape[SHAPE_TEXT_SIZE];
-    shape_text(result->shape, shape);
-    if (shape[0] != '\0') /* rounds before a checkpoint have none */
-        json_object_set_new(sum, "shape", json_string(shape));
-    if (result->links.latency_ns > 0)
-        json_object_set_new(sum, "latency_ms", milliseconds(result->links.latency_ns));
-    if (result->links.bytes_per_second > 0)
-        json_object_set_new(sum, "bytes_per_second",
-                            json_integer((json_int_t)result->links.bytes_per_second));
     return sum;
 }
 
 static void add_result(json_t *fields, const tarry_round_result *result)
 {
     json_t *figures = json_pack(
-        "{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "took_ms",
+        "{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "took_ms",
         milliseconds(result->end_ns - result->start_ns), "signal_ms",
         milliseconds(result->signal_ns == TARRY_NEVER ? TARRY_NEVER
                                                       : result->signal_ns - result->start_ns),
@@ -218,9 +215,7 @@ static void add_result(json_t *fields, const tarry_round_result *result)
         (json_int_t)result->attempts, "parts", (json_int_t)result->parts, "copies_computed",
         (json_int_t)result->copies_computed, "workers_heard", (json_int_t)result->workers_heard,
         "workers_lost", (json_int_t)result->workers_lost, "upload_bytes",
-        (json_int_t)result->upload_bytes, "control_bytes", (json_int_t)result->control_bytes,
-        "conditioning", positive_json(result->conditioning), "error_bound",
-        positive_json(result->error_bound));
+        (json_int_t)result->upload_bytes, "control_bytes", (json_int_t)result->control_bytes);
     json_object_update(fields, figures);
     json_decref(figures);
     json_object_set_new(fields, "sum", sum_json(result));
@@ -270,4 +265,113 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
     if (type == TARRY_TCP_ROUND && notice->result != NULL)
         add_result(fields, notice->result);
     event_log_add(log, names[type], fields);
+}
+
+/* ---- rate ---- */
+
+static void add_mark(rate *its, uint64_t done, double time)
+{
+    if (its->count == RATE_MARKS) {
+        memmove(its->marks, its->marks + 1, (RATE_MARKS - 1) * sizeof(its->marks[0]));
+        its->count--;
+    }
+    its->marks[its->count].time = time;
+    its->marks[its->count++].done = done;
+}
+
+void rate_begin(rate *its, uint64_t done, double now)
+{
+    *its = (rate){.count = 0};
+    add_mark(its, done, now);
+}
+
+void rate_pass_over(rate *its, double seconds)
+{
+    its->passed_over += seconds;
+}
+
+double rate_look(rate *its, uint64_t done, double now)
+{
+    double time = now - its->passed_over;
+    double seconds = time - its->marks[0].time;
+    double result = seconds > 0 ? (double)(done - its->marks[0].done) / seconds : 0;
+    if (time - its->marks[its->count - 1].time >= RATE_STEP)
+        add_mark(its, done, time);
+    return result;
+}
+
+/* ---- progress ---- */
+
+#define REDRAW_SECONDS 0.1
+
+void progress_begin(progress *line, uint64_t done, uint64_t total, const char *unit, bool quiet,
+                    const char *what)
+{
+    *line = (progress){
+        .quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1, .unit = unit, .total = total};
+    rate_begin(&line->rate, done, clock_seconds());
+    if (!quiet && !line->terminal)
+        fprintf(stderr, "%s\n", what);
+}
+
+void progress_pass_over(progress *line, double seconds)
+{
+    rate_pass_over(&line->rate, seconds);
+}
+
+void terminal_line_draw(const char *text)
+{
+    struct winsize size;
+    bool told = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    /* One column is left free: a full line would make some terminals wrap. */
+    fprintf(stderr, "\r%.*s\033[K", (told ? size.ws_col : 80) - 1, text);
+    fflush(stderr);
+}
+
+void terminal_line_remove(void)
+{
+    fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+}
+
+static void describe(const progress *line, uint64_t done, const char *detail, double per_second,
+                     char *text, size_t size)
+{
+    char left[NUMBER_TEXT_SIZE] = "-";
+    if (per_second > 0)
+        seconds_text((double)(line->total - done) / per_second, left);
+    snprintf(text, size, "%s %" PRIu64 "/%" PRIu64 "  %.3g/s  %s left%s%s", line->unit, done,
+             line->total, per_second, left, *detail != '\0' ? "  " : "", detail);
+}
+
+void progress_update(progress *line, uint64_t done, const char *detail)
+{
+    if (line->quiet)
+        return;
+    double now = clock_seconds();
+    double per_second = rate_look(&line->rate, done, now);
+    char text[256];
+    if (line->terminal) {
+        if (line->drawn && now - line->last < REDRAW_SECONDS && done != line->total)
+            return;
+        describe(line, done, detail, per_second, text, sizeof(text));
+        terminal_line_draw(text);
+        line->drawn = true;
+        line->last = now;
+        return;
+    }
+    unsigned percent = (unsigned)((double)done * 10 / (double)line->total) * 10;
+    if (percent == line->percent && done != line->total)
+        return;
+    line->percent = percent;
+    describe(line, done, detail, per_second, text, sizeof(text));
+    fprintf(stderr, "%s\n", text);
+}
+
+void progress_end(progress *line)
+{
+    if (line->drawn) {
+        terminal_line_remove();
+        line->drawn = false;
+    }
 }

@@ -4,6 +4,8 @@
 #define CLI_EVENT_LOG_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include <tarry/tcp.h>
 
@@ -27,7 +29,58 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice);
 /* How a round whose sum everyone gets came by it; else null. NULL if there is no memory. */
 json_t *sum_json(const tarry_round_result *result);
 
-/* "gone", "silent", "late", "failed" or "differs". */
-const char *absence_name(tarry_absence absence);
+/* How fast something gets on of late, by the times at which it was looked at. */
+
+enum { RATE_MARKS = 16 };
+
+#define RATE_STEP 1.0 /* seconds between two marks at least */
+
+typedef struct rate {
+    struct {
+        double time; /* seconds, without those that do not count */
+        uint64_t done;
+    } marks[RATE_MARKS]; /* the last ones, in order */
+    unsigned count;
+    double passed_over; /* seconds that do not count */
+} rate;
+
+/* `done` units were done before, and more follow from `now`, in seconds. */
+void rate_begin(rate *its, uint64_t done, double now);
+/* So many seconds since the last look say nothing: nothing could be done in them. */
+void rate_pass_over(rate *its, double seconds);
+/*
+ * Units per second, over the last RATE_MARKS looks or RATE_MARKS steps, whichever is longer; 0 if
+ * no time has passed. `done` and `now` never go back.
+ */
+double rate_look(rate *its, uint64_t done, double now);
+
+/* How far a run is: one line redrawn in place on a terminal, otherwise a line now and then. */
+
+typedef struct progress {
+    bool quiet;
+    bool terminal;
+    bool drawn;       /* a line stands on the terminal */
+    const char *unit; /* what is counted: "round" */
+    uint64_t total;
+    rate rate;
+    double last;      /* when a line was drawn last, by clock_seconds */
+    unsigned percent; /* tenths of the run that have been told, in percent */
+} progress;
+
+/* `done` of the `total` units are done already. `what` is printed where stderr is no terminal;
+ * `unit` is borrowed. */
+void progress_begin(progress *line, uint64_t done, uint64_t total, const char *unit, bool quiet,
+                    const char *what);
+/* So many seconds since the last update say nothing of how fast it goes. */
+void progress_pass_over(progress *line, double seconds);
+/* `done` units of the total are done; `detail`, which may be empty, stands at the line's end. */
+void progress_update(progress *line, uint64_t done, const char *detail);
+/* Removes the line from the terminal, so that other text may follow. */
+void progress_end(progress *line);
+
+/* The same for a line of another kind: draws it in place of the last one, cut at the width of the
+ * terminal that standard error is (80 columns if it does not say); or removes it. */
+void terminal_line_draw(const char *text);
+void terminal_line_remove(void);
 
 #endif

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "cli/options/options.h"
+#include "cli/text/complain.h"
 
 static bool ends_in(const char *text, const char *ending)
 {
@@ -92,7 +94,8 @@ static int spawn_gnuplot(char *argument, int in, int out, int complaints)
     return status;
 }
 
-int gnuplot_find(tarry_diagnostic *diagnostic)
+/* Whether gnuplot can be started. Errors: SYSTEM, with a diagnostic. */
+static int gnuplot_find(tarry_diagnostic *diagnostic)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int status = null < 0 ? -1 : spawn_gnuplot("--version", null, null, null);
@@ -142,9 +145,12 @@ static bool copy_picture(FILE *picture, FILE *out)
     return !ferror(picture) && fflush(out) == 0;
 }
 
-/* gnuplot does not notice that a disk is full, so it draws into memory. */
-int gnuplot_run(void (*write)(void *user, FILE *script), void *user, FILE *out,
-                tarry_diagnostic *diagnostic)
+/*
+ * Runs gnuplot over the script, and copies the picture to `out`, which is flushed. gnuplot does not
+ * notice that a disk is full, so it draws into memory. Errors: those of the script; SYSTEM, with
+ * gnuplot's own words; FILE, without the file's name: `out` cannot be written.
+ */
+static int gnuplot_run(plot_script *write, void *user, FILE *out, tarry_diagnostic *diagnostic)
 {
     int error = TARRY_OK;
     FILE *complaints = memory_stream("gnuplot-complaints");
@@ -152,7 +158,9 @@ int gnuplot_run(void (*write)(void *user, FILE *script), void *user, FILE *out,
     FILE *script = memory_stream("gnuplot-script");
     if (complaints == NULL || picture == NULL || script == NULL)
         goto system_error;
-    write(user, script);
+    error = write(user, script, diagnostic);
+    if (error != TARRY_OK)
+        goto release;
     if (fflush(script) != 0 || fseek(script, 0, SEEK_SET) != 0)
         goto system_error;
     int status = spawn_gnuplot("-", fileno(script), fileno(picture), fileno(complaints));
@@ -174,4 +182,21 @@ release:
     if (script != NULL)
         fclose(script);
     return error;
+}
+
+int plot_begin(const char *path, output_file **file)
+{
+    tarry_diagnostic why;
+    int status = output_begin(path, file);
+    if (status == OPTIONS_PROCEED && *file != NULL && gnuplot_find(&why) != TARRY_OK)
+        status = complain(EXIT_FAILED, "--plot: %s", why.text);
+    return status;
+}
+
+int plot_end(plot_script *write, void *user, output_file **file)
+{
+    tarry_diagnostic why;
+    if (gnuplot_run(write, user, output_file_stream(*file), &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--plot: %s", why.text);
+    return output_end(file);
 }

@@ -7,6 +7,8 @@
 
 #include <tarry/error.h>
 
+#include "cli/output/output.h"
+
 /* Whether `path` ends in .svg or .png, and whether in the latter. */
 bool gnuplot_draws(const char *path);
 bool gnuplot_is_png(const char *path);
@@ -16,15 +18,14 @@ void gnuplot_quote(FILE *script, const char *text);
 /* Writes a blank and the number; NaN if it is not finite. */
 void gnuplot_number(FILE *script, double number);
 
-/* Whether gnuplot can be started. Errors: SYSTEM, with a diagnostic. */
-int gnuplot_find(tarry_diagnostic *diagnostic);
+/* --plot: as output_begin. It also complains if gnuplot cannot be started. */
+int plot_begin(const char *path, output_file **file);
 
-/*
- * Runs gnuplot over the script that write(user, stream) writes, and copies the picture to `out`,
- * which is flushed. Errors: SYSTEM, with gnuplot's own words; FILE, without the file's name: `out`
- * cannot be written.
- */
-int gnuplot_run(void (*write)(void *user, FILE *script), void *user, FILE *out,
-                tarry_diagnostic *diagnostic);
+/* Writes a script that draws to its standard output. Errors: its own, with a diagnostic. */
+typedef int plot_script(void *user, FILE *script, tarry_diagnostic *diagnostic);
+
+/* Runs gnuplot over such a script, and gives *file, which has the picture then, its name.
+ * EXIT_DONE, or EXIT_FAILED after a complaint. */
+int plot_end(plot_script *write, void *user, output_file **file);
 
 #endif

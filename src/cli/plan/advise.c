@@ -1,14 +1,495 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/advise.h"
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include <tarry/version.h>
+
+#include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/quantile.h"
+#include "cli/checkpoint/checkpoint.h"
 #include "cli/options/run_options.h"
-#include "cli/plan/advise_figures.h"
+#include "cli/output/clock.h"
+#include "cli/simulate/simulate_trials.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
+#include "cli/train/train_pilot.h"
+#include "compress/compress.h"
+
+#define ADVICE_TIE 1.02 /* times that differ by less are equal */
+
+/* What is judged by. */
+typedef double advice_time(const advice_choice *choice);
+typedef double advise_value(const simulate_outcome *outcome);
+
+#define CANDIDATE_CLOSE 0.005 /* a loss that is so much above another one is as good */
+#define CANDIDATE_MORE 2      /* times the job's rounds that a pilot may have */
+
+/* Behind the values of tarry_keep: choices of either. */
+enum { ADVISE_KEEP_BOTH = TARRY_KEEP_CREDITED + 1 };
+
+#define MOST_SEEDS 100
+
+/* ---- options ---- */
+
+/* What a word has to be. Errors: FORMAT, with a diagnostic. */
+typedef int check_word(const char *word, tarry_diagnostic *diagnostic);
+
+static int read_list(const char *text, check_word *check, candidate_list *list,
+                     tarry_diagnostic *diagnostic)
+{
+    candidate_list read = {0};
+    for (; text != NULL; read.count++) {
+        if (read.count == CANDIDATE_WORDS)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d", CANDIDATE_WORDS);
+        char *word = read.words[read.count];
+        if (!list_next(&text, ',', word, CANDIDATE_WORD_SIZE))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%.*s' is too long",
+                            (int)strcspn(text, ","), text);
+        int error = check(word, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+        for (size_t i = 0; i < read.count; i++)
+            if (strcmp(read.words[i], word) == 0)
+                return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is there twice", word);
+    }
+    *list = read;
+    return TARRY_OK;
+}
+
+static int check_form(const char *word, tarry_diagnostic *diagnostic)
+{
+    tarry_server_settings server;
+    return compress_form_read(word, &server, diagnostic);
+}
+
+static int check_down(const char *word, tarry_diagnostic *diagnostic)
+{
+    if (strcmp(word, "none") == 0 || strcmp(word, "bf16") == 0 || strcmp(word, "int8") == 0)
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of none, bf16, int8", word);
+}
+
+/* H of "H[:RATE]"; 1 of "none". */
+static uint32_t candidate_steps(const char *word)
+{
+    if (strcmp(word, "none") == 0)
+        return 1;
+    char *end;
+    unsigned long steps = strtoul(word, &end, 10);
+    bool whole = word[0] >= '1' && word[0] <= '9' && (*end == '\0' || *end == ':');
+    return whole && steps <= 1000000 ? (uint32_t)steps : 0;
+}
+
+/* The rest is for the pilot, which reads it as tarry train does. */
+static int check_steps(const char *word, tarry_diagnostic *diagnostic)
+{
+    if (strcmp(word, "none") == 0 || candidate_steps(word) > 0)
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is neither none nor H[:RATE]", word);
+}
+
+static int read_forms(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return read_list(text, check_form, &((candidate_options *)values)->forms, diagnostic);
+}
+
+static int read_downs(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return read_list(text, check_down, &((candidate_options *)values)->downs, diagnostic);
+}
+
+static int read_steps(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return read_list(text, check_steps, &((candidate_options *)values)->steps, diagnostic);
+}
+
+#define CANDIDATE_FIELD(name) .offset = offsetof(candidate_options, name)
+
+static const option_entry entries[] = {
+    {.name = "pilot",
+     .argument = "JOB",
+     .help = "Weigh parts, forms of numbers and local steps against each other, by the time that "
+             "each takes to the loss of float32 in short trainings: a job file of tarry train, or "
+             "synthetic for a small one of made-up data",
+     .kind = OPTION_TEXT,
+     CANDIDATE_FIELD(pilot)},
+    {.name = "compress",
+     .argument = "FORM,FORM...",
+     .help = "Forms of coded parts, as for tarry train (default none,int8,int4,topk:0.1)",
+     .kind = OPTION_TEXT,
+     .read = read_forms,
+     CANDIDATE_FIELD(compress)},
+    {.name = "compress-down",
+     .argument = "FORM,FORM...",
+     .help = "Forms of parameters on their way down (default none,int8)",
+     .kind = OPTION_TEXT,
+     .read = read_downs,
+     CANDIDATE_FIELD(down)},
+    {.name = "local-steps",
+     .argument = "H[:RATE],...",
+     .help = "Local steps between sums, none for a sum per step (default none)",
+     .kind = OPTION_TEXT,
+     .read = read_steps,
+     CANDIDATE_FIELD(local_steps)},
+    {.name = "pilot-seeds",
+     .argument = "N",
+     .help = "Trainings of each candidate, with the job's seed and those after it; what is worst "
+             "of them counts (default 3)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = MOST_SEEDS,
+     CANDIDATE_FIELD(seeds)},
+};
+
+static void note(void *values, const char *name)
+{
+    candidate_options *options = values;
+    options->given |= strcmp(name, "pilot") != 0;
+}
+
+static void candidate_options_init(candidate_options *options)
+{
+    *options = (candidate_options){
+        .compress = "none,int8,int4,topk:0.1",
+        .down = "none,int8",
+        .local_steps = "none",
+        .forms = {4, {"none", "int8", "int4", "topk:0.01"}},
+        .downs = {2, {"none", "int8"}},
+        .steps = {1, {"none"}},
+        .seeds = 3,
+    };
+}
+
+static option_group candidate_options_group(candidate_options *options)
+{
+    option_group group = OPTION_GROUP("Forms and local steps", entries, options);
+    group.note = note;
+    return group;
+}
+
+/* Gives back OPTIONS_PROCEED, or EXIT_USAGE after a complaint. */
+static int candidate_options_check(const candidate_options *options)
+{
+    if (options->pilot == NULL && options->given)
+        return complain(EXIT_USAGE, "--compress, --compress-down, --local-steps and --pilot-seeds "
+                                    "have no meaning in advice without --pilot");
+    return OPTIONS_PROCEED;
+}
+
+/* ---- options ---- */
+
+#define FIELD(name) .offset = offsetof(advise_options, name)
+
+static int read_replication(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    advise_options *options = values;
+    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.replications,
+                      diagnostic);
+}
+
+static int read_pieces(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    advise_options *options = values;
+    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.piece_counts,
+                      diagnostic);
+}
+
+static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    advise_options *options = values;
+    int error = run_parts_check(text, diagnostic);
+    return error == TARRY_OK ? list_whole(text, 1, SIMULATE_MOST_COUNT,
+                                          &options->world.defaults.part_counts, diagnostic)
+                             : error;
+}
+
+/* What differs from tarry simulate, of whose options these are: mostly the defaults. */
+static const option_words words[] = {
+    {"straggler",
+     "What a chunk takes, and who is slow or dies, as for tarry simulate; with the report "
+     "of a training, besides what that measured"},
+    {"workers", "Workers (default: the report's, or 8)"},
+    {"chunks", "Shares of the data before they are cut into pieces (default: the report's, or as "
+               "many as workers)"},
+    {"chunk-time", "What a chunk takes if nothing else says it (default: the report's, or 1)"},
+    {"overhead", "What each piece takes besides, however small (default: the report's, or 0)"},
+    {"chunk-cost", "How chunks differ, as for tarry simulate (default: the report's, or uniform)"},
+    {"dimension", "Numbers in a gradient, 4 bytes each (default: the report's, or 1e6)"},
+    {"latency",
+     "Of a message between the server and a worker, each way (default: the report's, or 0)"},
+    {"bandwidth", "Bytes per second of each worker's link, each way (default: the report's, or no "
+                  "limit)"},
+    {"server-bandwidth",
+     "Bytes per second of the server's network card, each way (default: the report's, or "
+     "no limit)"},
+    {"rounds", "Rounds of each trial; the time is that of the second half of them, when the server "
+               "has learned the workers' speeds (default 6)"},
+    {"quiet", "Print no progress"},
+    {NULL, NULL},
+};
+
+static const option_entry report_entries[] = {
+    {.name = "advise",
+     .help = "Recommend replication, pieces and parts instead of printing a plan's figures",
+     .kind = OPTION_FLAG,
+     FIELD(advise)},
+    {.name = "from",
+     .argument = "REPORT.json",
+     .help = "Take what is not given here from the report of an earlier tarry train or simulate",
+     .kind = OPTION_TEXT,
+     FIELD(from)},
+};
+
+static const option_entry memory_entries[] = {
+    {.name = "memory",
+     .argument = "BYTES",
+     .help = "Most memory of a worker for gradients (default: no limit)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = INT64_MAX,
+     FIELD(memory)},
+};
+
+static const option_choice keeps[] = {
+    {"all", TARRY_KEEP_ALL},
+    {"credited", TARRY_KEEP_CREDITED},
+    {"both", ADVISE_KEEP_BOTH},
+    {NULL, 0},
+};
+
+static const option_entry choice_entries[] = {
+    {.name = "keep",
+     .argument = "WHICH",
+     .help = "Finished gradients that a worker keeps until the sum: all, with one part credited, "
+             "or choices of both (default)",
+     .kind = OPTION_CHOICE,
+     .choices = keeps,
+     FIELD(keep)},
+    {.name = "replication",
+     .argument = "R,R...",
+     .help = "Workers that hold each chunk (default: 1,2,3,4,6,8)",
+     .kind = OPTION_TEXT,
+     .read = read_replication,
+     FIELD(replication)},
+    {.name = "pieces",
+     .argument = "P,P...",
+     .help = "Pieces that each chunk is cut into (default 1,2,4,8,16,32)",
+     .kind = OPTION_TEXT,
+     .read = read_pieces,
+     FIELD(pieces)},
+    {.name = "parts",
+     .argument = "L,L...",
+     .help = "Parts that a gradient is cut into, at most the replication (default 1,2,3,4; 1 where "
+             "no bandwidth is limited)",
+     .kind = OPTION_TEXT,
+     .read = read_parts,
+     FIELD(parts)},
+};
+
+static const option_entry output_entries[] = {
+    {.name = "trials",
+     .argument = "N",
+     .help = "Trials of each choice, all choices with the same draws (default: 2 for 100 "
+             "workers or more, 4 for 25 or more, or else 16)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = 100000,
+     FIELD(world.trials)},
+    {.name = "json", .help = "Print the advice as JSON", .kind = OPTION_FLAG, FIELD(json)},
+    {.name = "all",
+     .help = "Print all choices, not only the best",
+     .kind = OPTION_FLAG,
+     FIELD(all)},
+};
+
+static void advise_options_init(advise_options *options)
+{
+    *options = (advise_options){
+        .replication = "1,2,3,4,6,8",
+        .pieces = "1,2,4,8,16,32",
+        .keep = ADVISE_KEEP_BOTH,
+    };
+    candidate_options_init(&options->candidates);
+    simulate_options *world = &options->world;
+    simulate_options_init(world);
+    world->command = "plan";
+    world->defaults.replications = (whole_list){6, {1, 2, 3, 4, 6, 8}};
+    world->defaults.piece_counts = (whole_list){6, {1, 2, 4, 8, 16, 32}};
+    world->straggler = world->chunk_cost = NULL;
+    world->chunk_seconds = world->overhead = NAN;
+    world->latency = world->bandwidth = world->server_bandwidth = NAN;
+    world->workers = world->chunks = 0;
+    world->dimension = world->trials = 0;
+    world->parameter_bytes = 0; /* every choice takes the same to hand them out */
+    world->rounds = 6;
+    world->no_bounds = true;
+}
+
+/* The groups of the command's table, with `options` as the place of the values. */
+static void advise_options_groups(advise_options *options, option_group groups[ADVISE_GROUPS])
+{
+    option_group world[SIMULATE_WORLD_GROUPS];
+    simulate_world_groups(&options->world, words, world);
+    groups[0] = world[0];
+    groups[1] = OPTION_GROUP(NULL, report_entries, options);
+    groups[2] = world[1];
+    groups[2].title = "Gradients, links and memory";
+    groups[3] = OPTION_GROUP(NULL, memory_entries, options);
+    groups[4] = OPTION_GROUP("Choices", choice_entries, options);
+    groups[5] = candidate_options_group(&options->candidates);
+    groups[6] = world[2];
+    groups[7] = OPTION_GROUP(NULL, output_entries, options);
+}
+
+static double either(double given, double reported, double otherwise)
+{
+    return !isnan(given) ? given : !isnan(reported) ? reported : otherwise;
+}
+
+/*
+ * What each of the workers takes for a chunk. Where there are more workers than the report has, its
+ * workers come again; where there are other numbers of chunks, these are larger or smaller.
+ */
+static int take_seconds(advise_options *options, const past_report *report)
+{
+    simulate_options *world = &options->world;
+    const double scale = (double)report->chunks / world->chunks;
+    options->worker_seconds =
+        memory_allocate(NULL, world->workers, sizeof(*options->worker_seconds));
+    if (options->worker_seconds == NULL)
+        return complain(EXIT_FAILED, "plan: out of memory");
+    for (uint32_t worker = 0; worker < world->workers; worker++) {
+        uint32_t like = worker % report->workers;
+        double seconds = report->seconds[like] - world->overhead;
+        if (seconds < 0)
+            return complain(EXIT_USAGE,
+                            "--overhead: %.3g s is more than the %.3g s that worker %u took for a "
+                            "%s in %s",
+                            world->overhead, report->seconds[like], like,
+                            report->pieces > 1 ? "piece" : "chunk", options->from);
+        options->worker_seconds[worker] = seconds * report->pieces * scale;
+    }
+    world->worker_seconds = options->worker_seconds;
+    return OPTIONS_PROCEED;
+}
+
+static void settle_defaults(advise_options *options)
+{
+    simulate_options *world = &options->world;
+    if (world->trials == 0) /* the more workers, the less chance has to say */
+        world->trials = world->workers >= 100 ? 2 : world->workers >= 25 ? 4 : 16;
+    if (world->jobs == 0)
+        world->jobs = simulate_usual_jobs();
+    if (options->parts != NULL)
+        return;
+    bool limited = isfinite(world->bandwidth) || isfinite(world->server_bandwidth);
+    options->parts = limited ? "1,2,3,4" : "1";
+    world->defaults.part_counts = (whole_list){limited ? 4 : 1, {1, 2, 3, 4}};
+}
+
+/* The report's values, or the defaults, in place of what was not given. */
+static int merge(advise_options *options, past_report *report)
+{
+    simulate_options *world = &options->world;
+    if (world->workers == 0)
+        world->workers = report->workers > 0 ? report->workers : 8;
+    if (world->chunks == 0)
+        world->chunks = report->chunks > 0 ? report->chunks : world->workers;
+    if (world->dimension == 0)
+        world->dimension = report->dimension > 0 ? report->dimension : 1000000;
+    world->chunk_seconds = either(world->chunk_seconds, report->chunk_seconds, 1);
+    world->overhead = either(world->overhead, report->overhead, 0);
+    world->latency = either(world->latency, report->latency, 0);
+    /* A limit of a worker's link may be what the time after the signal was due to. */
+    bool measured = report->seconds != NULL && !isnan(world->bandwidth);
+    world->server_bandwidth =
+        either(world->server_bandwidth, measured ? INFINITY : report->server_bandwidth, INFINITY);
+    world->bandwidth = either(world->bandwidth, report->bandwidth, INFINITY);
+    options->report_straggler = report->straggler;
+    options->report_chunk_cost = report->chunk_cost;
+    report->straggler = report->chunk_cost = NULL;
+    if (world->straggler == NULL)
+        world->straggler = options->report_straggler != NULL ? options->report_straggler : "none";
+    if (world->chunk_cost == NULL)
+        world->chunk_cost =
+            options->report_chunk_cost != NULL ? options->report_chunk_cost : "uniform";
+    settle_defaults(options);
+    /* Whoever waits for the uploads of all others is not lost. */
+    double bytes = (double)world->dimension * sizeof(float);
+    world->silence += 2 * world->latency + 2 * bytes / world->bandwidth +
+                      2 * bytes * world->workers / world->server_bandwidth;
+    return report->seconds != NULL ? take_seconds(options, report) : OPTIONS_PROCEED;
+}
+
+/*
+ * Reads the report that --from names, and fills in from it, or else with the defaults, whatever was
+ * not given. Gives back OPTIONS_PROCEED, or EXIT_USAGE or EXIT_FAILED after a complaint.
+ */
+static int advise_options_settle(advise_options *options)
+{
+    int given = candidate_options_check(&options->candidates);
+    if (given != OPTIONS_PROCEED)
+        return given;
+    if (options->from == NULL && options->world.straggler == NULL)
+        return complain(EXIT_USAGE, "--advise: needs --straggler or --from");
+    past_report report;
+    tarry_diagnostic why;
+    if (past_report_read(options->from, &report, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--from: %s", why.text);
+    int status = merge(options, &report);
+    past_report_free(&report);
+    return status;
+}
+
+/*
+ * Reads the report that --from names, and fills in from it, or else with the defaults, whatever was
+ * not given. Gives back OPTIONS_PROCEED, or EXIT_USAGE or EXIT_FAILED after a complaint.
+ */
+static void advise_options_release(advise_options *options)
+{
+    memory_release(NULL, options->report_straggler);
+    memory_release(NULL, options->report_chunk_cost);
+    memory_release(NULL, options->worker_seconds);
+}
+
+/* What trials say of a choice. */
+
+static double advise_whole_seconds(const simulate_outcome *outcome)
+{
+    return outcome->seconds;
+}
+
+/* From start to signal. */
+static double advise_until_signal(const simulate_outcome *outcome)
+{
+    return (double)(outcome->result.signal_ns - outcome->result.start_ns) * 1e-9;
+}
+
+/* The median over trials and rounds first..last of the variant `index`; NaN where a trial could not
+ * end. values: room for that many. */
+static double advise_median(const simulate_trials *trials, size_t index, uint32_t first,
+                            uint32_t last, advise_value *value, double *values)
+{
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++)
+        for (uint32_t round = first; round <= last; round++) {
+            const simulate_outcome *outcome =
+                &simulate_trials_outcomes(trials, trial, index)[round];
+            if (isnan(outcome->seconds))
+                return NAN;
+            values[count++] = value(outcome);
+        }
+    return quantile_of(values, count, 0.5);
+}
+
+/* ---- advise ---- */
 
 #define PROMISING 1.2 /* what took longer in the first look, than the fastest, stays behind */
 #define MOST_UNSEEN 5 /* promising choices of each higher number of parts */
@@ -266,18 +747,21 @@ static int run_stages(search *it, advice *out)
     return any ? run_stage(it, options->world.trials, options->world.rounds, out) : OPTIONS_PROCEED;
 }
 
-double advice_round_time(const advice_choice *choice)
+static double advice_round_time(const advice_choice *choice)
 {
     return choice->seconds;
 }
 
-double advice_signal_time(const advice_choice *choice)
+static double advice_signal_time(const advice_choice *choice)
 {
     return choice->signal_seconds;
 }
 
-const advice_choice *advice_best(const advice *found, uint32_t parts, advice_time *time,
-                                 uint64_t trials)
+/* Of the choices with so many parts (0: any) what takes the least time, of those within 2% of it
+ * the one with the least memory, then replication, pieces and parts; what was simulated in all
+ * `trials` goes first. NULL: there is none that never failed. */
+static const advice_choice *advice_best(const advice *found, uint32_t parts, advice_time *time,
+                                        uint64_t trials)
 {
     const advice_choice *least = NULL, *best = NULL;
     for (size_t i = 0; i < found->count; i++) {
@@ -344,6 +828,12 @@ static int search_create(search *it)
     return OPTIONS_PROCEED;
 }
 
+static void advice_free(advice *found)
+{
+    memory_release(NULL, found->choices);
+    *found = (advice){0};
+}
+
 int advise(const advise_options *options, advice *out)
 {
     search it = {.options = options, .world = options->world};
@@ -366,8 +856,640 @@ int advise(const advise_options *options, advice *out)
     return status;
 }
 
-void advice_free(advice *found)
+/* Advice on standard output, as a table or as JSON (docs/reports.md). */
+
+#define MOST_ROWS 12 /* without --all, besides Pareto choices */
+
+/* The options of tarry train for a choice. */
+static void advice_options_text(const advise_options *options, const advice_choice *choice,
+                                char *text, size_t size)
 {
-    memory_release(NULL, found->choices);
-    *found = (advice){0};
+    snprintf(text, size,
+             "--workers %u --chunks %u --replication %u --pieces %u --parts %u --order dynamic "
+             "--keep %s",
+             options->world.workers, options->world.chunks, choice->replication, choice->pieces,
+             choice->parts, run_keep_name(choice->keep));
+    size_t used = strlen(text);
+    if (choice->keep == TARRY_KEEP_CREDITED && choice->ahead != TARRY_USUAL_AHEAD)
+        snprintf(text + used, size - used, " --ahead %u", choice->ahead);
+}
+
+static void print_row(const advice_choice *choice, bool recommended)
+{
+    char first[NUMBER_TEXT_SIZE], learned[NUMBER_TEXT_SIZE], memory[NUMBER_TEXT_SIZE],
+        upload[NUMBER_TEXT_SIZE], control[NUMBER_TEXT_SIZE] = "-";
+    seconds_text(choice->seconds, learned);
+    seconds_text(choice->first_seconds, first);
+    bytes_text((double)choice->memory_bytes, memory);
+    bytes_text((double)choice->upload_bytes, upload);
+    if (isfinite(choice->control_bytes))
+        bytes_text(choice->control_bytes, control);
+    printf("%c%c %2u %3u %2u %-8s %9s %9s %8s %8s %8s", recommended ? '>' : ' ',
+           choice->pareto ? '*' : ' ', choice->replication, choice->pieces, choice->parts,
+           run_keep_name(choice->keep), learned, first, memory, upload, control);
+    if (isfinite(choice->copies))
+        printf(" %7.2f %6" PRIu64 " %6zu\n", choice->copies, choice->trials, choice->failed);
+    else
+        printf(" %7s %6" PRIu64 " %6zu\n", "-", choice->trials, choice->failed);
+}
+
+/* The line on what was simulated, with which tables begin. */
+static void advice_print_head(const advise_options *options, const advice *found)
+{
+    char time[NUMBER_TEXT_SIZE];
+    seconds_text(found->run_seconds, time);
+    printf("%zu choices in %s: %u workers, %u chunks, ", found->count, time, options->world.workers,
+           options->world.chunks);
+    if (options->worker_seconds != NULL)
+        printf("speeds of %s, ", options->from);
+    printf("straggler %s, seed %" PRIu64 "\n", options->world.straggler, options->world.seed);
+    if (found->too_large > 0)
+        printf("%zu choices need more memory than --memory allows\n", found->too_large);
+    if (found->unpromising > 0)
+        printf("%zu choices promise less than others and were left out\n", found->unpromising);
+}
+
+static void advice_print_table(const advise_options *options, const advice *found)
+{
+    advice_print_head(options, found);
+    printf("\n    r   P  l keep         round     first   memory   upload  control  copies trials "
+           "failed\n");
+    size_t hidden = 0;
+    for (size_t i = 0; i < found->count; i++) {
+        const advice_choice *choice = &found->choices[i];
+        bool recommended = i == found->recommended;
+        if (options->all || recommended || choice->pareto || i < MOST_ROWS)
+            print_row(choice, recommended);
+        else
+            hidden++;
+    }
+    if (hidden > 0)
+        printf("   and %zu slower ones (--all)\n", hidden);
+    const advice_choice *best = &found->choices[found->recommended];
+    char text[160], learned[NUMBER_TEXT_SIZE], memory[NUMBER_TEXT_SIZE], upload[NUMBER_TEXT_SIZE];
+    seconds_text(best->seconds, learned);
+    bytes_text((double)best->memory_bytes, memory);
+    bytes_text((double)best->upload_bytes, upload);
+    advice_options_text(options, best, text, sizeof(text));
+    printf("\n* no other choice is as good in time, memory and replication\n"
+           "> recommended: replication %u, %u piece%s, %u part%s, keep %s: rounds of %s, %s per "
+           "worker, %s "
+           "up\n\n%s\n",
+           best->replication, best->pieces, best->pieces == 1 ? "" : "s", best->parts,
+           best->parts == 1 ? "" : "s", run_keep_name(best->keep), learned, memory, upload, text);
+}
+
+static json_t *choice_json(const advice_choice *choice)
+{
+    return json_pack(
+        "{s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:b}", "replication",
+        (json_int_t)choice->replication, "pieces", (json_int_t)choice->pieces, "parts",
+        (json_int_t)choice->parts, "keep", run_keep_name(choice->keep), "ahead",
+        run_ahead_json(choice->keep, choice->ahead), "seconds", number_json(choice->seconds),
+        "first_seconds", number_json(choice->first_seconds), "memory_bytes",
+        (json_int_t)choice->memory_bytes, "upload_bytes", (json_int_t)choice->upload_bytes,
+        "control_bytes", number_json(choice->control_bytes), "copies", number_json(choice->copies),
+        "trials", (json_int_t)choice->trials, "failed", (json_int_t)choice->failed, "pareto",
+        choice->pareto);
+}
+
+/* `config`, the object of all options, is borrowed; `pilot`, an object of the candidates, is taken
+ * over, and may be NULL where there are none. Errors: NO_MEMORY. */
+static int advice_print_json(const advise_options *options, const advice *found, json_t *config,
+                             json_t *pilot)
+{
+    char text[160];
+    const advice_choice *best = &found->choices[found->recommended];
+    advice_options_text(options, best, text, sizeof(text));
+    json_t *recommended = choice_json(best), *list = json_array();
+    if (recommended != NULL &&
+        json_object_set_new(recommended, "options", json_string(text)) != 0) {
+        json_decref(recommended);
+        recommended = NULL;
+    }
+    for (size_t i = 0; list != NULL && i < found->count; i++)
+        list = json_append(list, choice_json(&found->choices[i]));
+    json_t *report = json_pack("{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:I, s:f}", "command", "plan",
+                               "version", tarry_version(), "seed", (json_int_t)options->world.seed,
+                               "config", config, "recommended", recommended, "choices", list,
+                               "too_large", (json_int_t)found->too_large, "unpromising",
+                               (json_int_t)found->unpromising, "run_seconds", found->run_seconds);
+    if (report == NULL)
+        json_decref(pilot);
+    else if (pilot != NULL && json_object_set_new(report, "pilot", pilot) != 0) {
+        json_decref(report);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    return json_write(report, stdout);
+}
+
+/* ---- candidates ---- */
+
+static bool is_none(const char *word)
+{
+    return strcmp(word, "none") == 0;
+}
+
+/* The form of a word that was read before. */
+static tarry_compress form_of_word(const char *word)
+{
+    tarry_server_settings server;
+    if (compress_form_read(word, &server, NULL) != TARRY_OK)
+        abort();
+    return server.compress;
+}
+
+/* ---- which there are ---- */
+
+static void list(const candidate_options *asked, const advice_choice *choice, const char *compress,
+                 candidates *out)
+{
+    for (size_t d = 0; d < asked->downs.count; d++)
+        for (size_t s = 0; s < asked->steps.count; s++)
+            out->items[out->count++] = (candidate){
+                .choice = choice,
+                .compress = compress,
+                .down = asked->downs.words[d],
+                .steps = asked->steps.words[s],
+            };
+}
+
+static int list_all(const advise_options *options, const advice *found, candidates *out)
+{
+    const candidate_options *asked = &options->candidates;
+    const whole_list *parts = &options->world.defaults.part_counts;
+    const uint64_t trials = options->world.trials;
+    /* A form makes uploads short: what counts is the time until they begin. */
+    const advice_choice *one = advice_best(found, 1, advice_signal_time, trials);
+    size_t ways = asked->downs.count * asked->steps.count;
+    out->items =
+        memory_allocate(NULL, (parts->count + asked->forms.count) * ways, sizeof(*out->items));
+    if (out->items == NULL)
+        return complain(EXIT_FAILED, "plan: out of memory");
+    for (size_t i = 0; i < asked->forms.count; i++) {
+        const char *form = asked->forms.words[i];
+        if (!is_none(form) && one != NULL)
+            list(asked, one, form, out);
+        for (size_t k = 0; is_none(form) && k < parts->count; k++) {
+            const advice_choice *choice =
+                advice_best(found, parts->values[k], advice_round_time, trials);
+            if (choice != NULL)
+                list(asked, choice, form, out);
+        }
+    }
+    if (out->count > 0)
+        return OPTIONS_PROCEED;
+    return complain(EXIT_USAGE, "--compress: forms go with one part, which --parts has not");
+}
+
+/* ---- what a round takes ---- */
+
+/* H steps of a chunk are a chunk that takes H times as long: links are as much faster instead, and
+ * all times so much longer, as delays that are drawn for a chunk are for each step. */
+static simulate_options world_of(const advise_options *options, uint32_t steps)
+{
+    simulate_options world = options->world;
+    const double times = steps;
+    world.parameter_bytes = world.dimension * sizeof(float);
+    world.overhead /= times;
+    world.latency /= times;
+    world.message_time /= times;
+    world.silence /= times;
+    world.bandwidth *= times;
+    world.up_bandwidth *= times;
+    world.server_bandwidth *= times;
+    return world;
+}
+
+static void scheme_text(const candidate *one, char *text, size_t size)
+{
+    const advice_choice *choice = one->choice;
+    snprintf(text, size,
+             "tarry:keep=%s,replication=%u,pieces=%u,parts=%u,compress=%s,compress-down=%s",
+             run_keep_name(choice->keep), choice->replication, choice->pieces, choice->parts,
+             one->compress, one->down);
+}
+
+/* Means over the second half of the rounds of all trials, which could end. */
+static double mean_upload(const simulate_trials *trials)
+{
+    const uint32_t rounds = trials->options->rounds;
+    double bytes = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++)
+        for (uint32_t round = rounds / 2; round < rounds; round++)
+            bytes += (double)simulate_trials_outcomes(trials, trial, 0)[round].result.upload_bytes;
+    return bytes / ((double)trials->options->trials * (rounds - rounds / 2));
+}
+
+static int take_candidate_figures(const simulate_trials *trials, candidate *one)
+{
+    const uint32_t rounds = trials->options->rounds;
+    double *values =
+        memory_allocate(NULL, (size_t)trials->options->trials * rounds, sizeof(*values));
+    if (values == NULL)
+        return complain(EXIT_FAILED, "plan: out of memory");
+    one->seconds = advise_median(trials, 0, rounds / 2, rounds - 1, advise_whole_seconds, values);
+    one->up_bytes = mean_upload(trials);
+    memory_release(NULL, values);
+    return OPTIONS_PROCEED;
+}
+
+static int simulate(const advise_options *options, candidate *one)
+{
+    const uint32_t steps = candidate_steps(one->steps);
+    const simulate_options world = world_of(options, steps);
+    const scheme_frame frame = simulate_options_frame(&world);
+    simulate_variants variants = {0};
+    simulate_trials *trials = NULL;
+    tarry_diagnostic why;
+    char scheme[160];
+    scheme_text(one, scheme, sizeof(scheme));
+    int error = simulate_variants_read(scheme, &world.defaults, &frame, &variants, &why);
+    if (error != TARRY_OK)
+        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
+    int status = simulate_trials_create(&world, &variants, &trials);
+    if (status == OPTIONS_PROCEED) {
+        status = simulate_trials_run(trials);
+        if (status == EXIT_DONE)
+            status = take_candidate_figures(trials, one);
+        simulate_trials_free(trials);
+        one->seconds *= steps;
+    }
+    simulate_variants_free(&variants);
+    return status;
+}
+
+/* Each worker is sent them, or their change, once in a round. */
+static double bytes_down(const advise_options *options, const char *form)
+{
+    const simulate_options *world = &options->world;
+    const compress_form down = {.kind = form_of_word(form)};
+    return (double)world->workers * (double)compress_bytes(down, (size_t)world->dimension);
+}
+
+static int simulate_all(const advise_options *options, candidates *out)
+{
+    int status = OPTIONS_PROCEED;
+    for (size_t i = 0; i < out->count && status == OPTIONS_PROCEED; i++) {
+        candidate *one = &out->items[i];
+        one->down_bytes = bytes_down(options, one->down);
+        status = simulate(options, one);
+    }
+    return status;
+}
+
+/* ---- what it costs in loss ---- */
+
+/* Float32's with one seed: its rounds and its loss after them. */
+typedef struct pilot_goal {
+    uint64_t rounds;
+    double loss;
+} pilot_goal;
+
+/* The first rounds after which the loss is close to the goal's, and stays so; 0: never. */
+static uint64_t rounds_to(const pilot_losses *losses, double loss)
+{
+    const double enough = loss + CANDIDATE_CLOSE * fabs(loss);
+    uint64_t round = losses->rounds + 1;
+    while (round > 1 && losses->after[round - 1] <= enough)
+        round--;
+    return round <= losses->rounds ? round : 0;
+}
+
+static void judge_losses(const pilot_losses *losses, const pilot_goal *goal, bool first,
+                         candidate *one)
+{
+    const double after = losses->after[goal->rounds];
+    const double excess = isfinite(after) ? after / goal->loss - 1 : INFINITY;
+    const uint64_t rounds = rounds_to(losses, goal->loss);
+    one->loss_most = first ? excess : fmax(one->loss_most, excess);
+    one->loss_least = first ? excess : fmin(one->loss_least, excess);
+    if (first || rounds == 0 || (one->rounds != 0 && rounds > one->rounds))
+        one->rounds = rounds;
+}
+
+/* Whose sums are those of another one: parts change none. */
+static const candidate *same_pilot(const candidates *out, size_t index)
+{
+    const candidate *one = &out->items[index];
+    for (size_t i = 0; i < index; i++) {
+        const candidate *other = &out->items[i];
+        if (strcmp(other->compress, one->compress) == 0 && strcmp(other->down, one->down) == 0 &&
+            strcmp(other->steps, one->steps) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+static int run_pilot(const advise_options *options, const pilot_goal *goal, uint64_t seed,
+                     candidate *one)
+{
+    pilot_change change = {
+        .compress = one->compress,
+        .down = one->down,
+        .local_steps = one->steps,
+        .rounds = goal->rounds,
+        .seed_more = seed,
+    };
+    pilot_losses losses;
+    int status = train_pilot(options->candidates.pilot, &change, &losses);
+    if (status != EXIT_DONE)
+        return status;
+    bool more = rounds_to(&losses, goal->loss) == 0 && !losses.diverged;
+    if (more) { /* the same rounds once more, and those after them */
+        pilot_losses_free(&losses);
+        change.rounds *= CANDIDATE_MORE;
+        status = train_pilot(options->candidates.pilot, &change, &losses);
+        if (status != EXIT_DONE)
+            return status;
+    }
+    judge_losses(&losses, goal, seed == 0, one);
+    pilot_losses_free(&losses);
+    return OPTIONS_PROCEED;
+}
+
+/* Of float32: a sum per step, and as many rounds as the job has. */
+static int set_goal(const advise_options *options, uint64_t seed, pilot_goal *out)
+{
+    const pilot_change plain = {"none", "none", "none", 0, seed};
+    pilot_losses losses;
+    int status = train_pilot(options->candidates.pilot, &plain, &losses);
+    if (status != EXIT_DONE)
+        return status;
+    *out = (pilot_goal){losses.rounds, losses.after[losses.rounds]};
+    bool diverged = losses.diverged;
+    pilot_losses_free(&losses);
+    return !diverged ? OPTIONS_PROCEED
+                     : complain(EXIT_FAILED, "--pilot: float32 ends with a loss that is not "
+                                             "finite: try a smaller --rate in it");
+}
+
+static int run_seed(const advise_options *options, uint64_t seed, candidates *out)
+{
+    pilot_goal goal = {0};
+    int status = set_goal(options, seed, &goal);
+    if (status == OPTIONS_PROCEED && seed == 0) {
+        out->rounds = goal.rounds;
+        out->loss = goal.loss;
+    }
+    for (size_t i = 0; i < out->count && status == OPTIONS_PROCEED; i++) {
+        candidate *one = &out->items[i];
+        if (same_pilot(out, i) == NULL)
+            status = run_pilot(options, &goal, seed, one);
+    }
+    return status;
+}
+
+static int run_pilots(const advise_options *options, candidates *out)
+{
+    const double start = clock_seconds();
+    int status = OPTIONS_PROCEED;
+    for (uint32_t seed = 0; seed < options->candidates.seeds && status == OPTIONS_PROCEED; seed++)
+        status = run_seed(options, seed, out);
+    for (size_t i = 0; i < out->count && status == OPTIONS_PROCEED; i++) {
+        const candidate *same = same_pilot(out, i);
+        candidate *one = &out->items[i];
+        if (same == NULL)
+            continue;
+        one->loss_most = same->loss_most;
+        one->loss_least = same->loss_least;
+        one->rounds = same->rounds;
+    }
+    out->run_seconds = clock_seconds() - start;
+    return status;
+}
+
+/* ---- both ---- */
+
+static int compare(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+    if (a->total_seconds < b->total_seconds || a->total_seconds > b->total_seconds)
+        return a->total_seconds < b->total_seconds ? -1 : 1;
+    if (a->loss_most < b->loss_most || a->loss_most > b->loss_most)
+        return a->loss_most < b->loss_most ? -1 : 1;
+    double apart = a->up_bytes + a->down_bytes - b->up_bytes - b->down_bytes;
+    return apart < 0 ? -1 : apart > 0;
+}
+
+static double bytes_of(const candidate *one)
+{
+    return one->down_bytes + one->up_bytes;
+}
+
+static void choose(candidates *out)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        candidate *one = &out->items[i];
+        bool there = one->rounds > 0 && !isnan(one->seconds);
+        one->total_seconds = there ? (double)one->rounds * one->seconds : INFINITY;
+    }
+    qsort(out->items, out->count, sizeof(*out->items), compare);
+    const double best = out->items[0].total_seconds;
+    out->recommended = isinf(best) ? out->count : 0;
+    for (size_t i = 1; i < out->count && out->items[i].total_seconds <= best * ADVICE_TIE; i++)
+        if (out->recommended < out->count &&
+            bytes_of(&out->items[i]) < bytes_of(&out->items[out->recommended]))
+            out->recommended = i;
+}
+
+static void candidates_free(candidates *weighed)
+{
+    memory_release(NULL, weighed->items);
+    *weighed = (candidates){0};
+}
+
+/*
+ * `found` is borrowed until candidates_free. Recommended is what takes the least time to float32's
+ * loss; of those within 2% of it what moves the fewest bytes in a round. Gives back
+ * OPTIONS_PROCEED, or the exit status after a complaint.
+ */
+static int candidates_weigh(const advise_options *options, const advice *found, candidates *out)
+{
+    candidates weighed = {0};
+    int status = list_all(options, found, &weighed);
+    if (status == OPTIONS_PROCEED)
+        status = run_pilots(options, &weighed);
+    if (status == OPTIONS_PROCEED)
+        status = simulate_all(options, &weighed);
+    if (status == OPTIONS_PROCEED)
+        choose(&weighed);
+    if (status == OPTIONS_PROCEED)
+        *out = weighed;
+    else
+        candidates_free(&weighed);
+    return status;
+}
+
+/* Candidates on standard output, as a table or as JSON (docs/reports.md). */
+
+enum { OPTIONS_SIZE = 256 };
+
+/* The options of tarry train for a candidate. */
+static void options_text(const advise_options *options, const candidate *one,
+                         char text[OPTIONS_SIZE])
+{
+    const struct {
+        const char *flag, *word;
+    } more[] = {
+        {"compress", one->compress}, {"compress-down", one->down}, {"local-steps", one->steps}};
+    advice_options_text(options, one->choice, text, OPTIONS_SIZE);
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+        size_t used = strlen(text);
+        if (strcmp(more[i].word, "none") != 0)
+            snprintf(text + used, OPTIONS_SIZE - used, " --%s %s", more[i].flag, more[i].word);
+    }
+}
+
+static void loss_text(double over, char text[NUMBER_TEXT_SIZE])
+{
+    if (isinf(over))
+        snprintf(text, NUMBER_TEXT_SIZE, "diverges");
+    else
+        snprintf(text, NUMBER_TEXT_SIZE, "%+.2f %%", over * 100);
+}
+
+static void print_candidate(const candidate *one, bool recommended)
+{
+    char up[NUMBER_TEXT_SIZE], down[NUMBER_TEXT_SIZE],
+        round[NUMBER_TEXT_SIZE] = "-", loss[NUMBER_TEXT_SIZE], rounds[NUMBER_TEXT_SIZE] = "-",
+        total[NUMBER_TEXT_SIZE] = "-";
+    bytes_text(one->up_bytes, up);
+    bytes_text(one->down_bytes, down);
+    if (!isnan(one->seconds))
+        seconds_text(one->seconds, round);
+    loss_text(one->loss_most, loss);
+    if (one->rounds > 0)
+        snprintf(rounds, sizeof(rounds), "%" PRIu64, one->rounds);
+    if (isfinite(one->total_seconds))
+        seconds_text(one->total_seconds, total);
+    printf("%c %2u %3u %2u %-16s %-5s %-9s %8s %8s %9s %9s %7s %10s\n", recommended ? '>' : ' ',
+           one->choice->replication, one->choice->pieces, one->choice->parts, one->compress,
+           one->down, one->steps, up, down, round, loss, rounds, total);
+}
+
+static void print_recommended(const advise_options *options, const candidates *weighed)
+{
+    if (weighed->recommended == weighed->count) {
+        printf("> none gets to float32's loss within %" PRIu64 " rounds\n",
+               weighed->rounds * CANDIDATE_MORE);
+        return;
+    }
+    const candidate *best = &weighed->items[weighed->recommended];
+    char text[OPTIONS_SIZE], total[NUMBER_TEXT_SIZE];
+    seconds_text(best->total_seconds, total);
+    options_text(options, best, text);
+    printf("> recommended: the least time to float32's loss, %s; of those within 2%% of it the "
+           "fewest bytes\n\n%s\n",
+           total, text);
+}
+
+static void candidates_print_table(const advise_options *options, const advice *found,
+                                   const candidates *weighed)
+{
+    char time[NUMBER_TEXT_SIZE];
+    advice_print_head(options, found);
+    seconds_text(weighed->run_seconds, time);
+    printf("pilot %s: %" PRIu64 " rounds, float32's loss %.6g, %u seed%s, in %s\n\n",
+           options->candidates.pilot, weighed->rounds, weighed->loss, options->candidates.seeds,
+           options->candidates.seeds == 1 ? "" : "s", time);
+    printf("   r   P  l compress         down  steps           up     down     round      loss  "
+           "rounds    "
+           "    time\n");
+    for (size_t i = 0; i < weighed->count; i++)
+        print_candidate(&weighed->items[i], i == weighed->recommended);
+    printf("\nup, down: bytes of a round, of all workers; loss: over float32's after as many "
+           "rounds;\nrounds, time: until it is float32's, within %g%%, and stays there\n",
+           CANDIDATE_CLOSE * 100);
+    print_recommended(options, weighed);
+}
+
+static json_t *candidate_json(const advise_options *options, const candidate *one)
+{
+    char text[OPTIONS_SIZE];
+    options_text(options, one, text);
+    return json_pack("{s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:s}",
+                     "replication", (json_int_t)one->choice->replication, "pieces",
+                     (json_int_t)one->choice->pieces, "parts", (json_int_t)one->choice->parts,
+                     "compress", one->compress, "compress_down", one->down, "local_steps",
+                     one->steps, "seconds", number_json(one->seconds), "up_bytes", one->up_bytes,
+                     "down_bytes", one->down_bytes, "loss_most", number_json(one->loss_most),
+                     "loss_least", number_json(one->loss_least), "rounds",
+                     one->rounds > 0 ? json_integer((json_int_t)one->rounds) : json_null(),
+                     "total_seconds", number_json(one->total_seconds), "options", text);
+}
+
+/* The report's "pilot"; NULL if there is no memory. */
+static json_t *candidates_json(const advise_options *options, const candidates *weighed)
+{
+    json_t *list = json_array(), *recommended = json_null();
+    for (size_t i = 0; list != NULL && i < weighed->count; i++)
+        list = json_append(list, candidate_json(options, &weighed->items[i]));
+    if (weighed->recommended < weighed->count)
+        recommended = candidate_json(options, &weighed->items[weighed->recommended]);
+    return json_pack("{s:I, s:f, s:f, s:o, s:o}", "rounds", (json_int_t)weighed->rounds, "loss",
+                     weighed->loss, "run_seconds", weighed->run_seconds, "recommended", recommended,
+                     "candidates", list);
+}
+
+/* ---- command plan advise ---- */
+
+/* weighed: NULL where no candidates were asked for. */
+static int print_json(const option_command *command, const advise_options *options,
+                      const advice *found, const candidates *weighed)
+{
+    json_t *config = options_json(command);
+    json_t *pilot = weighed != NULL ? candidates_json(options, weighed) : NULL;
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (config != NULL && (weighed == NULL || pilot != NULL))
+        error = advice_print_json(options, found, config, pilot);
+    else
+        json_decref(pilot);
+    json_decref(config);
+    return error == TARRY_OK ? EXIT_DONE
+                             : complain(EXIT_FAILED, "plan: %s", tarry_error_text(error));
+}
+
+static int print(const option_command *command, const advise_options *options, const advice *found,
+                 const candidates *weighed)
+{
+    if (options->json)
+        return print_json(command, options, found, weighed);
+    if (weighed != NULL)
+        candidates_print_table(options, found, weighed);
+    else
+        advice_print_table(options, found);
+    return EXIT_DONE;
+}
+
+int command_plan_advise(int argc, char **argv)
+{
+    advise_options options;
+    advise_options_init(&options);
+    option_group groups[ADVISE_GROUPS];
+    advise_options_groups(&options, groups);
+    const option_command command = {
+        "plan",
+        "Recommends replication, pieces and parts for given workers, with the predicted time, "
+        "memory and upload of each choice, from simulated rounds of all of them. With --pilot, "
+        "weighs parts, forms of numbers and local steps against each other.",
+        groups, ADVISE_GROUPS};
+    config_file *file;
+    advice found = {0};
+    candidates weighed = {0};
+    int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED)
+        status = advise_options_settle(&options);
+    if (status == OPTIONS_PROCEED)
+        status = advise(&options, &found);
+    const bool weighs = options.candidates.pilot != NULL;
+    if (status == OPTIONS_PROCEED && weighs)
+        status = candidates_weigh(&options, &found, &weighed);
+    if (status == OPTIONS_PROCEED)
+        status = print(&command, &options, &found, weighs ? &weighed : NULL);
+    candidates_free(&weighed);
+    advice_free(&found);
+    advise_options_release(&options);
+    config_free(file);
+    return status;
 }

@@ -11,7 +11,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/plan/advise_options.h"
+#include <tarry/event.h>
+
+#include "cli/options/options.h"
+#include "cli/simulate/simulate_options.h"
+
+/* The options of tarry plan --advise, and what an earlier run's report says in place of them. */
+
+/* Which forms and local steps tarry plan --advise --pilot weighs against each other. */
+
+enum { CANDIDATE_WORDS = 16, CANDIDATE_WORD_SIZE = 32 };
+
+/* Of a flag, in its order. */
+typedef struct candidate_list {
+    size_t count;
+    char words[CANDIDATE_WORDS][CANDIDATE_WORD_SIZE];
+} candidate_list;
+
+typedef struct candidate_options {
+    const char *pilot; /* a job file, or "synthetic"; NULL: no candidates are asked for */
+    const char *compress, *down, *local_steps; /* as given, or NULL; taken apart into the lists */
+    candidate_list forms, downs, steps;
+    uint32_t seeds; /* of pilots */
+    bool given;     /* one of these, without which the others have no meaning */
+} candidate_options;
+
+typedef struct advise_options {
+    /* The workers, links and trials, and in its defaults the lists of choices. Until
+     * advise_options_settle, 0, NaN and NULL stand for what was not given. */
+    simulate_options world;
+    bool advise;
+    const char *from;                         /* an earlier run's report; may be NULL */
+    uint64_t memory;                          /* most bytes per worker; 0: no limit */
+    int keep;                                 /* a tarry_keep, or ADVISE_KEEP_BOTH */
+    const char *replication, *pieces, *parts; /* as given; taken apart into the lists */
+    candidate_options candidates;
+    bool json;
+    bool all;
+
+    /* What the report gave; free with advise_options_release. */
+    char *report_straggler, *report_chunk_cost;
+    double *worker_seconds; /* the world's; NULL: not known */
+} advise_options;
+
+#define ADVISE_GROUPS (5 + SIMULATE_WORLD_GROUPS)
 
 typedef struct advice_choice {
     uint32_t replication, pieces, parts;
@@ -46,18 +89,37 @@ typedef struct advice {
  * Gives back OPTIONS_PROCEED, or the exit status after a complaint.
  */
 int advise(const advise_options *options, advice *out);
-void advice_free(advice *found);
 
-#define ADVICE_TIE 1.02 /* times that differ by less are equal */
+/*
+ * Parts, forms of numbers and local steps beside each other: what a round of each moves and takes,
+ * by simulated rounds over the same links, what each costs in loss, by short trainings, and from
+ * both how long each takes to float32's loss.
+ */
 
-/* What is judged by. */
-typedef double advice_time(const advice_choice *choice);
-/* Of the choices with so many parts (0: any) what takes the least time, of those within 2% of it
- * the one with the least memory, then replication, pieces and parts; what was simulated in all
- * `trials` goes first. NULL: there is none that never failed. */
-const advice_choice *advice_best(const advice *found, uint32_t parts, advice_time *time,
-                                 uint64_t trials);
-double advice_round_time(const advice_choice *choice);
-double advice_signal_time(const advice_choice *choice);
+typedef struct candidate {
+    const advice_choice *choice;         /* with its parts; of one part, with a form */
+    const char *compress, *down, *steps; /* words of the options */
+    double seconds;                      /* of a round; NaN: no trial could end */
+    double up_bytes;                     /* of all coded parts of a round */
+    double down_bytes;                   /* of the parameters of a round, to all workers */
+    double loss_most;  /* after the job's rounds, over float32's, less 1: the largest of the seeds;
+                          INFINITY: it diverged */
+    double loss_least; /* the least */
+    uint64_t rounds;   /* to float32's loss for good, with the seed that needs most; 0: not within
+                          those of   a pilot */
+    double total_seconds; /* of so many rounds; INFINITY: it does not get there */
+} candidate;
+
+typedef struct candidates {
+    size_t count;
+    candidate *items;   /* by ascending total_seconds, then by loss */
+    size_t recommended; /* the index; count: none gets there */
+    uint64_t rounds;    /* the job's */
+    double loss;        /* float32's after these, with the job's seed */
+    double run_seconds; /* that the pilots took */
+} candidates;
+
+/* tarry plan --advise: exit status. */
+int command_plan_advise(int argc, char **argv);
 
 #endif

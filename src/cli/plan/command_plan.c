@@ -1,20 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tarry plan: an assignment's figures. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <tarry/plan.h>
 #include <tarry/version.h>
 
+#include "base/quantile.h"
 #include "cli/command.h"
-#include "cli/options/run_report.h"
-#include "cli/plan/command_plan_advise.h"
-#include "cli/plan/plan_endurance.h"
-#include "cli/plan/plan_exposure.h"
+#include "cli/options/run_options.h"
+#include "cli/plan/advise.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
-#include "cli/text/report_json.h"
 #include "compress/compress_lowrank.h"
+#include "plan/exposure/exposure.h"
+
+#define PLAN_ENDURANCE_SEQUENCES 1000
+
+#define PLAN_ENDURANCE_POINTS 32 /* of the curve, at most */
+
+typedef struct plan_endurance {
+    uint32_t any;                              /* deaths that are survived, whoever dies */
+    double mean, p5, median, p95;              /* of random deaths that are survived */
+    uint32_t sorted[PLAN_ENDURANCE_SEQUENCES]; /* the same in each sequence, ascending */
+} plan_endurance;
+
+typedef struct plan_exposure {
+    uint32_t colluders;
+    double chunks; /* original ones; as many as the plan has, in all */
+    exposure_bound bound;
+} plan_exposure;
+
+/* How many deaths of workers a plan survives, as tarry plan prints it. */
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sequences of deaths are drawn from `seed`. Errors: NO_MEMORY. */
+static int plan_endurance_measure(const tarry_plan *plan, uint64_t seed, plan_endurance *out)
+{
+    int error = tarry_plan_endures_random(plan, seed, PLAN_ENDURANCE_SEQUENCES, NULL, out->sorted);
+    if (error != TARRY_OK)
+        return error;
+    double values[PLAN_ENDURANCE_SEQUENCES], sum = 0;
+    qsort(out->sorted, PLAN_ENDURANCE_SEQUENCES, sizeof(*out->sorted), compare);
+    for (size_t i = 0; i < PLAN_ENDURANCE_SEQUENCES; i++)
+        sum += values[i] = out->sorted[i];
+    out->any = tarry_plan_endures(plan);
+    out->mean = sum / PLAN_ENDURANCE_SEQUENCES;
+    out->p5 = quantile_of(values, PLAN_ENDURANCE_SEQUENCES, 0.05);
+    out->median = quantile_of(values, PLAN_ENDURANCE_SEQUENCES, 0.5);
+    out->p95 = quantile_of(values, PLAN_ENDURANCE_SEQUENCES, 0.95);
+    return TARRY_OK;
+}
+
+/* Two lines, each after `start`. */
+static void plan_endurance_print(const plan_endurance *endurance, const char *start)
+{
+    printf("%s%-21s any %u\n", start, "deaths survived", endurance->any);
+    printf("%s%-21s %.1f on average, median %.4g, p5 %.4g, p95 %.4g, over %d sequences\n", start,
+           "random deaths", endurance->mean, endurance->median, endurance->p5, endurance->p95,
+           PLAN_ENDURANCE_SEQUENCES);
+}
+
+/* The share of sequences in which `deaths` are survived. */
+static double share_survived(const plan_endurance *endurance, uint32_t deaths)
+{
+    size_t fewer = 0;
+    while (fewer < PLAN_ENDURANCE_SEQUENCES && endurance->sorted[fewer] < deaths)
+        fewer++;
+    return 1 - (double)fewer / PLAN_ENDURANCE_SEQUENCES;
+}
+
+/* From none to the most that any sequence survives, at equal distances. */
+static json_t *curve_json(const plan_endurance *endurance)
+{
+    uint32_t most = endurance->sorted[PLAN_ENDURANCE_SEQUENCES - 1];
+    uint32_t step = most / PLAN_ENDURANCE_POINTS + 1;
+    json_t *list = json_array();
+    for (uint32_t deaths = 0; list != NULL && deaths <= most; deaths += step)
+        list = json_append(list, json_pack("{s:I, s:f}", "deaths", (json_int_t)deaths, "share",
+                                           share_survived(endurance, deaths)));
+    return list;
+}
+
+/* NULL if there is no memory. */
+static json_t *plan_endurance_json(const plan_endurance *endurance)
+{
+    return json_pack("{s:I, s:{s:I, s:f, s:f, s:f, s:f, s:o}}", "deaths_survived",
+                     (json_int_t)endurance->any, "random_deaths_survived", "sequences",
+                     (json_int_t)PLAN_ENDURANCE_SEQUENCES, "mean", endurance->mean, "p5",
+                     endurance->p5, "median", endurance->median, "p95", endurance->p95, "curve",
+                     curve_json(endurance));
+}
+
+/* How much of the data colluding workers never hold, as tarry plan prints it. */
+
+/* Errors: NO_MEMORY. */
+static int plan_exposure_measure(const tarry_plan *plan, uint32_t colluders, plan_exposure *out)
+{
+    exposure *held;
+    int error = exposure_create(tarry_plan_workers(plan), NULL, &held);
+    if (error != TARRY_OK)
+        return error;
+    error = exposure_add_plan(held, plan, NULL);
+    if (error == TARRY_OK)
+        error = exposure_unheld(held, colluders, EXPOSURE_STEPS, &out->bound);
+    exposure_free(held);
+    out->colluders = colluders;
+    out->chunks = tarry_plan_origins(plan);
+    return error;
+}
+
+static double share_unheld(const plan_exposure *figures)
+{
+    return (double)figures->bound.unheld / (double)figures->bound.samples;
+}
+
+/* One line, after `start`. */
+static void plan_exposure_print(const plan_exposure *figures, const char *start)
+{
+    printf("%s%-21s %s %.4g %% of the data is held by none of %u worker%s, whoever %s\n", start,
+           "never held", figures->bound.exact ? "exactly" : "at least", 100 * share_unheld(figures),
+           figures->colluders, figures->colluders == 1 ? "" : "s",
+           figures->colluders == 1 ? "it is" : "they are");
+}
+
+/* NULL if there is no memory. */
+static json_t *plan_exposure_json(const plan_exposure *figures)
+{
+    return json_pack("{s:I, s:f, s:f, s:b}", "colluders", (json_int_t)figures->colluders,
+                     "never_held_chunks", figures->chunks * share_unheld(figures),
+                     "never_held_share", share_unheld(figures), "exact", (int)figures->bound.exact);
+}
+
+/* tarry plan: an assignment's figures. */
 
 typedef struct plan_command_options {
     run_options run;
@@ -60,7 +185,7 @@ static const option_entry print_entries[] = {
 /* Per worker and round. */
 static uint64_t upload_bytes(const tarry_plan *plan, uint64_t dimension)
 {
-    uint32_t parts = tarry_plan_least_parts(plan);
+    uint32_t parts = tarry_plan_parts(plan);
     return (dimension + parts - 1) / parts * sizeof(float);
 }
 
@@ -98,25 +223,25 @@ static const char *copies_word(uint32_t count)
     return count == 1 ? "copy" : "copies";
 }
 
-/* How copies are spread over racks, and whether any single one may die. */
+/* How copies are over_racks over racks, and whether any single one may die. */
 static void print_racks(const char *start, const tarry_plan_settings *settings,
                         const tarry_plan *plan)
 {
-    uint32_t racks = tarry_plan_racks(plan), needed = tarry_plan_least_parts(plan);
-    tarry_rack_spread spread = tarry_plan_rack_spread(plan);
+    uint32_t racks = tarry_plan_racks(plan), needed = tarry_plan_parts(plan);
+    tarry_rack_spread over_racks = tarry_plan_rack_spread(plan);
     if (racks == 0)
         return;
-    printf("%s%-21s %u, of %u", start, "racks", racks, spread.least);
-    if (spread.most > spread.least)
-        printf(" to %u", spread.most);
+    printf("%s%-21s %u, of %u", start, "racks", racks, over_racks.least);
+    if (over_racks.most > over_racks.least)
+        printf(" to %u", over_racks.most);
     /* A random design puts two into one rack for no other reason. */
-    bool few = spread.most_together > 1 && settings->design == TARRY_DESIGN_RANDOM;
-    printf(" worker%s; at most %u %s of a chunk in one%s\n", spread.most == 1 ? "" : "s",
-           spread.most_together, copies_word(spread.most_together),
+    bool few = over_racks.most_together > 1 && settings->design == TARRY_DESIGN_RANDOM;
+    printf(" worker%s; at most %u %s of a chunk in one%s\n", over_racks.most == 1 ? "" : "s",
+           over_racks.most_together, copies_word(over_racks.most_together),
            few ? ", as there are fewer racks than copies" : "");
     printf("%s%-21s %s: each chunk keeps %u %s, and needs %u\n", start, "any single rack",
-           spread.left >= needed ? "may die" : "may not die", spread.left, copies_word(spread.left),
-           needed);
+           over_racks.left >= needed ? "may die" : "may not die", over_racks.left,
+           copies_word(over_racks.left), needed);
 }
 
 static void print_text(const plan_command_options *options, const tarry_plan *plan,
@@ -136,8 +261,7 @@ static void print_text(const plan_command_options *options, const tarry_plan *pl
     printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->run.design, settings->seed);
     print_spread(start, "chunks per worker", plan, tarry_plan_load, workers);
     print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));
-    printf("%s%-21s %s%u\n", start, "parts",
-           tarry_plan_least_parts(plan) < parts ? "chosen in each round, 1 to " : "", parts);
+    printf("%s%-21s %u\n", start, "parts", parts);
     print_racks(start, settings, plan);
     whole_text(tarry_plan_q(plan, parts), number);
     whole_text(tarry_plan_q_bound(plan, parts), bound);
@@ -147,10 +271,6 @@ static void print_text(const plan_command_options *options, const tarry_plan *pl
     whole_text(conditioning.subsets, number);
     if (parts == 1)
         printf("%s%-21s perfect with one part\n", start, "conditioning");
-    else if (tarry_plan_least_parts(plan) < parts)
-        printf("%s%-21s worst %.4g, median %.4g with it, over %s %s\n", start, "conditioning",
-               conditioning.worst, conditioning.median, number,
-               conditioning.complete ? "subsets" : "sampled subsets");
     else
         printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
                conditioning.worst, conditioning.median, number,

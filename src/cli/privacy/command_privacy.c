@@ -1,18 +1,199 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tarry privacy: the accountant of differential privacy. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
+#include <tarry/privacy.h>
 #include <tarry/version.h>
 
 #include "cli/command.h"
+#include "cli/options/options.h"
 #include "cli/output/gnuplot.h"
 #include "cli/output/output.h"
-#include "cli/privacy/privacy_options.h"
-#include "cli/privacy/privacy_plot.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
-#include "cli/text/report_json.h"
+
+typedef struct privacy_options {
+    double noise;    /* NAN: not given */
+    double epsilon;  /* NAN: not given */
+    double sample;   /* NAN: not given */
+    uint64_t rounds; /* 0: not given */
+    double delta;
+    int accountant;            /* a tarry_accountant */
+    const char *report, *plot; /* NULL: not given */
+} privacy_options;
+
+enum { PRIVACY_POINTS = 16 };
+
+typedef struct privacy_curve {
+    uint64_t rounds[PRIVACY_POINTS];
+    double pld[PRIVACY_POINTS], rdp[PRIVACY_POINTS]; /* epsilon by either accountant */
+} privacy_curve;
+
+/* The options of tarry privacy. */
+
+static const option_choice accountants[] = {{"best", TARRY_ACCOUNTANT_BEST},
+                                            {"pld", TARRY_ACCOUNTANT_PLD},
+                                            {"rdp", TARRY_ACCOUNTANT_RDP},
+                                            {0}};
+
+#define FIELD(name) .offset = offsetof(privacy_options, name)
+
+static const option_entry entries[] = {
+    {.name = "noise",
+     .argument = "SIGMA",
+     .help = "Standard deviation of the noise over the sensitivity, which is what one example "
+             "changes of a sum at most; prints epsilon",
+     .kind = OPTION_REAL,
+     .low = 1e-3,
+     .high = 1e6,
+     FIELD(noise)},
+    {.name = "epsilon",
+     .argument = "E",
+     .help = "In place of --noise: prints the least noise with which the rounds cost E at most",
+     .kind = OPTION_REAL,
+     .high = 1e6,
+     .open = true,
+     FIELD(epsilon)},
+    {.name = "sample",
+     .argument = "Q",
+     .help = "The probability with which each example is in a round's batch, 0 to 1 (required)",
+     .kind = OPTION_REAL,
+     .high = 1,
+     FIELD(sample)},
+    {.name = "rounds",
+     .argument = "T",
+     .help = "Sums that are shown (required)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = UINT64_C(1) << 40,
+     FIELD(rounds)},
+    {.name = "delta",
+     .argument = "D",
+     .help = "The probability with which epsilon may not hold, less than one in the number of "
+             "examples (default 1e-5)",
+     .kind = OPTION_REAL,
+     .low = 0,
+     .high = 0.999,
+     .open = true,
+     FIELD(delta)},
+    {.name = "accountant",
+     .argument = "NAME",
+     .help = "pld: by the distribution of the privacy loss; rdp: by Renyi divergences; best: the "
+             "lesser of both (default best)",
+     .kind = OPTION_CHOICE,
+     .choices = accountants,
+     FIELD(accountant)},
+    {.name = "report",
+     .argument = "FILE",
+     .help = "Write the figures as JSON",
+     .kind = OPTION_TEXT,
+     FIELD(report)},
+    {.name = "plot",
+     .argument = "FILE",
+     .help = "Draw epsilon over the rounds, as .svg or .png",
+     .kind = OPTION_TEXT,
+     FIELD(plot)},
+};
+
+/* Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
+static int privacy_options_check(const privacy_options *options)
+{
+    if (isnan(options->noise) == isnan(options->epsilon))
+        return complain(EXIT_USAGE, isnan(options->noise)
+                                        ? "privacy: --noise or --epsilon is needed"
+                                        : "--noise: not with --epsilon, which asks for it");
+    if (isnan(options->sample))
+        return complain(EXIT_USAGE, "privacy: --sample is needed");
+    if (options->rounds == 0)
+        return complain(EXIT_USAGE, "privacy: --rounds is needed");
+    if (options->plot != NULL && !gnuplot_draws(options->plot))
+        return complain(EXIT_USAGE, "--plot: %s: the name has to end in .svg or .png",
+                        options->plot);
+    return OPTIONS_PROCEED;
+}
+
+/* What the library is asked with; the noise is 1 where none is given. */
+static tarry_privacy_settings privacy_settings_of(const privacy_options *options)
+{
+    tarry_privacy_settings settings;
+    tarry_privacy_settings_init(&settings);
+    if (!isnan(options->noise))
+        settings.noise = options->noise;
+    settings.sample = options->sample;
+    settings.steps = options->rounds;
+    return settings;
+}
+
+/* Epsilon over the rounds, as a picture. */
+
+/* Colours that stay apart for colour-blind readers (Okabe and Ito 2008). */
+#define BLUE "#0072B2"
+#define ORANGE "#D55E00"
+
+/* With so much noise, for round numbers up to those of the options. Errors: NO_MEMORY, with a
+ * diagnostic. */
+static int privacy_curve_make(const privacy_options *options, double noise, privacy_curve *curve,
+                              tarry_diagnostic *diagnostic)
+{
+    tarry_privacy_settings settings = privacy_settings_of(options);
+    settings.noise = noise;
+    int error = TARRY_OK;
+    for (int i = 0; i < PRIVACY_POINTS && error == TARRY_OK; i++) {
+        /* Closer together at first, where the curve bends; the last one is the options' own. */
+        double share = (double)(i + 1) / PRIVACY_POINTS;
+        settings.steps = (uint64_t)((double)(options->rounds - 1) * share * share) + 1;
+        curve->rounds[i] = settings.steps;
+        error = tarry_privacy_epsilon(&settings, options->delta, TARRY_ACCOUNTANT_PLD, NULL,
+                                      &curve->pld[i], diagnostic);
+        if (error == TARRY_OK)
+            error = tarry_privacy_epsilon(&settings, options->delta, TARRY_ACCOUNTANT_RDP, NULL,
+                                          &curve->rdp[i], diagnostic);
+    }
+    return error;
+}
+
+typedef struct privacy_plot {
+    const privacy_options *options;
+    double noise;
+} privacy_plot;
+
+/* A plot_script. */
+static int write_plot(void *user, FILE *script, tarry_diagnostic *diagnostic)
+{
+    const privacy_options *options = ((const privacy_plot *)user)->options;
+    const double noise = ((const privacy_plot *)user)->noise;
+    privacy_curve curve;
+    int error = privacy_curve_make(options, noise, &curve, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    fputs("$curve << EOD\n0 0 0\n", script);
+    for (int i = 0; i < PRIVACY_POINTS; i++) {
+        fprintf(script, "%" PRIu64, curve.rounds[i]);
+        gnuplot_number(script, curve.pld[i]);
+        gnuplot_number(script, curve.rdp[i]);
+        fputc('\n', script);
+    }
+    fputs("EOD\n", script);
+    fputs(gnuplot_is_png(options->plot)
+              ? "set terminal pngcairo noenhanced size 1000,620 font 'sans,12'\n"
+              : "set terminal svg noenhanced size 820,510 font 'sans-serif,12' background "
+                "'white'\n",
+          script);
+    fprintf(script,
+            "set title 'Noise %.4g, each example sampled with probability %.4g, delta %.3g'\n"
+            "set grid lc rgb '#dddddd' lt 1\nset border lc rgb '#444444'\nset tics out nomirror\n"
+            "set xlabel 'rounds'\nset ylabel 'epsilon'\nset xrange [0:*]\nset yrange [0:*]\n"
+            "set key left top\n"
+            "plot $curve using 1:3 with lines lw 2 dt 2 lc rgb '" ORANGE
+            "' title 'by Renyi divergences', "
+            "$curve using 1:2 with lines lw 2.5 lc rgb '" BLUE
+            "' title 'by the distribution of the privacy loss'\n",
+            noise, options->sample, options->delta);
+    return TARRY_OK;
+}
+
+/* tarry privacy: the accountant of differential privacy. */
 
 /* Opened before the work, so that this is not for nothing; NULL where not asked for. */
 typedef struct privacy_outputs {
@@ -29,10 +210,7 @@ static int open_outputs(const privacy_options *options, privacy_outputs *outputs
 {
     int status = output_begin(options->report, &outputs->report);
     if (status == OPTIONS_PROCEED)
-        status = output_begin(options->plot, &outputs->plot);
-    tarry_diagnostic why;
-    if (status == OPTIONS_PROCEED && outputs->plot != NULL && gnuplot_find(&why) != TARRY_OK)
-        status = complain(EXIT_FAILED, "--plot: %s", why.text);
+        status = plot_begin(options->plot, &outputs->plot);
     return status;
 }
 
@@ -92,28 +270,6 @@ static int write_report(const option_command *command, const privacy_figures *fi
     return output_end(file);
 }
 
-typedef struct plot_request {
-    const privacy_options *options;
-    double noise;
-    privacy_curve curve;
-} plot_request;
-
-static void write_plot_script(void *user, FILE *script)
-{
-    const plot_request *request = user;
-    privacy_plot_script(script, request->options, request->noise, &request->curve);
-}
-
-static int write_plot(const privacy_options *options, double noise, output_file **file)
-{
-    plot_request request = {.options = options, .noise = noise};
-    tarry_diagnostic why;
-    if (privacy_curve_make(options, noise, &request.curve, &why) != TARRY_OK ||
-        gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why) != TARRY_OK)
-        return complain(EXIT_FAILED, "--plot: %s", why.text);
-    return output_end(file);
-}
-
 static int privacy(const option_command *command, const privacy_options *options)
 {
     privacy_outputs outputs = {0};
@@ -129,7 +285,7 @@ static int privacy(const option_command *command, const privacy_options *options
     if (status == EXIT_DONE && outputs.report != NULL)
         status = write_report(command, &figures, &outputs.report);
     if (status == EXIT_DONE && outputs.plot != NULL)
-        status = write_plot(options, figures.noise, &outputs.plot);
+        status = plot_end(write_plot, &(privacy_plot){options, figures.noise}, &outputs.plot);
     output_file_discard(outputs.report);
     output_file_discard(outputs.plot);
     return status;
@@ -137,10 +293,9 @@ static int privacy(const option_command *command, const privacy_options *options
 
 int command_privacy(int argc, char **argv)
 {
-    privacy_options options;
-    option_group group;
-    privacy_options_init(&options);
-    privacy_options_group(&options, &group);
+    privacy_options options = {.noise = NAN, .epsilon = NAN, .sample = NAN, .delta = 1e-5};
+    const option_group group =
+        OPTION_GROUP("What is shown, and with how much noise", entries, &options);
     const option_command command = {
         "privacy",
         "Says what sums with noise cost in privacy, or how much noise they need: for a training "

@@ -2,22 +2,26 @@
 /*
  * The runtime that computes a training run's sums, and what the tool adds to it: waiting for
  * workers that come from elsewhere, before the run and when too few are left, and a report of them.
- * Its workers are threads of this process (runner_local.h), or come over the network
- * (runner_tcp.h).
+ * Its workers are threads of this process, or come over the network.
  */
 #ifndef CLI_RUNNER_H
 #define CLI_RUNNER_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include <tarry/compute.h>
+#include <tarry/error.h>
+#include <tarry/plan.h>
 #include <tarry/runtime.h>
 #include <tarry/secure.h>
 #include <tarry/straggler.h>
 #include <tarry/sum_log.h>
+#include <tarry/tcp.h>
 
-#include "cli/job/job_code.h"
-#include "cli/job/job_replicas.h"
+#include "cli/job/job.h"
+#include "cli/output/event_log.h"
 
 typedef struct runner_network runner_network;
 
@@ -97,19 +101,148 @@ typedef struct runner_request {
     tarry_view view; /* the same, where it has one */
 } runner_request;
 
-/* The request's settings of the server, but for all that the runtime chooses itself, which stays as
- * it came in *settings. */
-static inline void runner_server_settings(const runner_request *request,
-                                          tarry_server_settings *settings)
-{
-    const tarry_server_settings chosen = *settings;
-    *settings = *request->server;
-    settings->dimension = chosen.dimension;
-    settings->stripe_length = chosen.stripe_length;
-}
-
 /* Makes a runner that the caller frees. Errors: as tarry_local_create. */
 typedef int runner_create(void *user, const runner_request *request, runner **out,
                           tarry_diagnostic *diagnostic);
+
+/*
+ * Credentials of a server and its workers for one run, in a folder that goes with it. The process
+ * that makes them has all keys: with secure sums they protect no data, and are for trying.
+ */
+
+enum { CREW_KEYS_PATH = 256 };
+
+/* A new folder with those of keys init, and a roster. Errors: FILE, SYSTEM, NO_MEMORY, with a
+ * diagnostic; then there is none. */
+int crew_keys_make(uint32_t workers, char folder[CREW_KEYS_PATH], tarry_diagnostic *diagnostic);
+void crew_keys_remove(const char *folder);
+
+/* What a worker's folder has for TLS: the authority's certificate, its own one, and its key. */
+enum { CREW_FILES = 3, CREW_FILE_BYTES = 4096 };
+typedef struct crew_member {
+    uint32_t size[CREW_FILES];
+    char bytes[CREW_FILES][CREW_FILE_BYTES];
+} crew_member;
+
+/* Reads a worker's from a folder that crew_keys_make has made. Errors: FILE, NO_MEMORY. */
+int crew_keys_take(const char *folder, uint32_t worker, crew_member *out,
+                   tarry_diagnostic *diagnostic);
+/* Writes them into a new folder, maybe on another machine. Errors: FILE, NO_MEMORY; then there is
+ * none. */
+int crew_keys_put(const crew_member *from, char folder[CREW_KEYS_PATH],
+                  tarry_diagnostic *diagnostic);
+
+/* What workers on this machine take beside their vectors, held against what there is. */
+
+typedef struct crew_size {
+    uint32_t workers; /* on this machine; 0: they are elsewhere, or start by themselves */
+    bool processes;   /* else threads of this process */
+    bool everywhere;  /* they sum among themselves */
+} crew_size;
+
+/* Bytes that the crew takes at least, whatever it trains. */
+double crew_room_bytes(const crew_size *crew);
+/* Whether there is room for its threads, and for these bytes in all, which take in those above.
+ * `what` names what takes them. tell: if that is more than half of what is free, a line on stderr
+ * says so. Errors: NO_MEMORY, with the need and the limit. */
+int crew_room_check(const crew_size *crew, double bytes, const char *what, bool tell,
+                    tarry_diagnostic *diagnostic);
+
+/* Where workers of different numerics (cli/job/gradients.h) hold copies of the same chunk. */
+
+/* How many kinds there are in numerics[0..workers-1], 0 being none. */
+uint32_t mixture_kinds(const uint64_t *numerics, uint32_t workers);
+
+/* Whether two of them share a chunk; *one and *other are then the first such workers. */
+bool mixture_meets(const tarry_plan *plan, const uint64_t *numerics, uint32_t *one,
+                   uint32_t *other);
+
+/*
+ * How far the sum of a round of `parts` (>= 2) parts can be off where such copies meet, over the
+ * sum of the chunks' sizes: d sqrt(|S| l) / sigma_min, for gradients of two kinds that are d apart,
+ * and `rounding` each from the truth (docs/conditioning.md). `limit` is that of 1/sigma_min.
+ */
+double mixture_bound(const tarry_plan *plan, uint32_t parts, double rounding, double limit);
+
+/* Which refused connections are printed: each address and reason once in a while, and few lines in
+ * all, however many come. */
+
+enum {
+    REFUSALS_KEPT = 16,  /* address and reason that are not printed again soon */
+    REFUSALS_LINES = 8,  /* printed in REFUSALS_NS, at most */
+    REFUSALS_TEXT = 160, /* bytes of an address or a reason that are looked at */
+    REFUSALS_LINE = 512,
+};
+#define REFUSALS_NS UINT64_C(10000000000)
+
+typedef struct refusals {
+    struct {
+        uint64_t at_ns; /* when it was printed; 0: none was */
+        char from[REFUSALS_TEXT], why[REFUSALS_TEXT];
+    } said[REFUSALS_KEPT];
+    uint64_t since_ns;    /* from this moment on */
+    uint32_t lines;       /* so many lines were printed, */
+    unsigned long unsaid; /* and so many refusals were not */
+} refusals;
+
+/*
+ * True if this refusal is to be printed: `line` says so. peer is an address, whose port does not
+ * count, as each attempt has another; "": several. worker: UINT32_MAX: not known. Zero all of
+ * *self before the first call; now_ns must be above 0.
+ */
+bool refusals_line(refusals *self, uint64_t now_ns, uint32_t worker, const char *peer,
+                   const char *why, char line[REFUSALS_LINE]);
+
+/* Workers as threads of this process. */
+
+/* A runner_create; user is not used. */
+int runner_local_create(void *user, const runner_request *request, runner **out,
+                        tarry_diagnostic *diagnostic);
+
+/* --ship-data at the server: each chunk's samples as bytes, made when they are first asked for. */
+
+typedef struct shipped_data shipped_data;
+
+/* `data`, borrowed, has the samples of the batch's chunks. Errors: ARGUMENT (a chunk is too large,
+ * see tarry/tcp.h), NO_MEMORY. */
+int shipped_data_create(const dataset *data, const batch_settings *batch, shipped_data **out,
+                        tarry_diagnostic *diagnostic);
+void shipped_data_free(shipped_data *shipped); /* NULL is allowed */
+
+/* A tarry_tcp_ship; user is the shipped_data. One thread. */
+int shipped_data_give(void *user, uint32_t origin, const void **bytes, size_t *size);
+
+/*
+ * Workers over the network. A round that too few workers are left for does not end the run: it
+ * waits for others to come and begins another one.
+ */
+
+/* Workers that were started along with the server, and end with it: for them no run goes on. */
+typedef struct runner_crew {
+    void *user;
+    uint32_t (*expected)(void *user); /* how many can be expected to come; any thread */
+    void (*retire)(void *user);       /* the server is about to end, */
+    void (*end)(void *user);          /* and is gone */
+} runner_crew;
+
+typedef struct runner_tcp_settings {
+    const char *const *listen;
+    uint32_t listen_count;
+    tarry_tcp_security security;
+    bool announce;        /* say where it listens */
+    bool ship;            /* the samples, to workers that have none */
+    bool tells_draws;     /* the key of draws, with differential privacy, along with the job */
+    uint64_t wait_ns;     /* for all workers, before the first round */
+    uint64_t patience_ns; /* from the first of several rounds on that too few workers were left for
+                             until the run ends; 0: it ends at once */
+    uint32_t decode_threads; /* 0: chosen */
+    event_log *log;          /* NULL for none */
+    const runner_crew *crew; /* NULL: workers come by themselves */
+} runner_tcp_settings;
+
+/* A runner_create, whose user is a runner_tcp_settings, borrowed; what it points to must outlive
+ * the runner. */
+int runner_tcp_create(void *user, const runner_request *request, runner **out,
+                      tarry_diagnostic *diagnostic);
 
 #endif

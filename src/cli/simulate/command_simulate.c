@@ -1,15 +1,1005 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tarry simulate: options, inputs and outputs around the trials. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
+#include <tarry/error.h>
+#include <tarry/sim.h>
+#include <tarry/version.h>
+
+#include "base/memory.h"
+#include "base/quantile.h"
 #include "cli/command.h"
+#include "cli/options/run_options.h"
 #include "cli/output/gnuplot.h"
 #include "cli/output/output.h"
-#include "cli/simulate/command_simulate_faults.h"
-#include "cli/simulate/simulate_plot.h"
-#include "cli/simulate/simulate_report.h"
-#include "cli/simulate/simulate_table.h"
+#include "cli/simulate/simulate_trials.h"
 #include "cli/text/complain.h"
+#include "cli/text/numbers.h"
+
+/* ---- summary ---- */
+
+/* What a scheme's trials come to: the material of the table, the report and the plot. */
+
+/* Of finite values; NaN where there are none. */
+typedef struct spread {
+    summary all;
+    double p5, p25, p75;
+} spread;
+
+enum { SIMULATE_CARDS = 4 };
+
+/* One round of all trials that could end. */
+typedef struct round_figures {
+    /* Medians; NaN where there are none. */
+    double seconds, balanced_ratio, matched_ratio, uncoded_ratio;
+    double copies;                            /* computed per chunk, mean */
+    double control_bytes, control_messages;   /* mean */
+    double sum_seconds;                       /* from the last signal to the end, mean */
+    double cards[SIMULATE_CARDS];             /* of tarry_sim_traffic, in its order, mean */
+    double root_messages, root_control_bytes; /* the same */
+    /* Changes to the plan before it, mean; the data moved is a share of all that is stored. */
+    double moved, moved_share, split, merged;
+} round_figures;
+
+/* Over those rounds of all trials that could end in which there was such a time. */
+typedef struct round_times {
+    size_t rounds;
+    double p50, p99, most; /* seconds; NaN of none */
+} round_times;
+
+/* Of one variant, over the trials that are done; times and errors over those that could end. What
+ * is not said to be of all rounds is of the last one. */
+typedef struct simulate_summary {
+    size_t trials;
+    size_t failed;
+    char failure[128]; /* why the first of these did; empty if none */
+    spread seconds;
+    spread balanced, matched; /* in seconds, over all trials */
+    spread balanced_ratio, matched_ratio;
+    spread uncoded_ratio;  /* over the trials that the uncoded scheme could end too */
+    size_t uncoded_failed; /* how many it could not */
+    double copies;         /* computed per chunk, mean */
+    double work_ratio;     /* copies computed over copies needed, mean */
+    double exact;          /* share of the trials */
+    double expected_error, chunks_filled, filled_share; /* means */
+    double verified_error;         /* worst of all exact rounds; NaN without --vectors */
+    double verified_squared_error; /* mean of those that could end */
+    double upload_bytes, control_bytes, control_messages;
+    double moved, moved_share, split, merged; /* of all rounds together, mean */
+    /* From the last signal to the last sum, without a trial's first round, in which the server
+     * learns who is there, where there are more. */
+    round_times sums;
+    round_figures *rounds; /* by round */
+    spread *errors;        /* by deadline; over all trials */
+} simulate_summary;
+
+/* That of the last round. */
+static const simulate_outcome *last_outcome(const simulate_trials *trials, size_t trial,
+                                            size_t variant)
+{
+    return &simulate_trials_outcomes(trials, trial, variant)[trials->options->rounds - 1];
+}
+
+/* One number per deadline. */
+static const double *errors_of(const simulate_trials *trials, size_t trial, size_t variant)
+{
+    size_t place = trial * trials->variants->count + variant;
+    return &trials->errors[place * trials->options->deadlines.count];
+}
+
+/* values[0..count-1] are reordered, and those that are not finite left out. */
+static spread spread_of(double *values, size_t count)
+{
+    size_t finite = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(values[i]))
+            values[finite++] = values[i];
+    }
+    return (spread){
+        .all = summary_of(values, finite),
+        .p5 = quantile_of(values, finite, 0.05),
+        .p25 = quantile_of(values, finite, 0.25),
+        .p75 = quantile_of(values, finite, 0.75),
+    };
+}
+
+typedef double outcome_value(const simulate_outcome *outcome);
+
+static double seconds_of(const simulate_outcome *outcome)
+{
+    return outcome->seconds;
+}
+
+static double balanced_of(const simulate_outcome *outcome)
+{
+    return outcome->balanced;
+}
+
+static double matched_of(const simulate_outcome *outcome)
+{
+    return outcome->matched;
+}
+
+static double balanced_ratio_of(const simulate_outcome *outcome)
+{
+    return outcome->seconds / outcome->balanced;
+}
+
+static double matched_ratio_of(const simulate_outcome *outcome)
+{
+    return isinf(outcome->matched) ? NAN : outcome->seconds / outcome->matched;
+}
+
+static double uncoded_ratio_of(const simulate_outcome *outcome)
+{
+    return outcome->seconds / outcome->uncoded;
+}
+
+static spread spread_over(const simulate_trials *trials, size_t variant, uint32_t round,
+                          outcome_value *value, double *values)
+{
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            values[count++] = value(&simulate_trials_outcomes(trials, trial, variant)[round]);
+    }
+    return spread_of(values, count);
+}
+
+static spread spread_at(const simulate_trials *trials, size_t variant, size_t deadline,
+                        double *values)
+{
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            values[count++] = errors_of(trials, trial, variant)[deadline];
+    }
+    return spread_of(values, count);
+}
+
+static void explain(const simulate_variant *variant, const tarry_round_result *result, char *text,
+                    size_t size)
+{
+    const tarry_settings *settings = &variant->run.settings;
+    const uint32_t lost = result->workers_lost, workers = settings->plan.workers;
+    if (settings->server.stop == TARRY_STOP_WORKERS)
+        snprintf(text, size, "%u of %u workers were lost, and %u must finish", lost, workers,
+                 settings->server.workers_needed);
+    else if (settings->plan.parts > 1)
+        snprintf(text, size,
+                 "%u of %u workers were lost, and the others could not give some chunk in %u parts",
+                 lost, workers, settings->plan.parts);
+    else
+        snprintf(text, size, "%u of %u workers were lost, and some chunk had fewer than 1 left",
+                 lost, workers);
+}
+
+/* The largest error in an exact round of the trial; NaN if there was none. */
+static double worst_error(const simulate_trials *trials, const simulate_outcome *outcomes)
+{
+    double worst = NAN;
+    for (uint32_t round = 0; round < trials->options->rounds; round++)
+        if (outcomes[round].result.exact)
+            worst = fmax(worst, outcomes[round].verified_error);
+    return worst;
+}
+
+static void add_traffic(const tarry_sim_traffic *traffic, round_figures *figures)
+{
+    const uint64_t bytes[] = {traffic->root_in, traffic->root_out, traffic->leaf_in,
+                              traffic->leaf_out};
+    figures->sum_seconds += (double)traffic->sum_ns * 1e-9;
+    figures->root_messages += (double)traffic->root_messages;
+    figures->root_control_bytes += (double)traffic->root_control_bytes;
+    for (size_t i = 0; i < SIMULATE_CARDS; i++)
+        figures->cards[i] += (double)bytes[i];
+}
+
+static round_figures round_of(const simulate_trials *trials, size_t index, uint32_t round,
+                              double *values)
+{
+    round_figures figures = {
+        .seconds = spread_over(trials, index, round, seconds_of, values).all.median,
+        .balanced_ratio = spread_over(trials, index, round, balanced_ratio_of, values).all.median,
+        .matched_ratio = spread_over(trials, index, round, matched_ratio_of, values).all.median,
+        .uncoded_ratio = spread_over(trials, index, round, uncoded_ratio_of, values).all.median,
+    };
+    double ended = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const simulate_outcome *outcome = &simulate_trials_outcomes(trials, trial, index)[round];
+        const tarry_round_result *result = &outcome->result;
+        if (!trials->done[trial] || result->error != TARRY_OK)
+            continue;
+        ended++;
+        figures.copies +=
+            (double)result->copies_computed * result->parts / (double)result->copies_needed;
+        figures.moved += outcome->changes.moved;
+        figures.moved_share += outcome->changes.moved_data;
+        figures.split += outcome->changes.split;
+        figures.merged += outcome->changes.merged;
+        figures.control_bytes += (double)result->control_bytes;
+        figures.control_messages += (double)result->control_messages;
+        add_traffic(&outcome->traffic, &figures);
+    }
+    figures.copies /= ended;
+    figures.control_bytes /= ended;
+    figures.control_messages /= ended;
+    figures.sum_seconds /= ended;
+    figures.root_messages /= ended;
+    figures.root_control_bytes /= ended;
+    for (size_t i = 0; i < SIMULATE_CARDS; i++)
+        figures.cards[i] /= ended;
+    figures.moved /= ended;
+    const tarry_plan_settings *plan = &trials->variants->items[index].run.settings.plan;
+    figures.moved_share /= ended * plan->chunks * plan->pieces * plan->replication;
+    figures.split /= ended;
+    figures.merged /= ended;
+    return figures;
+}
+
+/* Counts, and means over the trials that could end. */
+static void add_up(const simulate_trials *trials, size_t index, simulate_summary *figures)
+{
+    const simulate_variant *variant = &trials->variants->items[index];
+    double copies = 0, needed = 0, squares = 0, worst = NAN;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const simulate_outcome *outcome = last_outcome(trials, trial, index);
+        const tarry_round_result *result = &outcome->result;
+        if (!trials->done[trial])
+            continue;
+        figures->trials++;
+        figures->uncoded_failed += isnan(outcome->uncoded) ? 1 : 0;
+        if (result->error != TARRY_OK) {
+            if (figures->failed++ == 0)
+                explain(variant, result, figures->failure, sizeof(figures->failure));
+            continue;
+        }
+        copies += (double)result->copies_computed;
+        needed += (double)result->copies_needed;
+        figures->exact += result->exact ? 1 : 0;
+        figures->expected_error += result->expected_error;
+        figures->chunks_filled += result->chunks_filled;
+        figures->filled_share += result->filled_share;
+        figures->upload_bytes += (double)result->upload_bytes;
+        squares += outcome->verified_squared_error;
+        worst = fmax(worst, worst_error(trials, simulate_trials_outcomes(trials, trial, index)));
+    }
+    double ended = (double)(figures->trials - figures->failed);
+    figures->work_ratio = copies / needed;
+    figures->exact /= (double)figures->trials;
+    figures->expected_error /= ended;
+    figures->chunks_filled /= ended;
+    figures->filled_share /= ended;
+    figures->upload_bytes /= ended;
+    figures->verified_error = worst;
+    figures->verified_squared_error = squares / ended;
+}
+
+/* Of rounds that had a signal; not a trial's first round if it has more. */
+static round_times sum_times(const simulate_trials *trials, size_t index, double *values)
+{
+    const uint32_t first = trials->options->rounds > 1 ? 1 : 0;
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const simulate_outcome *outcomes = simulate_trials_outcomes(trials, trial, index);
+        if (!trials->done[trial] || outcomes->result.error != TARRY_OK)
+            continue;
+        for (uint32_t round = first; round < trials->options->rounds; round++) {
+            const uint64_t sum_ns = outcomes[round].traffic.sum_ns;
+            if (sum_ns > 0)
+                values[count++] = (double)sum_ns * 1e-9;
+        }
+    }
+    return (round_times){.rounds = count,
+                         .p50 = quantile_of(values, count, 0.5),
+                         .p99 = quantile_of(values, count, 0.99),
+                         .most = quantile_of(values, count, 1)};
+}
+
+static int summarise(const simulate_trials *trials, size_t index, double *values,
+                     simulate_summary *figures)
+{
+    size_t deadlines = trials->options->deadlines.count;
+    uint32_t rounds = trials->options->rounds, last = rounds - 1;
+    figures->rounds = memory_allocate(NULL, rounds, sizeof(*figures->rounds));
+    if (figures->rounds == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t round = 0; round < rounds; round++) {
+        figures->rounds[round] = round_of(trials, index, round, values);
+        figures->moved += figures->rounds[round].moved;
+        figures->moved_share += figures->rounds[round].moved_share;
+        figures->split += figures->rounds[round].split;
+        figures->merged += figures->rounds[round].merged;
+    }
+    figures->copies = figures->rounds[last].copies;
+    figures->control_bytes = figures->rounds[last].control_bytes;
+    figures->control_messages = figures->rounds[last].control_messages;
+    add_up(trials, index, figures);
+    figures->sums = sum_times(trials, index, values);
+    figures->seconds = spread_over(trials, index, last, seconds_of, values);
+    figures->balanced = spread_over(trials, index, last, balanced_of, values);
+    figures->matched = spread_over(trials, index, last, matched_of, values);
+    figures->balanced_ratio = spread_over(trials, index, last, balanced_ratio_of, values);
+    figures->matched_ratio = spread_over(trials, index, last, matched_ratio_of, values);
+    figures->uncoded_ratio = spread_over(trials, index, last, uncoded_ratio_of, values);
+    if (deadlines == 0)
+        return TARRY_OK;
+    figures->errors = memory_allocate(NULL, deadlines, sizeof(*figures->errors));
+    if (figures->errors == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (size_t i = 0; i < deadlines; i++)
+        figures->errors[i] = spread_at(trials, index, i, values);
+    return TARRY_OK;
+}
+
+/* NULL is allowed. */
+static void simulate_summaries_free(simulate_summary *summaries, size_t count)
+{
+    for (size_t i = 0; summaries != NULL && i < count; i++) {
+        memory_release(NULL, summaries[i].rounds);
+        memory_release(NULL, summaries[i].errors);
+    }
+    memory_release(NULL, summaries);
+}
+
+/* One summary for each variant; the caller frees *out. Errors: NO_MEMORY. */
+static int simulate_summaries_create(const simulate_trials *trials, simulate_summary **out)
+{
+    size_t count = trials->variants->count;
+    simulate_summary *summaries = memory_allocate(NULL, count, sizeof(*summaries));
+    const size_t rounds = (size_t)trials->options->trials * trials->options->rounds;
+    double *values = memory_allocate(NULL, rounds, sizeof(*values));
+    int error = summaries == NULL || values == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    for (size_t i = 0; i < count && error == TARRY_OK; i++)
+        error = summarise(trials, i, values, &summaries[i]);
+    memory_release(NULL, values);
+    if (error != TARRY_OK)
+        simulate_summaries_free(summaries, count);
+    else
+        *out = summaries;
+    return error;
+}
+
+/* ---- table ---- */
+
+#define MOST_COLUMNS 8 /* of deadlines */
+
+static int scheme_width(const simulate_variants *variants)
+{
+    size_t width = strlen("scheme");
+    for (size_t i = 0; i < variants->count; i++) {
+        size_t length = strlen(variants->items[i].scheme);
+        width = length > width ? length : width;
+    }
+    return (int)width;
+}
+
+static void print_seconds(double seconds)
+{
+    char text[NUMBER_TEXT_SIZE] = "-";
+    if (isfinite(seconds))
+        seconds_text(seconds, text);
+    printf(" %8s", text);
+}
+
+static void print_number(int width, const char *format, double number)
+{
+    char text[NUMBER_TEXT_SIZE] = "-";
+    if (isfinite(number))
+        snprintf(text, sizeof(text), format, number);
+    printf(" %*s", width, text);
+}
+
+/* Whether there is anything to be seen in a column of the pieces. */
+static bool shows_pieces(const simulate_variants *variants)
+{
+    for (size_t i = 0; i < variants->count; i++)
+        if (variants->items[i].run.settings.plan.pieces > 1)
+            return true;
+    return false;
+}
+
+static void print_sizes_head(int width, const char *first, bool pieces)
+{
+    printf("%-*s  %2s %2s", width, first, "r", "l");
+    if (pieces)
+        printf(" %3s", "P");
+}
+
+static void print_sizes(int width, const simulate_variant *variant, bool pieces)
+{
+    printf("%-*s  %2u %2u", width, variant->scheme, variant->stored,
+           variant->run.settings.plan.parts);
+    if (pieces)
+        printf(" %3u", variant->run.settings.plan.pieces);
+}
+
+/* Over all rounds, on average, what the plans changed. */
+static void print_changes(const simulate_trials *trials, const simulate_summary *summaries,
+                          int width, bool pieces)
+{
+    bool any = false;
+    for (size_t i = 0; i < trials->variants->count; i++)
+        any = any || trials->variants->items[i].run.adapt_rule.every != 0;
+    if (!any)
+        return;
+    printf("\nchanges to the plan in all rounds: copies moved and their share of the data stored, "
+           "chunks split and merged\n");
+    print_sizes_head(width, "", pieces);
+    printf(" %8s %8s %8s %8s\n", "moved", "share", "split", "merged");
+    for (size_t i = 0; i < trials->variants->count; i++) {
+        const simulate_variant *variant = &trials->variants->items[i];
+        if (variant->run.adapt_rule.every == 0)
+            continue;
+        print_sizes(width, variant, pieces);
+        print_number(8, "%.1f", summaries[i].moved);
+        print_number(8, "%.3f", summaries[i].moved_share);
+        print_number(8, "%.1f", summaries[i].split);
+        print_number(8, "%.1f", summaries[i].merged);
+        printf("\n");
+    }
+}
+
+static void print_head(int width, bool pieces, bool verified)
+{
+    print_sizes_head(width, "scheme", pieces);
+    printf(" %8s %8s %8s %8s %9s %8s %8s %7s %6s %8s%s\n", "median", "mean", "sd", "p95",
+           "/balanced", "/matched", "/uncoded", "copies", "failed", "error",
+           verified ? " verified" : "");
+}
+
+static void print_row(int width, const simulate_variant *variant, const simulate_summary *figures,
+                      bool pieces, bool verified)
+{
+    print_sizes(width, variant, pieces);
+    print_seconds(figures->seconds.all.median);
+    print_seconds(figures->seconds.all.mean);
+    print_seconds(figures->seconds.all.sd);
+    print_seconds(figures->seconds.all.p95);
+    print_number(9, "%.3g", figures->balanced_ratio.all.median);
+    print_number(8, "%.3g", figures->matched_ratio.all.median);
+    print_number(8, "%.3g", figures->uncoded_ratio.all.median);
+    print_number(7, "%.2f", figures->copies);
+    printf(" %6zu", figures->failed);
+    print_number(8, "%.2g", figures->expected_error);
+    if (verified)
+        print_number(8, "%.1e", figures->verified_error);
+    printf("\n");
+}
+
+/* Of many deadlines, the first, the last and some at equal distances between them. */
+static void print_errors(const simulate_trials *trials, const simulate_summary *summaries,
+                         int width, bool pieces)
+{
+    const real_list *deadlines = &trials->options->deadlines;
+    size_t columns = deadlines->count < MOST_COLUMNS ? deadlines->count : MOST_COLUMNS;
+    size_t column[MOST_COLUMNS] = {0};
+    for (size_t i = 1; i < columns; i++)
+        column[i] = i * (deadlines->count - 1) / (columns - 1);
+    printf("\nmean relative squared error of a sum that ends at");
+    if (columns < deadlines->count)
+        printf(" (%zu of %zu deadlines)", columns, deadlines->count);
+    printf("\n");
+    print_sizes_head(width, "", pieces);
+    for (size_t i = 0; i < columns; i++)
+        print_seconds(deadlines->values[column[i]]);
+    printf("\n");
+    for (size_t row = 0; row < trials->variants->count; row++) {
+        print_sizes(width, &trials->variants->items[row], pieces);
+        for (size_t i = 0; i < columns; i++)
+            print_number(8, "%.2g", summaries[row].errors[column[i]].all.mean);
+        printf("\n");
+    }
+}
+
+/* What the row of one does not say, and calls for words. */
+static void print_notes(const simulate_variant *variant, const simulate_summary *figures)
+{
+    const char *name = variant->scheme;
+    const uint32_t copies = variant->stored, parts = variant->run.settings.plan.parts;
+    if (figures->failed > 0)
+        printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n", name,
+               copies, parts, figures->failed, figures->trials, figures->failure);
+}
+
+/* Nothing if no scheme has such a time. */
+static void print_sum_times(const simulate_variants *variants, const simulate_summary *summaries,
+                            int width, bool pieces)
+{
+    size_t any = 0;
+    for (size_t i = 0; i < variants->count; i++)
+        any += summaries[i].sums.rounds;
+    if (any == 0)
+        return;
+    printf("\nfrom the signal to the last sum, over rounds\n");
+    print_sizes_head(width, "", pieces);
+    printf(" %8s %8s %8s %8s\n", "rounds", "median", "p99", "most");
+    for (size_t i = 0; i < variants->count; i++) {
+        const round_times *times = &summaries[i].sums;
+        if (times->rounds == 0)
+            continue;
+        print_sizes(width, &variants->items[i], pieces);
+        printf(" %8zu", times->rounds);
+        print_seconds(times->p50);
+        print_seconds(times->p99);
+        print_seconds(times->most);
+        printf("\n");
+    }
+}
+
+/* Prints the schemes' figures to stdout, one line each. */
+static void simulate_table_print(const simulate_trials *trials, const simulate_summary *summaries)
+{
+    const simulate_options *options = trials->options;
+    const simulate_variants *variants = trials->variants;
+    bool verified = options->vectors != 0, pieces = shows_pieces(variants);
+    int width = scheme_width(variants);
+    char time[NUMBER_TEXT_SIZE];
+    seconds_text(trials->seconds, time);
+    printf("%zu trials", trials->done_count);
+    if (options->rounds > 1)
+        printf(" of %u rounds (the last one shown)", options->rounds);
+    printf(" in %s: %u workers, %u chunks, straggler %s, seed %" PRIu64 "\n\n", time,
+           options->workers, options->chunks, options->straggler, options->seed);
+    print_head(width, pieces, verified);
+    for (size_t i = 0; i < variants->count; i++)
+        print_row(width, &variants->items[i], &summaries[i], pieces, verified);
+    print_changes(trials, summaries, width, pieces);
+    if (options->waits.mean > 0)
+        print_sum_times(variants, summaries, width, pieces);
+    if (options->deadlines.count > 0)
+        print_errors(trials, summaries, width, pieces);
+    for (size_t i = 0; i < variants->count; i++)
+        print_notes(&variants->items[i], &summaries[i]);
+    if (variants->count > 0 && summaries[0].uncoded_failed > 0)
+        printf("\n/uncoded: without a code %zu of %zu trials could not end, and are left out\n",
+               summaries[0].uncoded_failed, summaries[0].trials);
+}
+
+/* ---- simulate plot ---- */
+
+#define LABEL_SIZE 128
+
+/* In pixels. */
+#define WIDTH 1100
+#define TITLE_HEIGHT 100
+#define ROW_HEIGHT 34
+#define AXIS_HEIGHT 105 /* below a panel: tics, label, and the next one's title */
+#define CURVE_HEIGHT 420
+#define KEY_ROW_HEIGHT 20
+#define MARGIN 30
+#define LETTER_WIDTH 8.6
+
+/* Colours that stay apart for colour-blind readers (Okabe and Ito 2008), the first for what is
+ * measured. */
+#define BLUE "#0072B2"
+#define ORANGE "#D55E00"
+#define GREEN "#009E73"
+static const char *const colours[] = {"#000000", BLUE,      ORANGE,    GREEN,    "#CC79A7",
+                                      "#E69F00", "#56B4E9", "#8C6BB1", "#999933"};
+
+#define COLOUR_COUNT (sizeof(colours) / sizeof(colours[0]))
+#define DASH_COUNT 5
+
+/* Schemes differ by colour, and the variants of one by their dashes. */
+static void style_of(const simulate_variants *variants, size_t index, size_t *colour, size_t *dash)
+{
+    *colour = *dash = 0;
+    for (size_t i = 1; i <= index; i++) {
+        bool same = strcmp(variants->items[i].scheme, variants->items[i - 1].scheme) == 0;
+        *dash = same ? *dash + 1 : 0;
+        *colour += same ? 0 : 1;
+    }
+    *colour %= COLOUR_COUNT;
+    *dash %= DASH_COUNT;
+}
+
+static void label_of(const simulate_variant *variant, char label[LABEL_SIZE])
+{
+    const tarry_plan_settings *plan = &variant->run.settings.plan;
+    if (plan->pieces > 1)
+        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u P=%u", variant->scheme, plan->replication,
+                 plan->parts, plan->pieces);
+    else if (plan->replication > 1)
+        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u", variant->scheme, plan->replication,
+                 plan->parts);
+    else
+        snprintf(label, LABEL_SIZE, "%.60s", variant->scheme);
+}
+
+/* Where the panels are, as shares of the picture. */
+typedef struct frame {
+    double width, height; /* pixels */
+    double labels;        /* width of the longest */
+    double times_top, times_bottom;
+    double curves_top, curves_bottom;
+} frame;
+
+static frame make_frame(const simulate_trials *trials)
+{
+    size_t count = trials->variants->count, longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        char label[LABEL_SIZE];
+        label_of(&trials->variants->items[i], label);
+        longest = strlen(label) > longest ? strlen(label) : longest;
+    }
+    double times = (double)count * ROW_HEIGHT;
+    double curves = fmax(CURVE_HEIGHT, (double)count * KEY_ROW_HEIGHT);
+    double above = TITLE_HEIGHT + times + AXIS_HEIGHT;
+    double height = above;
+    if (trials->options->deadlines.count > 0)
+        height += curves + AXIS_HEIGHT * 0.6;
+    else
+        height -= AXIS_HEIGHT * 0.4;
+    return (frame){
+        .width = WIDTH,
+        .height = height,
+        .labels = fmin(WIDTH / 2.0, LETTER_WIDTH * (double)longest),
+        .times_top = 1 - TITLE_HEIGHT / height,
+        .times_bottom = 1 - (TITLE_HEIGHT + times) / height,
+        .curves_top = 1 - above / height,
+        .curves_bottom = 1 - (above + curves) / height,
+    };
+}
+
+static void write_times(FILE *script, const simulate_trials *trials,
+                        const simulate_summary *summaries)
+{
+    size_t count = trials->variants->count;
+    fputs("$times << EOD\n", script);
+    for (size_t i = 0; i < count; i++) {
+        const spread *seconds = &summaries[i].seconds;
+        fprintf(script, "%zu", count - i);
+        const double numbers[] = {seconds->p5,
+                                  seconds->p25,
+                                  seconds->all.median,
+                                  seconds->p75,
+                                  seconds->all.p95,
+                                  summaries[i].balanced.all.median,
+                                  summaries[i].matched.all.median};
+        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
+            gnuplot_number(script, numbers[k]);
+        fputc('\n', script);
+    }
+    fputs("EOD\n", script);
+}
+
+static void write_errors(FILE *script, const simulate_trials *trials,
+                         const simulate_summary *summaries)
+{
+    const real_list *deadlines = &trials->options->deadlines;
+    fputs("$errors << EOD\n", script);
+    for (size_t i = 0; i < deadlines->count; i++) {
+        gnuplot_number(script, deadlines->values[i]);
+        for (size_t k = 0; k < trials->variants->count; k++) {
+            double error = summaries[k].errors[i].all.mean;
+            gnuplot_number(script, error > 0 ? error : NAN);
+        }
+        fputc('\n', script);
+    }
+    fputs("EOD\n", script);
+}
+
+/* Whether times differ so much that only a logarithmic axis shows the short ones. */
+static bool spans_decades(const simulate_trials *trials, const simulate_summary *summaries)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < trials->variants->count; i++) {
+        least = fmin(least, fmin(summaries[i].balanced.all.median, summaries[i].seconds.p5));
+        most = fmax(most, summaries[i].seconds.all.p95);
+    }
+    return least > 0 && most > 30 * least;
+}
+
+static void write_times_panel(FILE *script, const frame *place, const simulate_trials *trials,
+                              const simulate_summary *summaries)
+{
+    size_t count = trials->variants->count;
+    fprintf(script,
+            "set lmargin at screen %.4f\nset rmargin at screen %.4f\n"
+            "set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
+            "set label 1 'Completion time' at graph 0, graph 1 offset 0,0.8 left font ',14'\n"
+            "set xlabel 'seconds'\n"
+            "set yrange [0.4:%.1f]\n"
+            "set key at screen %.4f, screen %.4f right bottom horizontal samplen 1.5\n"
+            "set style fill solid 0.45 border rgb '" BLUE "'\n",
+            (place->labels + MARGIN) / place->width, 1 - MARGIN / place->width, place->times_top,
+            place->times_bottom, (double)count + 0.6, 1 - MARGIN / place->width,
+            place->times_top + 4 / place->height);
+    fputs("set ytics (", script);
+    for (size_t i = 0; i < count; i++) {
+        char label[LABEL_SIZE];
+        label_of(&trials->variants->items[i], label);
+        fputs(i > 0 ? ", " : "", script);
+        gnuplot_quote(script, label);
+        fprintf(script, " %zu", count - i);
+    }
+    fputs(")\n", script);
+    fputs(spans_decades(trials, summaries) ? "set logscale x\n" : "set xrange [0:*]\n", script);
+    size_t failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (summaries[i].seconds.all.count > 0)
+            continue;
+        fprintf(
+            script,
+            "set label %zu 'no trial could end' at graph 0.985, first %zu right tc rgb '#666666'\n",
+            3 + failed++, count - i);
+    }
+    /* Bounds there may be none either: an axis needs a range then. */
+    if (failed == count)
+        fputs("set xrange [0:1]\n", script);
+    fputs("plot $times using 2:1:($6-$2):(0) with vectors nohead lw 1.5 lc rgb '" BLUE "' "
+          "title '5 to 95 %', "
+          "$times using 4:1:3:5:($1-0.28):($1+0.28) with boxxyerror lc rgb '" BLUE "' "
+          "title '25 to 75 %', "
+          "$times using 4:($1-0.28):(0):(0.56) with vectors nohead lw 3 lc rgb '#000000' "
+          "title 'median', "
+          "$times using 7:($1-0.42):(0):(0.84) with vectors nohead lw 2.5 lc rgb '" GREEN "' "
+          "title 'balanced bound', "
+          "$times using 8:($1-0.42):(0):(0.84) with vectors nohead lw 2.5 dt (6,3) "
+          "lc rgb '" ORANGE "' title 'matched bound'",
+          script);
+    fputs("\nunset logscale x\nset xrange [*:*]\nunset label\n", script);
+}
+
+static void write_error_panel(FILE *script, const frame *place, const simulate_trials *trials)
+{
+    double right = 1 - (place->labels + 70) / place->width;
+    fprintf(script,
+            "set lmargin at screen %.4f\nset rmargin at screen %.4f\n"
+            "set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
+            "set label 1 'Error of a sum that ends at a deadline' at graph 0, graph 1 "
+            "offset 0,0.8 left font ',14'\n"
+            "set xlabel 'deadline (seconds)'\n"
+            "set ylabel 'relative squared error, mean of the trials' offset 1,0\n"
+            "set ytics autofreq\nset yrange [*:1.2]\nset logscale y\nset format y '%%g'\n"
+            "set key at screen %.4f, screen %.4f left top vertical Left reverse samplen 3 "
+            "maxrows 200\n",
+            80 / place->width, right, place->curves_top, place->curves_bottom,
+            right + 10 / place->width, place->curves_top);
+    for (size_t i = 0; i < trials->variants->count; i++) {
+        size_t colour, dash;
+        char label[LABEL_SIZE];
+        label_of(&trials->variants->items[i], label);
+        style_of(trials->variants, i, &colour, &dash);
+        fprintf(script, "%s $errors using 1:%zu with lines lw 2.2 dt %zu lc rgb '%s' title ",
+                i == 0 ? "plot" : ",", i + 2, dash + 1, colours[colour]);
+        gnuplot_quote(script, label);
+    }
+    fputc('\n', script);
+}
+
+typedef struct simulate_plot {
+    const simulate_trials *trials;
+    const simulate_summary *summaries;
+} simulate_plot;
+
+/*
+ * A plot_script: the completion times of each scheme with the bounds, and, if deadlines were swept,
+ * the error over the deadline.
+ */
+static int write_plot(void *user, FILE *script, tarry_diagnostic *diagnostic)
+{
+    const simulate_trials *trials = ((const simulate_plot *)user)->trials;
+    const simulate_summary *summaries = ((const simulate_plot *)user)->summaries;
+    const simulate_options *options = trials->options;
+    bool png = gnuplot_is_png(options->plot);
+    (void)diagnostic;
+    frame place = make_frame(trials);
+    write_times(script, trials, summaries);
+    if (options->deadlines.count > 0)
+        write_errors(script, trials, summaries);
+    fprintf(script, "set terminal %s noenhanced size %.0f,%.0f %s\n", png ? "pngcairo" : "svg",
+            place.width, place.height,
+            png ? "font 'sans,12'" : "font 'sans-serif,12' background 'white'");
+    char title[512];
+    snprintf(title, sizeof(title),
+             "tarry simulate: %u workers, %u chunks, straggler %.200s\n%zu trials%s, seed %" PRIu64,
+             options->workers, options->chunks, options->straggler, trials->done_count,
+             options->rounds > 1 ? ", the last round of each" : "", options->seed);
+    fputs("set multiplot\nset label 2 ", script);
+    gnuplot_quote(script, title);
+    fprintf(script,
+            " at screen 0.5, screen %.4f center font ',13'\n"
+            "set grid lc rgb '#dddddd' lt 1\n"
+            "set border lc rgb '#444444'\n"
+            "set tics out nomirror\n"
+            "set datafile missing 'NaN'\n",
+            1 - 22.0 / place.height);
+    write_times_panel(script, &place, trials, summaries);
+    if (options->deadlines.count > 0)
+        write_error_panel(script, &place, trials);
+    fputs("unset multiplot\n", script);
+    return TARRY_OK;
+}
+
+/* ---- simulate report ---- */
+
+static json_t *spread_json(const spread *values)
+{
+    const summary *all = &values->all;
+    return json_pack("{s:o, s:o, s:o, s:o}", "mean", number_json(all->mean), "sd",
+                     number_json(all->sd), "median", number_json(all->median), "p95",
+                     number_json(all->p95));
+}
+
+/* Each trial's error of a sum that ends at this deadline; paired over schemes. */
+static json_t *trial_errors_json(const simulate_trials *trials, size_t variant, size_t deadline)
+{
+    json_t *list = json_array();
+    for (size_t trial = 0; list != NULL && trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            list = json_append(list, number_json(errors_of(trials, trial, variant)[deadline]));
+    }
+    return list;
+}
+
+static json_t *errors_json(const simulate_trials *trials, size_t variant, const spread *errors)
+{
+    const real_list *deadlines = &trials->options->deadlines;
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < deadlines->count; i++)
+        list = json_append(list, json_pack("{s:f, s:o, s:o, s:o}", "deadline", deadlines->values[i],
+                                           "mean", number_json(errors[i].all.mean), "sd",
+                                           number_json(errors[i].all.sd), "trials",
+                                           trial_errors_json(trials, variant, i)));
+    return list;
+}
+
+static json_t *round_times_json(const round_times *times)
+{
+    return json_pack("{s:I, s:o, s:o, s:o}", "rounds", (json_int_t)times->rounds, "p50",
+                     number_json(times->p50), "p99", number_json(times->p99), "most",
+                     number_json(times->most));
+}
+
+/* Bytes that the busiest of each kind carries, in and out. */
+static json_t *cards_json(const double *bytes)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "root_in", number_json(bytes[0]), "root_out",
+                     number_json(bytes[1]), "leaf_in", number_json(bytes[2]), "leaf_out",
+                     number_json(bytes[3]));
+}
+
+/* What passed links in a round. */
+static json_t *traffic_json(const round_figures *round)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "sum_seconds", number_json(round->sum_seconds),
+                     "cards", cards_json(round->cards), "root_messages",
+                     number_json(round->root_messages), "root_control_bytes",
+                     number_json(round->root_control_bytes));
+}
+
+static json_t *round_json(const round_figures *round)
+{
+    json_t *its = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
+        number_json(round->seconds), "ratio_to_balanced", number_json(round->balanced_ratio),
+        "ratio_to_matched", number_json(round->matched_ratio), "ratio_to_uncoded",
+        number_json(round->uncoded_ratio), "copies", number_json(round->copies), "control_bytes",
+        number_json(round->control_bytes), "control_messages", number_json(round->control_messages),
+        "moved", number_json(round->moved), "moved_share", number_json(round->moved_share), "split",
+        number_json(round->split), "merged", number_json(round->merged));
+    json_t *traffic = traffic_json(round);
+    if (json_object_update(its, traffic) != 0) {
+        json_decref(its);
+        its = NULL;
+    }
+    json_decref(traffic);
+    return its;
+}
+
+static json_t *rounds_json(const round_figures *rounds, uint32_t count)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < count; i++)
+        list = json_append(list, round_json(&rounds[i]));
+    return list;
+}
+
+/* Each trial's time, null where it could not end; paired over schemes. */
+static json_t *seconds_json(const simulate_trials *trials, size_t variant)
+{
+    json_t *list = json_array();
+    for (size_t trial = 0; list != NULL && trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            list = json_append(list, number_json(last_outcome(trials, trial, variant)->seconds));
+    }
+    return list;
+}
+
+static json_t *settings_json(const simulate_variant *variant)
+{
+    return json_pack(
+        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "design",
+        json_text(variant->run.design), "order", variant->run.order, "credit",
+        run_credit_name(variant->run.settings.server.credit), "keep",
+        run_keep_name(variant->run.settings.server.keep), "ahead",
+        run_ahead_json(variant->run.settings.server.keep, variant->run.settings.server.ahead),
+        "stop", variant->stop, "fill", run_fill_name(variant->run.settings.server.fill), "compress",
+        variant->run.compress, "compress_down",
+        run_down_name(variant->run.settings.server.compress_down), "upload",
+        simulate_upload_name(variant->sim.upload), "sum", simulate_sum_name(variant->sim.way),
+        "adapt", (json_int_t)variant->run.adapt_rule.every, "racks",
+        variant->run.racks != NULL ? json_text(variant->run.racks) : json_null());
+}
+
+static json_t *result_json(const simulate_trials *trials, size_t index,
+                           const simulate_summary *figures)
+{
+    const simulate_options *options = trials->options;
+    const simulate_variant *variant = &trials->variants->items[index];
+    json_t *result = json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme", json_text(variant->scheme),
+        "parts", (json_int_t)variant->run.settings.plan.parts, "pieces",
+        (json_int_t)variant->run.settings.plan.pieces, "replication",
+        (json_int_t)variant->run.settings.plan.replication, "stored", (json_int_t)variant->stored,
+        "settings", settings_json(variant), "straggler", json_text(options->straggler), "trials",
+        (json_int_t)figures->trials, "failed", (json_int_t)figures->failed, "failure",
+        figures->failed > 0 ? figures->failure : NULL);
+    json_t *times = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "time", spread_json(&figures->seconds),
+        "balanced", spread_json(&figures->balanced), "matched", spread_json(&figures->matched),
+        "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
+        number_json(figures->matched_ratio.all.median), "ratio_to_uncoded",
+        number_json(figures->uncoded_ratio.all.median), "uncoded_failed",
+        (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
+    json_t *work = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o}",
+        "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
+        "exact", number_json(figures->exact), "expected_error",
+        number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
+        "filled_share", number_json(figures->filled_share), "verified_error",
+        number_json(figures->verified_error), "verified_squared_error",
+        number_json(figures->verified_squared_error), "upload_bytes",
+        number_json(figures->upload_bytes), "control_bytes", number_json(figures->control_bytes),
+        "control_messages", number_json(figures->control_messages), "moved",
+        number_json(figures->moved), "moved_share", number_json(figures->moved_share), "split",
+        number_json(figures->split), "merged", number_json(figures->merged), "rounds",
+        rounds_json(figures->rounds, options->rounds), "error",
+        errors_json(trials, index, figures->errors), "sum_times", round_times_json(&figures->sums));
+    json_t *traffic = traffic_json(&figures->rounds[options->rounds - 1]);
+    if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0 ||
+        json_object_update(result, traffic) != 0) {
+        json_decref(result);
+        result = NULL;
+    }
+    json_decref(times);
+    json_decref(work);
+    json_decref(traffic);
+    return result;
+}
+
+static json_t *results_json(const simulate_trials *trials, const simulate_summary *summaries)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < trials->variants->count; i++)
+        list = json_append(list, result_json(trials, i, &summaries[i]));
+    return list;
+}
+
+/*
+ * Writes the results as JSON, see docs/reports.md; what cannot be written is the stream's error.
+ * `config` is borrowed. Errors: NO_MEMORY.
+ */
+static int simulate_report_write(FILE *stream, const simulate_trials *trials,
+                                 const simulate_summary *summaries, json_t *config)
+{
+    json_t *report = json_pack(
+        "{s:s, s:s, s:I, s:O, s:I, s:o, s:f, s:b, s:o}", "command", "simulate", "version",
+        tarry_version(), "seed", (json_int_t)trials->options->seed, "config", config, "trials",
+        (json_int_t)trials->done_count, "results", results_json(trials, summaries), "run_seconds",
+        trials->seconds, "interrupted", trials->interrupted, "error",
+        json_text(trials->error[0] != '\0' ? trials->error : NULL));
+    return json_write(report, stream);
+}
+
+/* tarry simulate: options, inputs and outputs around the trials. */
 
 /* Opened before the trials, so that these are not for nothing; NULL where not asked for. */
 typedef struct simulate_outputs {
@@ -21,10 +1011,7 @@ static int open_outputs(const simulate_options *options, simulate_outputs *outpu
 {
     int status = output_begin(options->report, &outputs->report);
     if (status == OPTIONS_PROCEED)
-        status = output_begin(options->plot, &outputs->plot);
-    tarry_diagnostic why;
-    if (status == OPTIONS_PROCEED && outputs->plot != NULL && gnuplot_find(&why) != TARRY_OK)
-        status = complain(EXIT_FAILED, "--plot: %s", why.text);
+        status = plot_begin(options->plot, &outputs->plot);
     return status;
 }
 
@@ -41,28 +1028,6 @@ static int write_report(const option_command *command, const simulate_trials *tr
     return output_end(file);
 }
 
-typedef struct plot_request {
-    const simulate_trials *trials;
-    const simulate_summary *summaries;
-} plot_request;
-
-static void write_plot_script(void *user, FILE *script)
-{
-    const plot_request *request = user;
-    simulate_plot_script(script, gnuplot_is_png(request->trials->options->plot), request->trials,
-                         request->summaries);
-}
-
-static int write_plot(const simulate_trials *trials, const simulate_summary *summaries,
-                      output_file **file)
-{
-    plot_request request = {trials, summaries};
-    tarry_diagnostic why;
-    if (gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why) != TARRY_OK)
-        return complain(EXIT_FAILED, "--plot: %s", why.text);
-    return output_end(file);
-}
-
 /* Writes what there is to write of the trials done. */
 static int write_outputs(const option_command *command, const simulate_trials *trials,
                          simulate_outputs *outputs)
@@ -74,34 +1039,22 @@ static int write_outputs(const option_command *command, const simulate_trials *t
     if (outputs->report != NULL)
         status |= write_report(command, trials, summaries, &outputs->report);
     if (outputs->plot != NULL && trials->done_count > 0)
-        status |= write_plot(trials, summaries, &outputs->plot);
+        status |= plot_end(write_plot, &(simulate_plot){trials, summaries}, &outputs->plot);
     if (!trials->options->quiet && trials->done_count > 0)
         simulate_table_print(trials, summaries);
     simulate_summaries_free(summaries, trials->variants->count);
     return status;
 }
 
-/* Whether the other job of this command is asked for, which has options of its own. */
-static bool asks_for_faults(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--faults") == 0)
-            return true;
-    return false;
-}
-
 int command_simulate(int argc, char **argv)
 {
-    if (asks_for_faults(argc, argv))
-        return command_simulate_faults(argc, argv);
     simulate_options options;
     simulate_options_init(&options);
     option_group groups[SIMULATE_GROUPS];
     simulate_options_groups(&options, groups);
     const option_command command = {
         "simulate",
-        "Compares schemes of gradient coding over modelled workers and links, in virtual time. "
-        "With --faults, looks for faults of the protocol instead (tarry simulate --faults --help).",
+        "Compares schemes of gradient coding over modelled workers and links, in virtual time.",
         groups, SIMULATE_GROUPS};
     config_file *file;
     simulate_variants variants = {0};

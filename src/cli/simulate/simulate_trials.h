@@ -9,6 +9,9 @@
 #ifndef CLI_SIMULATE_TRIALS_H
 #define CLI_SIMULATE_TRIALS_H
 
+#include <tarry/sim.h>
+
+#include "cli/options/options.h"
 #include "cli/simulate/simulate_options.h"
 #include "sim/chunk_cost.h"
 
@@ -20,7 +23,7 @@ typedef struct simulate_outcome {
     double uncoded;           /* what the uncoded scheme took for the same round, likewise */
     double balanced, matched; /* the bounds, in seconds, if they are worked out; infinite: the
                                  workers that are alive can't */
-    double verified_error;    /* with --vectors, as in cli/verify.h */
+    double verified_error;    /* with --vectors, as in cli/gradients.h */
     double verified_squared_error;
     tarry_plan_changes changes; /* to the plan before the round */
     tarry_sim_traffic traffic;  /* all 0 of a scheme that is a model of its own */
@@ -53,10 +56,5 @@ int simulate_trials_run(simulate_trials *trials);
 /* One outcome per round; all have an error, or none has. */
 const simulate_outcome *simulate_trials_outcomes(const simulate_trials *trials, size_t trial,
                                                  size_t variant);
-/* That of the last round. */
-const simulate_outcome *simulate_trials_outcome(const simulate_trials *trials, size_t trial,
-                                                size_t variant);
-/* One number per deadline. */
-const double *simulate_trials_errors(const simulate_trials *trials, size_t trial, size_t variant);
 
 #endif

@@ -3,12 +3,16 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <wchar.h>
+#include <wctype.h>
 
 #include "cli/text/numbers.h"
-#include "cli/text/shape.h"
-#include "cli/top/top_line.h"
+#include "cli/top/command_top.h"
 
 enum {
     PROGRESS_WIDTH = 16, /* of the run's bar */
@@ -78,22 +82,22 @@ static void add_right(top_line *line, unsigned width, const char *text)
 /* ---- words ---- */
 
 static const struct {
-    const char *name, *why;
+    const char *why;
     top_style style;
     bool lasts; /* the time since it was heard of says how long it has been so */
 } states[WIRE_WORKER_STATES] = {
-    [WIRE_WORKER_ABSENT] = {"absent", "has not come yet", TOP_DIM, false},
-    [WIRE_WORKER_RESTING] = {"resting", "", TOP_PLAIN, false},
-    [WIRE_WORKER_RECEIVING] = {"receiving", "", TOP_CYAN, false},
-    [WIRE_WORKER_COMPUTING] = {"computing", "", TOP_GREEN, false},
-    [WIRE_WORKER_SENDING] = {"sending", "", TOP_CYAN, false},
-    [WIRE_WORKER_LATE] = {"late", "the round goes on without it", TOP_YELLOW, false},
-    [WIRE_WORKER_SILENT] = {"silent", "nothing comes from it", TOP_RED, true},
-    [WIRE_WORKER_GONE] = {"gone", "its connection ended", TOP_RED, true},
-    [WIRE_WORKER_LEFT] = {"left", "took its leave", TOP_DIM, true},
-    [WIRE_WORKER_BEHIND] = {"behind", "has not the last parameters yet", TOP_YELLOW, false},
-    [WIRE_WORKER_SUMMING] = {"summing", "", TOP_CYAN, false},
-    [WIRE_WORKER_HOLDING] = {"holding", "waits until all have the sum", TOP_PLAIN, false},
+    [WIRE_WORKER_ABSENT] = {"has not come yet", TOP_DIM, false},
+    [WIRE_WORKER_RESTING] = {"", TOP_PLAIN, false},
+    [WIRE_WORKER_RECEIVING] = {"", TOP_CYAN, false},
+    [WIRE_WORKER_COMPUTING] = {"", TOP_GREEN, false},
+    [WIRE_WORKER_SENDING] = {"", TOP_CYAN, false},
+    [WIRE_WORKER_LATE] = {"the round goes on without it", TOP_YELLOW, false},
+    [WIRE_WORKER_SILENT] = {"nothing comes from it", TOP_RED, true},
+    [WIRE_WORKER_GONE] = {"its connection ended", TOP_RED, true},
+    [WIRE_WORKER_LEFT] = {"took its leave", TOP_DIM, true},
+    [WIRE_WORKER_BEHIND] = {"has not the last parameters yet", TOP_YELLOW, false},
+    [WIRE_WORKER_SUMMING] = {"", TOP_CYAN, false},
+    [WIRE_WORKER_HOLDING] = {"waits until all have the sum", TOP_PLAIN, false},
 };
 
 static const char *const sorts[TOP_SORTS] = {
@@ -102,7 +106,8 @@ static const char *const sorts[TOP_SORTS] = {
     [TOP_SORT_PACE] = "slowest first",
 };
 
-const char *top_sort_text(top_sort sort)
+/* "by trouble", ... */
+static const char *top_sort_text(top_sort sort)
 {
     return sorts[sort];
 }
@@ -114,7 +119,7 @@ static void nanoseconds_text(uint64_t time_ns, char text[NUMBER_TEXT_SIZE])
 
 /* ---- the run ---- */
 
-static void add_position(top_line *line, const wire_status *status)
+static void add_position(top_line *line, const status_run *status)
 {
     char round[NUMBER_TEXT_SIZE], rounds[NUMBER_TEXT_SIZE];
     bool ahead = status->running || status->done == 0;
@@ -140,7 +145,7 @@ static void add_position(top_line *line, const wire_status *status)
 static void draw_round(picture *it, bool over)
 {
     const top_run *run = it->run;
-    const wire_status *status = &run->status;
+    const status_run *status = &run->status;
     char left[NUMBER_TEXT_SIZE];
     top_line *line = begin(it);
     add_position(line, status);
@@ -163,30 +168,10 @@ static void draw_round(picture *it, bool over)
     end(it);
 }
 
-/* How they made it, where that is told. */
-static void draw_links(picture *it, const wire_sum_status *sum)
-{
-    char text[NUMBER_TEXT_SIZE], shape[SHAPE_TEXT_SIZE];
-    shape_text(sum->shape, shape);
-    if (shape[0] == '\0')
-        return;
-    top_line *line = begin(it);
-    top_line_print(line, "shape: %s", shape);
-    if (sum->links.latency_ns > 0) {
-        nanoseconds_text(sum->links.latency_ns, text);
-        top_line_print(line, "   latency %s", text);
-    }
-    if (sum->links.bytes_per_second > 0) {
-        bytes_text((double)sum->links.bytes_per_second, text);
-        top_line_print(line, "   %s/s each way", text);
-    }
-    end(it);
-}
-
 /* The last sum that workers made. */
 static void draw_sum(picture *it)
 {
-    const wire_sum_status *sum = &it->run->status.sum;
+    const status_sum *sum = &it->run->status.sum;
     char step[NUMBER_TEXT_SIZE];
     if (sum->step == 0)
         return;
@@ -199,12 +184,11 @@ static void draw_sum(picture *it)
     if (sum->term > 1)
         top_line_print(line, "   term %" PRIu32, sum->term);
     end(it);
-    draw_links(it, sum);
 }
 
 static void draw_figures(picture *it)
 {
-    const wire_status *status = &it->run->status;
+    const status_run *status = &it->run->status;
     char text[NUMBER_TEXT_SIZE];
     top_line *line = begin(it);
     if (status->running) {
@@ -226,8 +210,16 @@ static void draw_figures(picture *it)
     end(it);
 }
 
-/* ": 1 gone, 5 computing", of order[first..] and those that are not listed: first what a narrow
- * line must not cut. */
+static uint64_t all_workers(const status_run *run)
+{
+    uint64_t workers = run->workers;
+    for (int state = 0; state < WIRE_WORKER_STATES; state++)
+        workers += run->others[state];
+    return workers;
+}
+
+/* ": 1 gone, 5 computing", of workers from the first-th on and those that are not listed: first
+ * what a narrow line must not cut. */
 static void add_states(picture *it, top_line *line, uint32_t first)
 {
     const top_run *run = it->run;
@@ -235,14 +227,14 @@ static void add_states(picture *it, top_line *line, uint32_t first)
     for (int state = 0; state < WIRE_WORKER_STATES; state++)
         counts[state] = run->status.others[state];
     for (uint32_t i = first; i < run->status.workers; i++)
-        counts[run->worker[run->order[i]].state]++;
+        counts[run->worker[i].state]++;
     const char *between = ": ";
     for (int state = WIRE_WORKER_STATES - 1; state >= 0; state--) {
         if (counts[state] == 0)
             continue;
         top_line_add(line, between);
         top_line_style(line, states[state].style);
-        top_line_print(line, "%" PRIu64 " %s", counts[state], states[state].name);
+        top_line_print(line, "%" PRIu64 " %s", counts[state], status_states[state]);
         top_line_style(line, TOP_PLAIN);
         between = ", ";
     }
@@ -250,7 +242,7 @@ static void add_states(picture *it, top_line *line, uint32_t first)
 
 static void draw_summary(picture *it)
 {
-    uint64_t workers = wire_status_all_workers(&it->run->status);
+    uint64_t workers = all_workers(&it->run->status);
     top_line *line = begin(it);
     top_line_print(line, "%" PRIu64 " worker%s", workers, workers == 1 ? "" : "s");
     add_states(it, line, 0);
@@ -287,25 +279,23 @@ static void draw_titles(picture *it)
     end(it);
 }
 
-static void add_state(top_line *line, const wire_worker_status *worker)
+static void add_state(top_line *line, const status_worker *worker)
 {
     char time[NUMBER_TEXT_SIZE];
     top_line_style(line, states[worker->state].style);
-    top_line_add(line, states[worker->state].name);
-    if (states[worker->state].lasts && worker->heard_ns != TARRY_NEVER) {
+    top_line_add(line, status_states[worker->state]);
+    if (states[worker->state].lasts && worker->heard_ns > 0) {
         nanoseconds_text(worker->heard_ns, time);
         top_line_print(line, " %s", time);
     }
     top_line_style(line, TOP_PLAIN);
 }
 
-static void draw_worker(picture *it, uint32_t id)
+static void draw_worker(picture *it, const status_worker *worker)
 {
-    static const char near[] = "  near";
-    const wire_worker_status *worker = &it->run->worker[id];
     char text[NUMBER_TEXT_SIZE];
     top_line *line = begin(it);
-    snprintf(text, sizeof(text), "%" PRIu32, id);
+    snprintf(text, sizeof(text), "%" PRIu32, worker->id);
     add_right(line, END_OF_WORKER, text);
     top_line_pad(line, AT_STATE, 1);
     add_state(line, worker);
@@ -322,8 +312,6 @@ static void draw_worker(picture *it, uint32_t id)
     add_right(line, WIDTH_CAME, text);
     bytes_text((double)worker->received, text);
     add_right(line, WIDTH_RECEIVED, text);
-    if (worker->near && line->columns + strlen(near) <= line->most)
-        top_line_add(line, near);
     if (worker->rack[0] != '\0' && line->columns + 2 + strlen(worker->rack) <= line->most)
         top_line_print(line, "  %s", worker->rack);
     const char *why = states[worker->state].why;
@@ -337,14 +325,14 @@ static void draw_worker(picture *it, uint32_t id)
 /* As many as there is room for; one line speaks for the rest. */
 static void draw_workers(picture *it, unsigned room)
 {
-    uint64_t workers = wire_status_all_workers(&it->run->status);
+    uint64_t workers = all_workers(&it->run->status);
     uint32_t shown = it->run->status.workers;
     if (it->screen->rows > 0 && workers > room) {
         unsigned most = room > 0 ? room - 1 : 0;
         shown = shown < most ? shown : most;
     }
     for (uint32_t i = 0; i < shown; i++)
-        draw_worker(it, it->run->order[i]);
+        draw_worker(it, &it->run->worker[i]);
     if (shown == workers)
         return;
     top_line *line = begin(it);
@@ -405,4 +393,118 @@ void top_view_draw(top_run *run, const top_link *link, const top_screen *screen,
         add_blank(&it);
     it.bottom = 0;
     draw_bottom(&it, link);
+}
+
+/* ---- line ---- */
+
+static const char *const codes[TOP_STYLES] = {
+    [TOP_PLAIN] = "\x1b[0m",  [TOP_BOLD] = "\x1b[1m",  [TOP_DIM] = "\x1b[2m",
+    [TOP_GREEN] = "\x1b[32m", [TOP_CYAN] = "\x1b[36m", [TOP_YELLOW] = "\x1b[33m",
+    [TOP_RED] = "\x1b[31m",
+};
+
+enum { CODE_BYTES = 8 }; /* of the longest of them, with room to spare */
+
+void top_line_begin(top_line *line, unsigned most, bool colour)
+{
+    line->text[0] = '\0';
+    line->size = 0;
+    line->columns = 0;
+    line->most = most < TOP_LINE_COLUMNS ? most : TOP_LINE_COLUMNS;
+    line->colour = colour;
+    line->styled = false;
+}
+
+/* The room for the last change of style, which top_line_end makes, is never used up. */
+static bool put(top_line *line, const char *bytes, size_t size, size_t reserved)
+{
+    if (line->size + size + reserved >= sizeof(line->text))
+        return false;
+    memcpy(line->text + line->size, bytes, size);
+    line->size += size;
+    line->text[line->size] = '\0';
+    return true;
+}
+
+void top_line_style(top_line *line, top_style style)
+{
+    if (!line->colour)
+        return;
+    if (line->styled)
+        line->styled = !put(line, codes[TOP_PLAIN], strlen(codes[TOP_PLAIN]), CODE_BYTES);
+    if (style != TOP_PLAIN)
+        line->styled = put(line, codes[style], strlen(codes[style]), CODE_BYTES) || line->styled;
+}
+
+static void put_character(top_line *line, const char *bytes, size_t size, unsigned columns)
+{
+    if (line->columns + columns <= line->most && put(line, bytes, size, CODE_BYTES))
+        line->columns += columns;
+    else
+        line->most = line->columns; /* nothing narrower goes in its place */
+}
+
+void top_line_add(top_line *line, const char *text)
+{
+    mbstate_t state;
+    memset(&state, 0, sizeof(state));
+    size_t left = strlen(text);
+    while (left > 0) {
+        wchar_t character;
+        size_t size = mbrtowc(&character, text, left, &state);
+        bool sound = size > 0 && size <= left; /* neither of the two error values */
+        int columns = sound && iswprint((wint_t)character) ? wcwidth(character) : -1;
+        if (!sound) {
+            memset(&state, 0, sizeof(state));
+            size = 1;
+        }
+        if (columns >= 1)
+            put_character(line, text, size, (unsigned)columns);
+        else
+            put_character(line, "?", 1, 1);
+        text += size;
+        left -= size;
+    }
+}
+
+void top_line_print(top_line *line, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    top_line_add(line, text);
+}
+
+void top_line_pad(top_line *line, unsigned column, unsigned least)
+{
+    for (unsigned i = 0; line->columns < line->most && (i < least || line->columns < column); i++)
+        put_character(line, " ", 1, 1);
+}
+
+void top_line_bar(top_line *line, unsigned width, double part, double whole, bool blocks)
+{
+    static const char full_block[] = "\u2588", empty_block[] = "\u2591";
+    double share = whole > 0 ? part / whole : 0;
+    unsigned full = share >= 1 ? width : (unsigned)(share * width);
+    for (unsigned i = 0; i < width; i++) {
+        bool done = i < full;
+        if (blocks)
+            put_character(line, done ? full_block : empty_block, sizeof(full_block) - 1, 1);
+        else
+            put_character(line, done ? "#" : ".", 1, 1);
+    }
+}
+
+void top_line_end(top_line *line)
+{
+    if (line->styled) {
+        put(line, codes[TOP_PLAIN], strlen(codes[TOP_PLAIN]), 0);
+        line->styled = false;
+        return;
+    }
+    while (line->size > 0 && line->text[line->size - 1] == ' ')
+        line->size--;
+    line->text[line->size] = '\0';
 }

@@ -1,12 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tarry serve: the workers are processes on other machines, or on this one. */
 #include <string.h>
 
+#include "base/diagnostic.h"
 #include "cli/command.h"
-#include "cli/runner/runner_tcp.h"
+#include "cli/options/network_options.h"
+#include "cli/runner/runner.h"
 #include "cli/text/complain.h"
-#include "cli/train/serve_options.h"
 #include "cli/train/train_run.h"
+#include "runtime/tcp/net/address.h"
+
+/* Addresses to listen on, of flags that may be given several times, each with a list. */
+
+enum { LISTEN_LIST_MOST = 8, LISTEN_LIST_SIZE = 128 };
+
+typedef struct listen_list {
+    char text[LISTEN_LIST_MOST][LISTEN_LIST_SIZE];
+    const char *address[LISTEN_LIST_MOST]; /* in text, or the caller's own */
+    uint32_t count;
+} listen_list;
+
+typedef struct serve_options {
+    network_options network;
+    const char *listen; /* the last --listen; taken apart into `where` */
+    listen_list where;  /* or the default */
+    bool ship_data;
+    double wait, patience; /* seconds */
+    uint32_t decode_threads;
+} serve_options;
+
+enum { SERVE_GROUPS = 2 };
+
+/* The options of tarry serve beside those of training. */
+
+#define MOST_SECONDS 1e9
+
+/* Adds the addresses of "ADDRESS,ADDRESS,...". Errors: FORMAT. */
+static int listen_list_add(listen_list *list, const char *text, tarry_diagnostic *diagnostic)
+{
+    while (text != NULL) {
+        if (list->count == LISTEN_LIST_MOST)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d addresses",
+                            LISTEN_LIST_MOST);
+        char *own = list->text[list->count];
+        if (!list_next(&text, ',', own, LISTEN_LIST_SIZE))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "an address is too long");
+        tarry_diagnostic why;
+        if (address_check(own, true, &why) != TARRY_OK)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s", why.text);
+        list->address[list->count++] = own;
+    }
+    return TARRY_OK;
+}
+
+static int read_listen(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    serve_options *options = values;
+    return listen_list_add(&options->where, text, diagnostic);
+}
+
+static void forget_listen(void *values)
+{
+    serve_options *options = values;
+    options->where.count = 0;
+}
+
+#define FIELD(name) .offset = offsetof(serve_options, name)
+
+static const option_entry serve_entries[] = {
+    {.name = "listen",
+     .argument = "ADDRESS,...",
+     .help = "Where workers connect: HOST:PORT, :PORT for all of the machine's addresses, or "
+             "unix:PATH; may be given several times (default 127.0.0.1:7077)",
+     .kind = OPTION_TEXT,
+     .read = read_listen,
+     .forget = forget_listen,
+     FIELD(listen)},
+    {.name = "ship-data",
+     .help = "Send workers the samples of their chunks; else they have the data",
+     .kind = OPTION_FLAG,
+     FIELD(ship_data)},
+    {.name = "wait",
+     .argument = "SECONDS",
+     .help = "How long to wait for all workers before the first round (default 60)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(wait)},
+    {.name = "patience",
+     .argument = "SECONDS",
+     .help = "How long to wait for workers to come back when too few are left for a sum (default "
+             "600; 0: the run ends)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(patience)},
+    {.name = "decode-threads",
+     .argument = "N",
+     .help = "Threads that add up coded parts (default: chosen by the number of cores)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = 256,
+     FIELD(decode_threads)},
+};
+
+static void serve_options_init(serve_options *options)
+{
+    *options = (serve_options){.wait = 60, .patience = 600};
+}
+
+static void serve_options_groups(serve_options *options, option_group groups[SERVE_GROUPS])
+{
+    groups[0] = OPTION_GROUP("Workers", serve_entries, options);
+    groups[1] = network_options_group(&options->network);
+}
+
+/* Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
+static int serve_options_check(serve_options *options)
+{
+    if (options->where.count == 0)
+        options->where.address[options->where.count++] = "127.0.0.1:7077";
+    return network_options_check(&options->network, "serve", options->where.address,
+                                 options->where.count, true);
+}
+
+/* tarry serve: the workers are processes on other machines, or on this one. */
 
 static int check(const train_options *training, serve_options *serving)
 {
@@ -55,7 +170,6 @@ static int serve(const option_command *command, train_options *training,
         .listen = serving->where.address,
         .listen_count = serving->where.count,
         .security = network_security(&serving->network),
-        .share = !serving->network.no_share && !training->secure.secure,
         .announce = true,
         .ship = serving->ship_data,
         .tells_draws = true,

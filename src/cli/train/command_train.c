@@ -7,11 +7,10 @@
 
 #include "base/memory.h"
 #include "cli/command.h"
-#include "cli/runner/runner_local.h"
+#include "cli/runner/runner.h"
 #include "cli/text/complain.h"
-#include "cli/train/runner_processes.h"
+#include "cli/train/train_options.h"
 #include "cli/train/train_run.h"
-#include "cli/train/train_where.h"
 
 enum { PATH_SIZE = 4096 };
 

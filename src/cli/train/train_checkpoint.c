@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,18 +14,15 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
-#include "cli/checkpoint/checkpoint_file.h"
-#include "cli/checkpoint/history_code.h"
-#include "cli/checkpoint/history_log.h"
-#include "cli/checkpoint/sums_file.h"
+#include "cli/checkpoint/checkpoint.h"
+#include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "plan/plan_code.h"
-#include "release/ledger_file.h"
+#include "release/dp.h"
 
 struct train_checkpoint {
     const train_options *options;
     checkpoint_file *file;
-    history_log *log;
     sums_file *sums;     /* NULL: the server has the sums */
     bool history_lost;   /* that of the checkpoint: it is begun again */
     ledger_file *ledger; /* NULL: nothing is released with noise */
@@ -53,7 +51,6 @@ static const char *const free_options[] = {
     "data",       "labels",           "test",   "test-labels", "format",        "rounds",
     "verify",     "evaluate",         "report", "plot",        "save",          "quiet",
     "checkpoint", "checkpoint-every", "resume", "silence",     "attempt-limit", "digest-steps",
-    "shape",
 };
 
 static bool is_free(const char *name)
@@ -180,7 +177,8 @@ static int compare(train_checkpoint *keeper, const train_identity *identity)
 static int find_rounds(void *user, const checkpoint *state, tarry_diagnostic *diagnostic)
 {
     const train_checkpoint *keeper = user;
-    return history_log_read(keeper->log, state->round, state->rounds, NULL, diagnostic);
+    return history_restore(NULL, checkpoint_file_beside(keeper->file, CHECKPOINT_HISTORY),
+                           (size_t)state->first, (size_t)state->round, state->rounds, diagnostic);
 }
 
 /* Gives a file another name, which is free; `aside` becomes this name. False: errno says why. */
@@ -202,7 +200,7 @@ static bool set_aside(const char *path, char *aside, size_t size)
 /* Keeps the damaged file under another name, and says so. */
 static int set_history_aside(const train_checkpoint *keeper, const char *fault)
 {
-    const char *path = checkpoint_file_history(keeper->file);
+    const char *path = checkpoint_file_beside(keeper->file, CHECKPOINT_HISTORY);
     char aside[PATH_MAX] = "";
     if (access(path, F_OK) == 0 && !set_aside(path, aside, sizeof(aside)))
         return complain(EXIT_FAILED, "--resume: %s; it cannot be renamed: %s: move it away", fault,
@@ -273,9 +271,6 @@ int train_checkpoint_open(const train_options *options, const train_identity *id
         status = complain(EXIT_FAILED,
                           "--checkpoint: %s: there is one already; --resume goes on from it",
                           options->checkpoint);
-    if (status == OPTIONS_PROCEED &&
-        history_log_create(checkpoint_file_history(keeper->file), &keeper->log) != TARRY_OK)
-        status = complain(EXIT_FAILED, "--checkpoint: out of memory");
     if (status == OPTIONS_PROCEED)
         status = make_identity(keeper, identity);
     if (status == OPTIONS_PROCEED && options->resume)
@@ -297,7 +292,6 @@ void train_checkpoint_close(train_checkpoint *keeper)
     free(keeper->config);
     sums_file_close(keeper->sums);
     ledger_file_close(keeper->ledger);
-    history_log_free(keeper->log);
     checkpoint_file_close(keeper->file);
     memory_release(NULL, keeper);
 }
@@ -310,7 +304,7 @@ int train_checkpoint_sums(train_checkpoint *keeper, uint64_t most, tarry_sum_log
     *after = (tarry_sum_id){0};
     if (keeper == NULL)
         return OPTIONS_PROCEED;
-    const char *path = checkpoint_file_sums(keeper->file);
+    const char *path = checkpoint_file_beside(keeper->file, CHECKPOINT_SUMS);
     uint64_t steps = keeper->from.round, newest = steps;
     sums_file_close(keeper->sums);
     keeper->sums = NULL;
@@ -326,13 +320,6 @@ int train_checkpoint_sums(train_checkpoint *keeper, uint64_t most, tarry_sum_log
     return OPTIONS_PROCEED;
 }
 
-void train_checkpoint_request_again(const train_checkpoint *keeper, runner_request *request)
-{
-    request->checkpoint = keeper->server;
-    request->checkpoint_size = keeper->server_size;
-    request->job_id = keeper->job;
-}
-
 bool train_checkpoint_may_be_passed(const train_checkpoint *keeper)
 {
     return keeper != NULL && keeper->resumes && keeper->from.seen == 0;
@@ -343,8 +330,8 @@ int train_checkpoint_ledger(train_checkpoint *keeper, const ledger_terms *terms,
     tarry_diagnostic why;
     if (keeper == NULL)
         return OPTIONS_PROCEED;
-    if (ledger_file_open(checkpoint_file_ledger(keeper->file), keeper->resumes, terms,
-                         &keeper->ledger, &why) != TARRY_OK)
+    if (ledger_file_open(checkpoint_file_beside(keeper->file, CHECKPOINT_LEDGER), keeper->resumes,
+                         terms, &keeper->ledger, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
     if (keeper->resumes && ledger_file_covers(keeper->ledger, &keeper->from.ledger,
                                               keeper->from.round, &why) != TARRY_OK)
@@ -358,18 +345,31 @@ bool train_checkpoint_resumes(const train_checkpoint *keeper)
     return keeper != NULL && keeper->resumes;
 }
 
-tarry_plan *train_checkpoint_take_plan(train_checkpoint *keeper)
+/* What workers saw of the parameters, if that is another thing: it is copied to `numbers`. */
+static tarry_view view_of(const train_checkpoint *keeper, float *numbers)
 {
-    tarry_plan *plan = keeper->plan;
-    keeper->plan = NULL;
-    return plan;
+    const checkpoint *from = &keeper->from;
+    if (from->seen == 0)
+        return (tarry_view){0};
+    checkpoint_numbers(keeper->vectors[from->vectors - 1], from->dimension, numbers);
+    return (tarry_view){.numbers = numbers, .round = from->seen - 1};
 }
 
-void train_checkpoint_request(const train_checkpoint *keeper, runner_request *request)
+void train_checkpoint_request(train_checkpoint *keeper, bool again, float *numbers,
+                              runner_request *request, tarry_plan **plan)
 {
+    if (again) {
+        request->checkpoint = keeper->server;
+        request->checkpoint_size = keeper->server_size;
+        request->job_id = keeper->job;
+        return;
+    }
     request->checkpoint = keeper->from.server.bytes;
     request->checkpoint_size = keeper->from.server.size;
     request->job_id = keeper->from.job;
+    request->view = view_of(keeper, numbers);
+    *plan = keeper->plan;
+    keeper->plan = NULL;
 }
 
 static int refuse_to_resume(const train_checkpoint *keeper, int error)
@@ -404,15 +404,6 @@ int train_checkpoint_vectors(const train_checkpoint *keeper, size_t dimension, f
     return OPTIONS_PROCEED;
 }
 
-tarry_view train_checkpoint_view(const train_checkpoint *keeper, float *numbers)
-{
-    const checkpoint *from = &keeper->from;
-    if (from->seen == 0)
-        return (tarry_view){0};
-    checkpoint_numbers(keeper->vectors[from->vectors - 1], from->dimension, numbers);
-    return (tarry_view){.numbers = numbers, .round = from->seen - 1};
-}
-
 int train_checkpoint_restore(train_checkpoint *keeper, history *past)
 {
     const checkpoint *from = &keeper->from;
@@ -421,7 +412,9 @@ int train_checkpoint_restore(train_checkpoint *keeper, history *past)
     if (keeper->history_lost)
         history_clear(past, (size_t)from->round);
     else if (error == TARRY_OK &&
-             history_log_read(keeper->log, from->round, from->rounds, past, &why) != TARRY_OK)
+             history_restore(past, checkpoint_file_beside(keeper->file, CHECKPOINT_HISTORY),
+                             (size_t)from->first, (size_t)from->round, from->rounds,
+                             &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--resume: %s", why.text);
     if (error != TARRY_OK)
         return refuse_to_resume(keeper, error);
@@ -507,8 +500,8 @@ static int refuse_useless(train_checkpoint *keeper, tarry_diagnostic *diagnostic
 }
 
 int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimension,
-                           const float *parameters, const optimizer_state *steps,
-                           const history *past, tarry_diagnostic *diagnostic)
+                           const float *parameters, const optimizer_state *steps, history *past,
+                           tarry_diagnostic *diagnostic)
 {
     if (!keeper->marked)
         return TARRY_OK;
@@ -525,8 +518,12 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
     if (shares == NULL)
         return diagnose_no_memory(diagnostic, keeper->options->checkpoint);
     history_encode(past, shares);
+    uint8_t rounds[HISTORY_SEAL_BYTES];
+    int error = history_save(past, checkpoint_file_beside(keeper->file, CHECKPOINT_HISTORY), rounds,
+                             diagnostic);
     checkpoint state = {
         .round = past->count,
+        .first = past->first,
         .decayed = steps->decayed,
         .square_decayed = steps->square_decayed,
         .config = {(const uint8_t *)keeper->config, strlen(keeper->config)},
@@ -540,7 +537,7 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
     };
     memcpy(state.job, keeper->job, sizeof(state.job));
     memcpy(state.data, keeper->data, sizeof(state.data));
-    int error = history_log_append(keeper->log, past, state.rounds, diagnostic);
+    memcpy(state.rounds, rounds, sizeof(state.rounds));
     if (error == TARRY_OK)
         error = checkpoint_file_write(keeper->file, &state, vectors, diagnostic);
     memory_release(NULL, shares);

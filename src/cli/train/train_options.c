@@ -4,13 +4,78 @@
 #include <math.h>
 #include <string.h>
 
+#include <tarry/dp.h>
+
 #include "base/diagnostic.h"
+#include "base/memory.h"
 #include "base/parse.h"
 #include "cli/options/data_options.h"
-#include "cli/options/list.h"
+#include "cli/options/options.h"
+#include "cli/options/run_options.h"
+#include "cli/options/secure_options.h"
 #include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
-#include "cli/train/limit_option.h"
+#include "learn/dataset.h"
+#include "learn/optimizer.h"
+
+/* --local-seconds: how long a worker takes local steps in a round. */
+
+static const option_entry entries[] = {
+    {.name = "local-seconds",
+     .argument = "SECONDS",
+     .help = "A worker's time for --local-steps in a round, from its first chunk on: then each "
+             "chunk has the steps that it has taken, one at least, and means are weighted by them "
+             "(FedNova). One copy of a chunk counts",
+     .kind = OPTION_REAL,
+     .high = 1e9,
+     .open = true,
+     .offset = offsetof(train_options, local_seconds)},
+};
+
+static option_group limit_option_group(train_options *options)
+{
+    return OPTION_GROUP("Partial work", entries, options);
+}
+
+/* Before the options are settled: of copies that may differ only one may count. */
+static void limit_option_prepare(train_options *options)
+{
+    run_options *run = &options->run;
+    if (isnan(options->local_seconds) || run->keep != KEEP_AUTO ||
+        run->settings.plan.replication == 1)
+        return;
+    run->keep = TARRY_KEEP_CREDITED;
+    run_options_note(run, "keep");
+}
+
+/* Afterwards. Gives back OPTIONS_PROCEED, or EXIT_USAGE after a complaint. */
+static int limit_option_check(const train_options *options)
+{
+    const tarry_settings *run = &options->run.settings;
+    if (isnan(options->local_seconds))
+        return OPTIONS_PROCEED;
+    if (options->local.steps == 0)
+        return complain(EXIT_USAGE, "--local-seconds: has no meaning without --local-steps");
+    const struct {
+        bool given;
+        const char *flag, *why;
+    } others[] = {
+        {options->verify, "verify", "nobody knows beforehand how many steps a chunk takes"},
+        {run->server.reproducible, "reproducible", "a sum that depends on time does not repeat"},
+        {run->plan.parts > 1, "parts", "copies that differ are no parts of one thing"},
+        {run->server.sum == TARRY_SUM_EVERYWHERE, "sum", "it is for sums at the server"},
+        {run->server.sample_chunks > 0, "sample-chunks", "steps have no mean of chunks drawn"},
+        {run->plan.replication > 1 && run->server.keep != TARRY_KEEP_CREDITED, "keep",
+         "copies may differ, so that only one may count: credited, or --replication 1"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (others[i].given)
+            return complain(EXIT_USAGE, "--local-seconds: cannot be combined with this --%s: %s",
+                            others[i].flag, others[i].why);
+    return OPTIONS_PROCEED;
+}
+
+/* ---- options ---- */
 
 #define MOST_ROUNDS 100000000
 #define MOST_WIDTH 1000000
@@ -476,7 +541,9 @@ static int settle_steps(train_options *options)
     return OPTIONS_PROCEED;
 }
 
-bool train_options_fit(train_options *options, uint64_t samples)
+/* Makes pieces and chunks that were left open so few that each has a sample of so many; false if
+ * there are still more. */
+static bool train_options_fit(train_options *options, uint64_t samples)
 {
     run_options *run = &options->run;
     tarry_plan_settings *plan = &run->settings.plan;
@@ -491,7 +558,6 @@ bool train_options_fit(train_options *options, uint64_t samples)
 static int check_rounds(train_options *options)
 {
     int status = run_options_settle(&options->run);
-    run_options_end(&options->run, options->rounds);
     if (status != OPTIONS_PROCEED || options->batch == 0 ||
         train_options_fit(options, options->batch))
         return status;
@@ -586,4 +652,117 @@ int train_options_check(train_options *options)
 const char *train_model_name(model_kind model)
 {
     return option_choice_name(models, (int)model);
+}
+
+/* ---- data ---- */
+
+static int make_synthetic(const train_options *options, dataset **train, tarry_diagnostic *why)
+{
+    const synthetic_settings settings = {
+        .rows = options->samples,
+        .features = options->features,
+        .labels = objective_labels(options->model),
+        .classes = options->classes,
+        .seed = options->run.settings.plan.seed,
+    };
+    return dataset_synthetic(&settings, NULL, train, why);
+}
+
+static int read_file(const train_options *options, const char *path, const char *labels,
+                     dataset **out, tarry_diagnostic *why)
+{
+    dataset_source source = options->source;
+    source.path = path;
+    source.labels_path = labels;
+    source.labels = objective_labels(options->model);
+    return data_options_read(&source, options->quiet, out, why);
+}
+
+bool train_data_is_elsewhere(const dataset *data)
+{
+    return data->label == NULL;
+}
+
+static int describe(const secure_data *data, dataset **out, tarry_diagnostic *why)
+{
+    dataset *made = memory_allocate(NULL, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(why, "samples");
+    made->allocator = memory_allocator(NULL);
+    made->rows = data->rows;
+    made->features = data->features;
+    made->classes = data->classes;
+    made->sparse = data->sparse;
+    *out = made;
+    return TARRY_OK;
+}
+
+/* Read, made up, or only described. */
+static int get_samples(const train_options *options, dataset **samples, tarry_diagnostic *why)
+{
+    if (options->secure.data_text != NULL)
+        return describe(&options->secure.data, samples, why);
+    if (options->source.path == NULL)
+        return make_synthetic(options, samples, why);
+    return read_file(options, options->source.path, options->source.labels_path, samples, why);
+}
+
+int train_data_load(train_options *options, dataset **train, dataset **test)
+{
+    dataset *samples = NULL, *held_out = NULL;
+    tarry_diagnostic why;
+    int error = get_samples(options, &samples, &why);
+    if (error == TARRY_OK && options->test != NULL) {
+        error = read_file(options, options->test, options->test_labels, &held_out, &why);
+        if (error == TARRY_OK)
+            error = dataset_align(samples, held_out, &why);
+    } else if (error == TARRY_OK && options->holdout > 0) {
+        error = dataset_hold_out(&samples, options->holdout, options->run.settings.plan.seed,
+                                 &held_out, &why);
+    }
+    int status = OPTIONS_PROCEED;
+    if (error != TARRY_OK)
+        status = complain(EXIT_FAILED, "%s", why.text);
+    else if (!train_options_fit(options, samples->rows))
+        status = complain(
+            EXIT_USAGE, "--%s: %llu%s more than the %zu samples to train on",
+            run_unit_name(&options->run), (unsigned long long)run_options_units(&options->run),
+            options->run.settings.plan.pieces > 1 ? " in all are" : " is", samples->rows);
+    if (status == OPTIONS_PROCEED) {
+        *train = samples;
+        *test = held_out;
+    } else {
+        dataset_free(samples);
+        dataset_free(held_out);
+    }
+    return status;
+}
+
+/* ---- where ---- */
+
+static const option_choice engines[] = {
+    {"direct", TRAIN_DIRECT},
+    {"mpi", TRAIN_MPI},
+    {"mpi-only", TRAIN_MPI_ONLY},
+    {NULL, 0},
+};
+
+static const option_entry where_entries[] = {
+    {.name = "processes",
+     .help = "Let every worker be a process of its own on this machine (default: threads)",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(train_where, processes)},
+    {.name = "engine",
+     .argument = "NAME",
+     .help = "What carries sums among workers: Tarry's own (direct, the default), or MPI, whose "
+             "ranks are the workers then: run it by mpirun or srun (mpi; mpi-only: not through "
+             "shared memory where all ranks are on one machine). See tarry-train(1)",
+     .kind = OPTION_CHOICE,
+     .choices = engines,
+     .offset = offsetof(train_where, engine)},
+};
+
+option_group train_where_group(train_where *where)
+{
+    return OPTION_GROUP("Workers", where_entries, where);
 }

@@ -8,7 +8,7 @@
 #include "cli/options/run_options.h"
 #include "cli/options/secure_options.h"
 #include "learn/dataset.h"
-#include "learn/local_steps.h"
+#include "learn/optimizer.h"
 
 typedef struct train_options {
     run_options run;
@@ -74,10 +74,31 @@ option_group train_options_dp_group(train_options *options);
  */
 int train_options_check(train_options *options);
 
-/* Makes pieces and chunks that were left open so few that each has a sample of so many; false if
- * there are still more. */
-bool train_options_fit(train_options *options, uint64_t samples);
-
 const char *train_model_name(model_kind model);
+
+/*
+ * Reads or makes the training samples, and the test samples if there are any (else *test is NULL);
+ * both are the caller's. Fits the plan to how many there are (train_options_fit). Gives back
+ * OPTIONS_PROCEED, or the exit status after a complaint.
+ */
+int train_data_load(train_options *options, dataset **train, dataset **test);
+
+/* Whether the workers alone have the samples, of which only the sizes are known here. */
+bool train_data_is_elsewhere(const dataset *data);
+
+/* Where the workers of tarry train are. */
+
+typedef enum train_engine {
+    TRAIN_DIRECT,
+    TRAIN_MPI,      /* ranks of MPI, and sums as fit them */
+    TRAIN_MPI_ONLY, /* sums over MPI in any case */
+} train_engine;
+
+typedef struct train_where {
+    bool processes;
+    int engine; /* a train_engine */
+} train_where;
+
+option_group train_where_group(train_where *where);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 #include "cli/text/complain.h"
+#include "cli/train/train_options.h"
 #include "cli/train/train_run.h"
-#include "cli/train/train_where.h"
 
 enum { GROUPS = TRAIN_GROUPS + 3 };
 
@@ -123,6 +123,17 @@ static int apply(pilot *own, const pilot_change *change)
     return status;
 }
 
+/* A history_visit. */
+static int take_loss(void *user, const history_round *round, objective_score train,
+                     objective_score test)
+{
+    double **next = user;
+    (void)round;
+    (void)test;
+    *(*next)++ = train.loss;
+    return TARRY_OK;
+}
+
 /* Of a training that is over. */
 static int take_losses(void *user, const history *past)
 {
@@ -133,15 +144,13 @@ static int take_losses(void *user, const history *past)
     out->after = memory_allocate(NULL, out->rounds + 1, sizeof(*out->after));
     if (out->after == NULL)
         return complain(EXIT_FAILED, "plan: out of memory");
-    out->after[0] = history_train_begin(past).loss;
-    for (uint64_t round = 1; round <= out->rounds; round++) {
-        objective_score train = {NAN, NAN}, test;
-        tarry_diagnostic why;
-        if (round <= past->count &&
-            history_scores_after(past, round - 1, &train, &test, &why) != TARRY_OK)
-            return complain(EXIT_FAILED, "--pilot: %s", why.text);
-        out->after[round] = train.loss;
-    }
+    tarry_diagnostic why;
+    double *next = out->after;
+    *next++ = history_train_begin(past).loss;
+    if (history_each(past, take_loss, &next, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--pilot: %s", why.text);
+    while (next <= out->after + out->rounds)
+        *next++ = NAN;
     return EXIT_DONE;
 }
 

@@ -1,24 +1,704 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/train_run.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <tarry/error.h>
+#include <tarry/settings.h>
+#include <tarry/version.h>
+
+#include "base/diagnostic.h"
+#include "base/hex.h"
+#include "base/memory.h"
+#include "base/quantile.h"
+#include "cli/checkpoint/history.h"
+#include "cli/job/job.h"
+#include "cli/options/data_options.h"
+#include "cli/options/run_options.h"
+#include "cli/output/event_log.h"
 #include "cli/output/gnuplot.h"
-#include "cli/output/npy.h"
+#include "cli/output/interrupt.h"
 #include "cli/output/output.h"
-#include "cli/output/write_signals.h"
-#include "cli/runner/runner_local.h"
+#include "cli/runner/runner.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
-#include "cli/train/train_data.h"
 #include "cli/train/train_job.h"
-#include "cli/train/train_plot.h"
-#include "cli/train/train_report.h"
-#include "cli/train/train_table.h"
+#include "cli/train/train_options.h"
+#include "protocol/server/server_state.h"
+#include "runtime/clock.h"
 #include "straggler/straggler.h"
+
+/* The run in three panels: loss over time, time and copies of each round, and who was slow. */
+
+/* Colours that stay apart for colour-blind readers (Okabe and Ito 2008). */
+#define BLUE "#0072B2"
+#define ORANGE "#D55E00"
+#define GREEN "#009E73"
+#define GREY "#666666"
+
+/* What the panel of losses is drawn for. */
+typedef struct losses {
+    double least, most; /* of the finite ones */
+} losses;
+
+static void look_at(losses *seen, double loss)
+{
+    if (!isfinite(loss))
+        return;
+    seen->least = fmin(seen->least, loss);
+    seen->most = fmax(seen->most, loss);
+}
+
+typedef struct round_rows {
+    FILE *script;
+    losses *seen;
+    uint32_t chunks;
+    size_t number; /* of the next round */
+    double clock;
+} round_rows;
+
+/* A history_visit. */
+static int write_round(void *user, const history_round *round, objective_score train,
+                       objective_score test)
+{
+    round_rows *its = user;
+    its->number++;
+    if (round->lost)
+        return TARRY_OK;
+    look_at(its->seen, train.loss);
+    its->clock += round->seconds;
+    fprintf(its->script, "%zu %.9g", its->number, its->clock);
+    gnuplot_number(its->script, train.loss);
+    gnuplot_number(its->script, test.loss);
+    gnuplot_number(its->script, round->seconds * 1e3);
+    gnuplot_number(its->script, (double)round->result.copies_computed / its->chunks);
+    fputc('\n', its->script);
+    return TARRY_OK;
+}
+
+static int write_rounds(FILE *script, const history *past, losses *seen, tarry_diagnostic *why)
+{
+    round_rows rows = {script, seen, past->chunks, past->first, 0};
+    *seen = (losses){.least = INFINITY, .most = 0};
+    fputs("$rounds << EOD\n", script);
+    if (past->first == 0) {
+        fputs("0 0", script);
+        gnuplot_number(script, history_train_begin(past).loss);
+        gnuplot_number(script, history_test_begin(past).loss);
+        fputs(" NaN NaN\n", script);
+    }
+    const int error = history_each(past, write_round, &rows, why);
+    fputs("EOD\n", script);
+    return error;
+}
+
+static void write_workers(FILE *script, const history *past)
+{
+    fputs("$workers << EOD\n", script);
+    for (uint32_t i = 0; i < past->workers; i++) {
+        const tarry_worker_state *worker = &past->worker[i];
+        double seconds = worker->chunks > 0 ? worker->seconds / (double)worker->chunks : NAN;
+        fprintf(script, "%u %" PRIu64, i, worker->chunks);
+        gnuplot_number(script, seconds * 1e3);
+        gnuplot_number(script, worker->present && worker->chunks > 0 ? NAN : 0);
+        fputc('\n', script);
+    }
+    fputs("EOD\n", script);
+}
+
+/* Whether the loss falls so far that only a logarithmic axis shows its end. */
+static bool spans_decades(const history *past, const losses *seen)
+{
+    const double most = fmax(seen->most, history_train_begin(past).loss);
+    return seen->least > 0 && most > 30 * seen->least;
+}
+
+static void write_loss_panel(FILE *script, const history *past, const losses *seen)
+{
+    fputs("set label 1 'Loss over time' at graph 0, graph 1.07 left font ',14'\n"
+          "set xlabel 'time of the rounds so far (s)'\n"
+          "set ylabel 'loss'\n",
+          script);
+    if (spans_decades(past, seen))
+        fputs("set logscale y\n", script);
+    fputs("set datafile missing 'NaN'\n"
+          "plot $rounds using 2:3 with lines lw 2.5 lc rgb '" BLUE "' title 'train'",
+          script);
+    if (isfinite(past->test_end.loss))
+        fputs(", $rounds using 2:4 with lines lw 2 dt 2 lc rgb '" ORANGE "' title 'test'", script);
+    fputs("\nunset logscale y\n", script);
+}
+
+static void write_round_panel(FILE *script, const history *past)
+{
+    fprintf(script,
+            "set label 1 'Time and copies of each round' at graph 0, graph 1.07 left font ',14'\n"
+            "set xlabel 'round'\n"
+            "set ylabel 'round time (ms)'\n"
+            "set y2label 'copies computed per chunk'\n"
+            "set ytics nomirror\nset y2tics\n"
+            "set yrange [0:*]\nset y2range [0:*]\nset xrange [0:%zu]\n"
+            "plot $rounds using 1:5 with %s lw 1.5 lc rgb '" BLUE
+            "' title 'round time (ms, left)', "
+            "$rounds using 1:6 axes x1y2 with points pt 7 ps 0.5 lc rgb '" ORANGE
+            "' title 'copies per chunk (right)'\n",
+            past->count + 1, past->count > 1 ? "lines" : "points");
+}
+
+static void write_worker_panel(FILE *script, const history *past)
+{
+    bool lost = false;
+    for (uint32_t i = 0; i < past->workers; i++)
+        lost = lost || !past->worker[i].present || past->worker[i].chunks == 0;
+    fprintf(script,
+            "set label 1 'Who was slow' at graph 0, graph 1.07 left font ',14'\n"
+            "set xlabel 'worker'\n"
+            "set ylabel 'chunks finished'\n"
+            "set y2label 'time per chunk (ms)'\n"
+            "set style fill solid 0.55 noborder\nset boxwidth 0.7\n"
+            "set xrange [-0.7:%.1f]\n%s"
+            "plot $workers using 1:2 with boxes lc rgb '" GREEN "' title 'chunks (left)', "
+            "$workers using 1:3 axes x1y2 with points pt 7 ps 1.1 lc rgb '" ORANGE
+            "' title 'ms per chunk (right)'",
+            past->workers - 0.3, past->workers <= 32 ? "set xtics 1\n" : "");
+    if (lost)
+        fputs(", $workers using 1:4 with points pt 2 ps 1.6 lw 2.5 lc rgb '" GREY
+              "' title 'lost or silent'",
+              script);
+    fputc('\n', script);
+}
+
+/*
+ * Writes a script for gnuplot, which draws to its standard output: PNG if `png`, else SVG. `title`
+ * stands above the panels. past has at least one round. Errors: as history_each.
+ */
+static int train_plot_script(FILE *script, const char *title, bool png, const history *past,
+                             tarry_diagnostic *diagnostic)
+{
+    losses seen;
+    int error = write_rounds(script, past, &seen, diagnostic);
+    write_workers(script, past);
+    fputs(
+        png ? "set terminal pngcairo noenhanced size 1100,1250 font 'sans,12'\n"
+            : "set terminal svg noenhanced size 900,1050 font 'sans-serif,12' background 'white'\n",
+        script);
+    fputs("set multiplot layout 3,1 margins 0.09,0.91,0.06,0.91 spacing 0,0.105 title ", script);
+    gnuplot_quote(script, title);
+    fputs("\nset grid lc rgb '#dddddd' lt 1\n"
+          "set border lc rgb '#444444'\n"
+          "set tics out nomirror\n"
+          "set key at graph 1, graph 1.02 right bottom horizontal samplen 2\n",
+          script);
+    write_loss_panel(script, past, &seen);
+    write_round_panel(script, past);
+    write_worker_panel(script, past);
+    fputs("unset multiplot\n", script);
+    return error;
+}
+
+/* ---- table ---- */
+
+#define ALL_WORKERS 16  /* up to so many, all workers are shown in their order */
+#define FEW_WORKERS 8   /* of more, the slowest ones */
+#define SLOW_FACTOR 1.5 /* "slow" is a worker that takes so many medians per chunk */
+
+static void print_row(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    printf("  %-22s", name);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+}
+
+static void print_times(sketch *times)
+{
+    char median[NUMBER_TEXT_SIZE], late[NUMBER_TEXT_SIZE];
+    seconds_text(sketch_quantile(times, 0.5), median);
+    seconds_text(sketch_quantile(times, 0.95), late);
+    print_row("round time", "median %s, p95 %s", median, late);
+}
+
+static void print_costs(const history_totals *sum)
+{
+    double rounds = (double)sum->rounds;
+    char control[NUMBER_TEXT_SIZE], upload[NUMBER_TEXT_SIZE];
+    bytes_text(sum->control_bytes / rounds, control);
+    bytes_text(sum->upload_bytes / rounds, upload);
+    print_row("copies per chunk", "%.2f computed, %.0f needed", sum->copies / rounds,
+              sum->needed / rounds);
+    if (sum->moved + sum->split + sum->merged > 0)
+        print_row("changes to the plan", "%.0f copies moved, %.0f chunks split, %.0f merged",
+                  sum->moved, sum->split, sum->merged);
+    print_row("attempts per round", "%.2f", sum->attempts / rounds);
+    print_row("control per round", "%s in %.0f messages", control, sum->control_messages / rounds);
+    print_row("upload per round", "%s", upload);
+}
+
+static void print_local_steps(const history_totals *sum)
+{
+    if (sum->shortened > 0)
+        print_row("local steps",
+                  "the outer step was shortened in %zu rounds, as late chunks took few steps; "
+                  "a longer --local-seconds gives them more",
+                  sum->shortened);
+}
+
+static void print_privacy(const history_privacy *privacy)
+{
+    print_row("privacy", "epsilon %.5g with delta %.3g, %" PRIu64 " sums released%s",
+              privacy->epsilon, privacy->delta, privacy->releases,
+              privacy->spent ? ": one more would exceed the budget" : "");
+    if (!privacy->secret)
+        print_row("", "NOT PRIVATE: the draws and the noise are those of a seed");
+}
+
+static void print_saturation(const history_totals *sum)
+{
+    if (sum->saturated > 0)
+        print_row("beyond --secure-bound",
+                  "%.3g %% of numbers in the worst round, %.3g %% on average",
+                  100 * sum->saturation_most, 100 * sum->saturation_sum / (double)sum->saturated);
+}
+
+static void print_loss(const history *past)
+{
+    const double begin = history_train_begin(past).loss, end = past->train_end.loss;
+    if (isnan(end) && isnan(begin))
+        ; /* nobody here has the samples */
+    else if (past->first > 0 && isfinite(end))
+        print_row("loss", "%.6g at the end", end);
+    else if (past->first > 0)
+        print_row("loss", "not finite");
+    else if (isfinite(end))
+        print_row("loss", "%.6g -> %.6g", begin, end);
+    else
+        print_row("loss", "%.6g -> not finite", begin);
+}
+
+static void print_scores(const history *past, const verified_round *worst)
+{
+    if (past->privacy.counted)
+        print_privacy(&past->privacy);
+    else
+        print_loss(past);
+    if (isfinite(past->test_end.loss)) {
+        if (isfinite(past->test_end.accuracy))
+            print_row("test", "loss %.6g, accuracy %.2f %%", past->test_end.loss,
+                      past->test_end.accuracy * 100);
+        else
+            print_row("test", "loss %.6g", past->test_end.loss);
+    }
+    if (!isnan(worst->error)) {
+        print_row("worst verified error", "%.2g (squared: %.2g)", worst->error,
+                  worst->squared_error);
+        print_row("float32 of the model", "%.2g", worst->model_rounding);
+    }
+}
+
+/* Which rounds the rows count, if this process did not do them all. */
+static void print_cover(const history *past)
+{
+    if (past->first > 0)
+        print_row("rounds counted", "%zu to %zu: the record of the rounds before them was damaged",
+                  past->first, past->count);
+    else if (past->resumed)
+        print_row("rounds counted", "0 to %zu: the first %zu were done before --resume",
+                  past->count, past->resumed_after);
+    if (past->totals.lost > 0)
+        print_row("", "without %zu that the server did before it was killed", past->totals.lost);
+}
+
+/* What a worker spent on its chunks; NaN: not known, since it computes elsewhere. */
+static double seconds_of(const tarry_worker_state *worker)
+{
+    return worker->chunks > 0 && worker->seconds == 0 ? NAN : worker->seconds;
+}
+
+/* Of another process, as far as its reports told. */
+static double per_chunk(const tarry_worker_state *worker)
+{
+    double seconds = seconds_of(worker);
+    if (worker->chunks > 0 && !isnan(seconds))
+        return seconds / (double)worker->chunks;
+    return worker->pace > 0 ? worker->pace : INFINITY;
+}
+
+typedef struct ranked_worker {
+    uint32_t index;
+    bool present;
+    double per_chunk;
+} ranked_worker;
+
+/* Lost ones first, then by seconds per chunk, slowest first. */
+static int compare_slowness(const void *a, const void *b)
+{
+    const ranked_worker *x = a, *y = b;
+    if (x->present != y->present)
+        return x->present ? 1 : -1;
+    if (x->per_chunk != y->per_chunk)
+        return x->per_chunk < y->per_chunk ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static void print_worker(const history *past, uint32_t index, double median)
+{
+    const tarry_worker_state *worker = &past->worker[index];
+    double seconds = per_chunk(worker);
+    char time[NUMBER_TEXT_SIZE];
+    seconds_text(seconds, time);
+    const char *remark = !worker->present                                      ? "lost"
+                         : worker->chunks == 0                                 ? "finished nothing"
+                         : isfinite(seconds) && seconds > SLOW_FACTOR * median ? "slow"
+                                                                               : "";
+    printf("  %6u %10" PRIu64 " %12s%s%s\n", index, worker->chunks, time,
+           *remark != '\0' ? "  " : "", remark);
+}
+
+static int print_workers(const history *past)
+{
+    double *times = memory_allocate(NULL, past->workers, sizeof(*times));
+    ranked_worker *ranked = memory_allocate(NULL, past->workers, sizeof(*ranked));
+    int error = times == NULL || ranked == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    size_t timed = 0;
+    for (uint32_t i = 0; error == TARRY_OK && i < past->workers; i++) {
+        ranked[i] = (ranked_worker){i, past->worker[i].present, per_chunk(&past->worker[i])};
+        if (isfinite(ranked[i].per_chunk))
+            times[timed++] = ranked[i].per_chunk;
+    }
+    if (error == TARRY_OK) {
+        double median = quantile_of(times, timed, 0.5);
+        uint32_t shown = past->workers;
+        if (past->workers > ALL_WORKERS) {
+            qsort(ranked, past->workers, sizeof(*ranked), compare_slowness);
+            shown = FEW_WORKERS;
+            printf("\n  the slowest %u of %u workers:", shown, past->workers);
+        }
+        printf("\n  worker     chunks   time/chunk\n");
+        for (uint32_t i = 0; i < shown; i++)
+            print_worker(past, ranked[i].index, median);
+    }
+    memory_release(NULL, ranked);
+    memory_release(NULL, times);
+    return error;
+}
+
+static void print_rounds(history *past)
+{
+    const history_totals *sum = &past->totals;
+    char all[NUMBER_TEXT_SIZE];
+    seconds_text(sum->seconds, all);
+    printf("%zu rounds%s%s: %zu exact, %zu approximate\n", sum->rounds,
+           past->privacy.counted ? "" : " in ", past->privacy.counted ? "" : all, sum->exact,
+           sum->rounds - sum->exact);
+    print_cover(past);
+    if (!past->privacy.counted)
+        print_times(&past->times);
+    print_costs(sum);
+    if (sum->exact < sum->rounds)
+        print_row("expected error", "%.3g (mean of the rounds)",
+                  sum->expected_error / (double)sum->rounds);
+    print_local_steps(sum);
+    print_saturation(sum);
+    print_scores(past, &sum->worst);
+}
+
+/* Prints what a run did to stdout: its rounds, then its workers,
+ * of many only the slowest. Errors: NO_MEMORY. */
+static int train_table_print(history *past)
+{
+    if (past->totals.rounds > 0)
+        print_rounds(past);
+    /* How long a worker took tells of how many samples it drew. */
+    return past->privacy.counted ? TARRY_OK : print_workers(past);
+}
+
+/* ---- report ---- */
+
+/* Writes the text, each line of it `depth` deeper; takes over both. */
+static int write_text(json_t *value, char *text, size_t depth, FILE *stream)
+{
+    json_decref(value);
+    if (text == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == '\n') /* behind the last member */
+        length--;
+    for (size_t i = 0; i < length; i++) {
+        fputc(text[i], stream);
+        for (size_t k = 0; text[i] == '\n' && k < depth; k++)
+            fputc(' ', stream);
+    }
+    free(text);
+    return TARRY_OK;
+}
+
+/*
+ * Writes a report in parts, for lists that are too long for the memory: members of the outermost
+ * object, without its braces and the comma behind the last. Together with json_write_item they are
+ * laid out as json_write would.
+ */
+static int json_write_members(json_t *members, FILE *stream)
+{
+    return write_text(members,
+                      json_dumps(members, JSON_INDENT(1) | JSON_REAL_PRECISION(17) | JSON_EMBED), 0,
+                      stream);
+}
+
+/* An item of a list that is such a member. */
+static int json_write_item(json_t *item, bool first, FILE *stream)
+{
+    fputs(first ? "\n  " : ",\n  ", stream);
+    return write_text(item, json_dumps(item, JSON_INDENT(1) | JSON_REAL_PRECISION(17)), 2, stream);
+}
+
+/* null for a number that is not finite, or not above 0. */
+static json_t *positive_json(double number)
+{
+    return number > 0 ? number_json(number) : json_null();
+}
+
+/* Times tell of how many samples were drawn: with --dp there are none. */
+static json_t *seconds_json(const history *past, double seconds)
+{
+    return number_json(past->privacy.counted ? NAN : seconds);
+}
+
+static json_t *privacy_json(const tarry_dp_terms *option, const history_privacy *privacy)
+{
+    if (!privacy->counted)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:I, s:o, s:b, s:b}", "clip", option->clip, "noise",
+                     option->noise, "sample", option->sample, "delta", privacy->delta, "budget",
+                     number_json(option->budget), "releases", (json_int_t)privacy->releases,
+                     "epsilon", number_json(privacy->epsilon), "spent", privacy->spent, "secret",
+                     privacy->secret);
+}
+
+/* `train` and `test` are the scores after it. */
+static json_t *round_json(const history *past, const history_round *round, objective_score train,
+                          objective_score test)
+{
+    const tarry_round_result *result = &round->result;
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+        "round", (json_int_t)result->round, "seconds", seconds_json(past, round->seconds),
+        "signal_seconds", seconds_json(past, round->signal_seconds), "loss",
+        number_json(train.loss), "test_loss", number_json(test.loss), "test_accuracy",
+        number_json(test.accuracy), "exact", result->exact, "expected_error",
+        number_json(result->expected_error), "verified_error", number_json(round->verified.error),
+        "verified_squared_error", number_json(round->verified.squared_error), "model_rounding",
+        number_json(round->verified.model_rounding), "parts", (json_int_t)result->parts, "attempts",
+        (json_int_t)result->attempts, "copies_computed", (json_int_t)result->copies_computed,
+        "copies_needed", (json_int_t)result->copies_needed, "workers_heard",
+        (json_int_t)result->workers_heard, "workers_lost", (json_int_t)result->workers_lost,
+        "upload_bytes", (json_int_t)result->upload_bytes, "control_bytes",
+        (json_int_t)result->control_bytes, "control_messages", (json_int_t)result->control_messages,
+        "chunks_filled", (json_int_t)result->chunks_filled, "filled_share",
+        number_json(result->filled_share), "moved", (json_int_t)round->changes.moved, "moved_data",
+        number_json(round->changes.moved_data), "split", (json_int_t)round->changes.split, "merged",
+        (json_int_t)round->changes.merged, "chunks",
+        (json_int_t)(result->copies_needed / result->parts), "chunks_sampled",
+        (json_int_t)result->chunks_sampled, "sampling_error", number_json(result->sampling_error),
+        "local_steps", positive_json(round->local_steps), "local_steps_used",
+        positive_json(round->local_steps_used), "saturation", number_json(round->saturation), "sum",
+        sum_json(result));
+}
+
+typedef struct round_list {
+    const history *past;
+    FILE *stream;
+    bool some;
+} round_list;
+
+/* A history_visit. Each round by itself, so that a report of many takes no more memory than one of
+ * few. */
+static int write_round_json(void *user, const history_round *round, objective_score train,
+                            objective_score test)
+{
+    round_list *its = user;
+    if (round->lost)
+        return TARRY_OK;
+    const bool first = !its->some;
+    its->some = true;
+    return json_write_item(round_json(its->past, round, train, test), first, its->stream);
+}
+
+/* From which round on the report's parts count; `resumed_after` is null for a run of one process.
+ */
+static json_t *cover_json(const history *past)
+{
+    const json_int_t own = past->resumed ? (json_int_t)past->resumed_after : 0;
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "resumed_after",
+                     past->resumed ? json_integer(own) : json_null(), "rounds",
+                     (json_int_t)past->first, "lost", (json_int_t)past->totals.lost, "workers",
+                     (json_int_t)0, "network", own, "saturation", (json_int_t)past->first);
+}
+
+static json_t *workers_json(const history *past)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < past->workers; i++) {
+        const tarry_worker_state *worker = &past->worker[i];
+        list =
+            json_append(list, json_pack("{s:I, s:I, s:o, s:o, s:b}", "worker", (json_int_t)i,
+                                        "chunks", (json_int_t)worker->chunks, "seconds",
+                                        seconds_json(past, seconds_of(worker)), "pace",
+                                        seconds_json(past, worker->pace > 0 ? worker->pace : NAN),
+                                        "present", worker->present));
+    }
+    return list;
+}
+
+static json_t *data_json(const train_inputs *inputs)
+{
+    const dataset *train = inputs->train;
+    json_int_t test = inputs->test != NULL ? (json_int_t)inputs->test->rows : 0;
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:b}", "file",
+                     json_text(inputs->options->source.path), "samples", (json_int_t)train->rows,
+                     "test_samples", test, "features", (json_int_t)train->features, "classes",
+                     (json_int_t)train->classes, "sparse", train->sparse);
+}
+
+static json_t *score_json(objective_score train, objective_score test)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "loss", number_json(train.loss), "accuracy",
+                     number_json(train.accuracy), "test_loss", number_json(test.loss),
+                     "test_accuracy", number_json(test.accuracy));
+}
+
+/* The end's scores, and what is known of all rounds together. */
+static json_t *final_json(const history *past)
+{
+    json_t *final = score_json(past->train_end, past->test_end);
+    const history_totals *sum = &past->totals;
+    json_t *more = json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
+        seconds_json(past, past->seconds), "round_seconds", seconds_json(past, sum->seconds),
+        "expected_error",
+        number_json(sum->rounds > 0 ? sum->expected_error / (double)sum->rounds : NAN),
+        "verified_error", number_json(sum->worst.error), "verified_squared_error",
+        number_json(sum->worst.squared_error), "model_rounding",
+        number_json(sum->worst.model_rounding), "saturation", number_json(sum->saturation_most));
+    if (json_object_update(final, more) != 0) {
+        json_decref(final);
+        final = NULL;
+    }
+    json_decref(more);
+    return final;
+}
+
+/* The plan, with what its workers keep and what that takes. */
+static json_t *kept_plan_json(const train_options *options, const tarry_plan *of,
+                              const train_job *job)
+{
+    json_t *plan = run_plan_json(&options->run, of);
+    json_t *more = run_memory_json(of, &job->server, job->dimension);
+    if (json_object_update(plan, more) != 0) {
+        json_decref(plan);
+        plan = NULL;
+    }
+    json_decref(more);
+    return plan;
+}
+
+/* The members before the rounds. */
+static json_t *head_json(const train_inputs *inputs, const train_job *job, json_t *config,
+                         const history *past)
+{
+    const train_options *options = inputs->options;
+    bool adapts = options->run.adapt_rule.every != 0;
+    return json_pack("{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "command",
+                     inputs->command, "version", tarry_version(), "seed",
+                     (json_int_t)options->run.settings.plan.seed, "config", config, "plan",
+                     kept_plan_json(options, inputs->plan, job), "final_plan",
+                     adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(),
+                     "data", data_json(inputs), "dimension", (json_int_t)job->dimension,
+                     "straggler", json_text(options->straggler), "covers", cover_json(past),
+                     "initial", score_json(history_train_begin(past), history_test_begin(past)));
+}
+
+/* A tarry_runtime_visit. */
+static int copy_settings(void *user, const tarry_server *machine)
+{
+    *(tarry_server_settings *)user = machine->settings;
+    return TARRY_OK;
+}
+
+/* The settings that the coordinator works by: what was given has been completed. Written as text,
+ * as a tree of JSON has no numbers above INT64_MAX. */
+static int write_settings(const train_job *job, FILE *stream)
+{
+    tarry_server_settings used = job->server;
+    tarry_runtime_visit(runner_of(job)->runtime, copy_settings, &used);
+    const size_t length = tarry_server_settings_write(&used, &job->rules, NULL, 0);
+    char *text = malloc(length + 1);
+    if (text == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    tarry_server_settings_write(&used, &job->rules, text, length + 1);
+    fprintf(stream, ",\n \"settings\": %s", text);
+    free(text);
+    return TARRY_OK;
+}
+
+/* The members behind them. */
+static json_t *tail_json(const train_inputs *inputs, const train_job *job, const history *past)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o}", "workers", workers_json(past), "network",
+                     runner_describe(runner_of(job)), "final", final_json(past), "privacy",
+                     privacy_json(&inputs->options->privacy, &past->privacy), "interrupted",
+                     past->interrupted, "error",
+                     json_text(past->error[0] != '\0' ? past->error : NULL));
+}
+
+/*
+ * Writes the report of the job's run as JSON (docs/reports.md): `config` is the object of all
+ * options, which is borrowed. Errors: NO_MEMORY, or as history_round_at, with a diagnostic; what
+ * the stream refuses shows in the stream.
+ */
+static int train_report_write(FILE *stream, const train_inputs *inputs, const train_job *job,
+                              json_t *config, const history *past, tarry_diagnostic *diagnostic)
+{
+    *diagnostic = (tarry_diagnostic){""};
+    fputs("{", stream);
+    int error = json_write_members(head_json(inputs, job, config, past), stream);
+    if (error == TARRY_OK)
+        error = write_settings(job, stream);
+    fputs(",\n \"rounds\": [", stream);
+    round_list rounds = {past, stream, false};
+    if (error == TARRY_OK)
+        error = history_each(past, write_round_json, &rounds, diagnostic);
+    fputs(past->count > past->first ? "\n ]," : "],", stream);
+    if (error == TARRY_OK)
+        error = json_write_members(tail_json(inputs, job, past), stream);
+    fputs("\n}\n", stream);
+    return error == TARRY_OK || diagnostic->text[0] != '\0'
+               ? error
+               : diagnose(diagnostic, error, "%s", tarry_error_text(error));
+}
+
+/* ---- run ---- */
 
 /* Opened before the training, so that it is not for nothing; NULL where not asked for. */
 typedef struct train_outputs {
@@ -31,12 +711,9 @@ static int open_outputs(const train_options *options, train_outputs *outputs)
 {
     int status = output_begin(options->report, &outputs->report);
     if (status == OPTIONS_PROCEED)
-        status = output_begin(options->plot, &outputs->plot);
-    if (status == OPTIONS_PROCEED)
         status = output_begin(options->save, &outputs->save);
-    tarry_diagnostic why;
-    if (status == OPTIONS_PROCEED && outputs->plot != NULL && gnuplot_find(&why) != TARRY_OK)
-        status = complain(EXIT_FAILED, "--plot: %s", why.text);
+    if (status == OPTIONS_PROCEED)
+        status = plot_begin(options->plot, &outputs->plot);
     return status;
 }
 
@@ -45,6 +722,31 @@ static void discard_outputs(train_outputs *outputs)
     output_file_discard(outputs->report);
     output_file_discard(outputs->plot);
     output_file_discard(outputs->save);
+}
+
+/*
+ * Writes values[0..count-1] as a one-dimensional float32 array in NumPy's format 1.0
+ * (numpy.lib.format). Errors show in the stream.
+ */
+static void npy_write(FILE *stream, const float *values, size_t count)
+{
+    /* Magic, version and header length take 10 bytes; the data begin at a multiple of 64. */
+    enum { HEADER = 118 };
+    char header[HEADER + 1];
+    int length = snprintf(header, sizeof(header),
+                          "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu,), }", count);
+    memset(header + length, ' ', (size_t)(HEADER - length));
+    header[HEADER - 1] = '\n';
+    const unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, HEADER, 0};
+    fwrite(start, 1, sizeof(start), stream);
+    fwrite(header, 1, HEADER, stream);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof(bits));
+        const unsigned char bytes[4] = {(unsigned char)bits, (unsigned char)(bits >> 8),
+                                        (unsigned char)(bits >> 16), (unsigned char)(bits >> 24)};
+        fwrite(bytes, 1, sizeof(bytes), stream);
+    }
 }
 
 static int write_report(const train_inputs *inputs, const option_command *command,
@@ -61,17 +763,16 @@ static int write_report(const train_inputs *inputs, const option_command *comman
     return output_end(file);
 }
 
-typedef struct plot_request {
+typedef struct train_plot {
     const char *command;
     const train_options *options;
     const history *past;
-    int error; /* of the script */
-    tarry_diagnostic why;
-} plot_request;
+} train_plot;
 
-static void write_plot_script(void *user, FILE *script)
+/* A plot_script. */
+static int write_plot(void *user, FILE *script, tarry_diagnostic *diagnostic)
 {
-    plot_request *request = user;
+    const train_plot *request = user;
     const train_options *options = request->options;
     char title[512];
     snprintf(title, sizeof(title),
@@ -82,20 +783,8 @@ static void write_plot_script(void *user, FILE *script)
              options->run.settings.plan.replication, options->run.parts,
              strcmp(options->run.parts, "1") == 0 ? "" : "s", options->run.stop, options->straggler,
              options->run.settings.plan.seed);
-    request->error = train_plot_script(script, title, gnuplot_is_png(options->plot), request->past,
-                                       &request->why);
-}
-
-static int write_plot(const train_inputs *inputs, const history *past, output_file **file)
-{
-    plot_request request = {.command = inputs->command, .options = inputs->options, .past = past};
-    tarry_diagnostic why;
-    int error = gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why);
-    if (request.error != TARRY_OK)
-        return complain(EXIT_FAILED, "--plot: %s", request.why.text);
-    if (error != TARRY_OK)
-        return complain(EXIT_FAILED, "--plot: %s", why.text);
-    return output_end(file);
+    return train_plot_script(script, title, gnuplot_is_png(options->plot), request->past,
+                             diagnostic);
 }
 
 /* Writes what there is to write of the rounds done. */
@@ -106,10 +795,10 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
     if (outputs->report != NULL)
         status |= write_report(inputs, command, job, past, &outputs->report);
     if (outputs->plot != NULL && past->count > past->first)
-        status |= write_plot(inputs, past, &outputs->plot);
+        status |= plot_end(write_plot, &(train_plot){inputs->command, inputs->options, past},
+                           &outputs->plot);
     if (outputs->save != NULL && train_job_is_sound(job)) {
-        npy_write(output_file_stream(outputs->save), train_job_parameters(job),
-                  train_job_dimension(job));
+        npy_write(output_file_stream(outputs->save), job->parameters, job->dimension);
         status |= output_end(&outputs->save);
     }
     return status;
@@ -118,9 +807,9 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
 /* A run may have millions of rounds. Without any file that needs them, totals are enough. */
 static void keep_rounds(const train_options *options, history *past)
 {
-    const char *path = options->checkpoint != NULL ? options->checkpoint
-                       : options->report != NULL   ? options->report
-                                                   : options->plot;
+    const char *path = options->report != NULL ? options->report : options->plot;
+    if (options->checkpoint != NULL)
+        return; /* they are in a file of their own from the first checkpoint on */
     if (path != NULL)
         history_use_file(past, path);
     else
@@ -341,18 +1030,445 @@ int train_run_heard(const option_command *command, train_options *options, train
     return status;
 }
 
-int train_run_follow(const option_command *command, train_options *options, train_follow *follow,
-                     void *user)
+/* ---- worker processes ---- */
+
+enum { MILLISECOND_NS = 1000000, LAST_SIZE = 512, ARGUMENTS_MOST = 48, LOOK_MILLISECONDS = 50 };
+
+#define LEAST_LIFE_NS UINT64_C(1000000000) /* from one start to the next */
+#define LAST_WAIT_NS UINT64_C(2000000000)  /* for those that were told to end */
+
+/*
+ * Worker processes on this machine, one for each worker. A thread of its own starts them and takes
+ * note when they end: one that was killed is started again, a second after its start at the
+ * earliest; one that ended by itself is not. All of them are killed if this process is.
+ */
+typedef struct children children;
+
+typedef struct child {
+    pid_t process; /* 0: none runs */
+    int handle;    /* a pidfd; -1: none */
+    uint64_t started_ns;
+    bool waits; /* to be started again */
+} child;
+
+struct children {
+    uint32_t count;
+    char *const *arguments;
+    int input;
+    bool quiet;
+    child *one;
+    struct pollfd *polled; /* count + 1: the last one is `wake` */
+    int wake;              /* an eventfd */
+    pid_t parent;
+    pthread_t thread;
+    atomic_bool retired, ending;
+    _Atomic uint32_t left; /* that run, or are to be started again */
+};
+
+/* What is left to do between fork and exec, where only few functions may be called. */
+static _Noreturn void become(const children *all, char *const *arguments)
 {
-    materials made = {0};
-    write_signals_ignore(NULL);
-    int status = make_materials(command, options, NULL, &made);
-    if (status == OPTIONS_PROCEED) {
-        train_inputs inputs = inputs_of(command, options, &made);
-        inputs.costs = NULL;
-        inputs.test = NULL;
-        status = train_job_follow(&inputs, follow, user);
+    sigset_t none;
+    sigemptyset(&none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != all->parent)
+        _exit(1);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int input = all->input >= 0 ? all->input : open("/dev/null", O_RDONLY);
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    execv("/proc/self/exe", arguments);
+    _exit(127);
+}
+
+static bool start(children *all, uint32_t index)
+{
+    child *one = &all->one[index];
+    char last[LAST_SIZE];
+    char *arguments[ARGUMENTS_MOST + 1];
+    size_t count = 0;
+    for (; all->arguments[count] != NULL; count++)
+        arguments[count] = all->arguments[count];
+    snprintf(last, sizeof(last), "%s%" PRIu32, arguments[count - 1], index);
+    arguments[count - 1] = last;
+    arguments[count] = NULL;
+    one->waits = false;
+    one->started_ns = clock_now_ns();
+    pid_t process = fork();
+    if (process == 0)
+        become(all, arguments);
+    if (process < 0)
+        return false;
+    one->process = process;
+    one->handle = (int)syscall(SYS_pidfd_open, process, 0);
+    return true;
+}
+
+static void tell_of_child(const children *all, uint32_t index, pid_t process, int number)
+{
+    if (all->quiet)
+        return;
+    /* A line that shows how far the run is makes room. */
+    fprintf(stderr, "%sworker %" PRIu32 " (process %d): killed by signal %d; it is started again\n",
+            isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", index, (int)process, number);
+}
+
+static void forget(children *all, child *one)
+{
+    if (one->handle >= 0)
+        close(one->handle);
+    one->handle = -1;
+    one->process = 0;
+    atomic_fetch_sub(&all->left, 1);
+}
+
+/* Takes note of one that has ended. */
+static void reap(children *all, uint32_t index)
+{
+    child *one = &all->one[index];
+    int status;
+    pid_t process = one->process;
+    if (process == 0 || waitpid(process, &status, WNOHANG) != process)
+        return;
+    forget(all, one);
+    if (!WIFSIGNALED(status) || atomic_load(&all->retired))
+        return;
+    tell_of_child(all, index, process, WTERMSIG(status));
+    one->waits = true;
+    atomic_fetch_add(&all->left, 1);
+}
+
+/* Starts those again whose time it is, and gives back the milliseconds to the next one; -1: there
+ * is none. */
+static int start_again(children *all)
+{
+    uint64_t now = clock_now_ns(), soonest = TARRY_NEVER;
+    for (uint32_t i = 0; i < all->count; i++) {
+        child *one = &all->one[i];
+        if (!one->waits)
+            continue;
+        if (atomic_load(&all->retired)) {
+            one->waits = false;
+            atomic_fetch_sub(&all->left, 1);
+            continue;
+        }
+        if (one->started_ns + LEAST_LIFE_NS <= now && start(all, i))
+            continue;
+        uint64_t due = one->started_ns + LEAST_LIFE_NS;
+        one->waits = true;
+        soonest = due < soonest ? due : soonest;
     }
-    materials_free(&made);
-    return status;
+    if (soonest == TARRY_NEVER)
+        return -1;
+    return soonest <= now ? 1 : (int)((soonest - now) / MILLISECOND_NS) + 1;
+}
+
+static void wait_for_news(children *all, int milliseconds)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        const child *one = &all->one[i];
+        all->polled[i] = (struct pollfd){.fd = one->handle, .events = POLLIN};
+        /* Where a kernel has no pidfds, it is looked every now and then. */
+        if (one->process > 0 && one->handle < 0 &&
+            (milliseconds < 0 || milliseconds > LOOK_MILLISECONDS))
+            milliseconds = LOOK_MILLISECONDS;
+    }
+    all->polled[all->count] = (struct pollfd){.fd = all->wake, .events = POLLIN};
+    poll(all->polled, all->count + 1, milliseconds);
+    uint64_t news;
+    ssize_t got = read(all->wake, &news, sizeof(news));
+    (void)got; /* nothing to read is well, too */
+}
+
+static void kill_all(const children *all)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->one[i].process > 0)
+            kill(all->one[i].process, SIGKILL);
+}
+
+/* A process is killed when the thread ends that started it: all is done by this one. */
+static void *look_after(void *user)
+{
+    children *all = user;
+    uint64_t until = TARRY_NEVER;
+    for (uint32_t i = 0; i < all->count; i++)
+        all->one[i].waits = !start(all, i);
+    for (;;) {
+        int soonest = start_again(all);
+        if (atomic_load(&all->ending) && until == TARRY_NEVER)
+            until = clock_now_ns() + LAST_WAIT_NS;
+        if (until != TARRY_NEVER) {
+            if (atomic_load(&all->left) == 0)
+                return NULL;
+            if (clock_now_ns() >= until)
+                kill_all(all);
+            soonest = 10;
+        }
+        wait_for_news(all, soonest);
+        for (uint32_t i = 0; i < all->count; i++)
+            reap(all, i);
+    }
+}
+
+static void release_children(children *all)
+{
+    if (all->wake >= 0)
+        close(all->wake);
+    memory_release(NULL, all->polled);
+    memory_release(NULL, all->one);
+    memory_release(NULL, all);
+}
+
+/*
+ * Starts `count` processes of this program, each with the arguments, which end with NULL, and the
+ * number of its own, from 0, right behind the last one ("--worker=" becomes "--worker=3"); the
+ * arguments are borrowed and must outlive the children. `input` is a descriptor that becomes their
+ * standard input, borrowed as well; -1: they have none.
+ * They don't see Ctrl-C in the terminal: they end when they are told to. Unless quiet, stderr hears
+ * of each that is killed. Errors: NO_MEMORY, SYSTEM, with a diagnostic.
+ */
+static int children_start(uint32_t count, char *const *arguments, int input, bool quiet,
+                          children **out, tarry_diagnostic *diagnostic)
+{
+    children *all = memory_allocate(NULL, 1, sizeof(*all));
+    if (all == NULL)
+        return diagnose_no_memory(diagnostic, "worker processes");
+    all->count = count;
+    all->arguments = arguments;
+    all->input = input;
+    all->quiet = quiet;
+    all->parent = getpid();
+    all->left = count;
+    all->one = memory_allocate(NULL, count, sizeof(*all->one));
+    all->polled = memory_allocate(NULL, (size_t)count + 1, sizeof(*all->polled));
+    all->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (all->one == NULL || all->polled == NULL) {
+        release_children(all);
+        return diagnose_no_memory(diagnostic, "worker processes");
+    }
+    for (uint32_t i = 0; i < count; i++)
+        all->one[i].handle = -1;
+    int failed = all->wake < 0 ? errno : pthread_create(&all->thread, NULL, look_after, all);
+    if (failed != 0) {
+        release_children(all);
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "worker processes: %s", strerror(failed));
+    }
+    *out = all;
+    return TARRY_OK;
+}
+
+/* None is started again from now on. */
+static void children_retire(children *all)
+{
+    atomic_store(&all->retired, true);
+}
+
+/* Waits a little until all have ended, and kills those that have not. NULL is allowed. */
+static void children_end(children *all)
+{
+    if (all == NULL)
+        return;
+    const uint64_t one = 1;
+    children_retire(all);
+    atomic_store(&all->ending, true);
+    ssize_t written = write(all->wake, &one, sizeof(one));
+    (void)written; /* an eventfd takes it unless its counter is full */
+    pthread_join(all->thread, NULL);
+    release_children(all);
+}
+
+/* ---- runner processes ---- */
+
+#define WAIT_NS UINT64_C(60000000000)
+/* In which a worker that was killed is there again. */
+#define PATIENCE_NS UINT64_C(10000000000)
+
+enum {
+    RANDOM_BYTES = 16,
+    SOCKET_SIZE = 128,
+    ARGUMENTS = 32,
+    NUMBER_SIZE = 24,
+    FOLDER_SIZE = CREW_KEYS_PATH + 40,
+};
+
+typedef struct runner_processes {
+    runner_tcp_settings settings;
+    runner_crew crew;
+    char socket[SOCKET_SIZE]; /* "unix:@...", in no folder; of secure sums an address on loopback */
+    const char *listen[1];
+    char seed[NUMBER_SIZE], column[NUMBER_SIZE], colluders[NUMBER_SIZE], least[NUMBER_SIZE];
+    char bits[NUMBER_SIZE], bound[NUMBER_SIZE], chunk_samples[NUMBER_SIZE];
+    /* Of secure sums: the folder of all credentials ("": there is none), that of the server, and
+     * what those of a worker begin with. */
+    char keys[CREW_KEYS_PATH], server_keys[FOLDER_SIZE], worker_keys[FOLDER_SIZE];
+    int draws; /* with differential privacy: the key of draws, which workers inherit; else -1 */
+    char *arguments[ARGUMENTS];
+    children *workers; /* NULL: not started yet */
+} runner_processes;
+
+/* A name that nobody else has. It goes with this process, however that ends. */
+static int name_socket(runner_processes *own, tarry_diagnostic *diagnostic)
+{
+    uint8_t random[RANDOM_BYTES];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "worker processes: %s", strerror(errno));
+    hex_put(stpcpy(own->socket, "unix:@tarry-"), random, sizeof(random));
+    return TARRY_OK;
+}
+
+/* Secure sums are made over TLS, by workers with credentials of their own. */
+static int make_keys(runner_processes *own, uint32_t workers, tarry_diagnostic *diagnostic)
+{
+    int error = crew_keys_make(workers, own->keys, diagnostic);
+    if (error != TARRY_OK) {
+        own->keys[0] = '\0';
+        return error;
+    }
+    snprintf(own->server_keys, sizeof(own->server_keys), "%s/server", own->keys);
+    snprintf(own->worker_keys, sizeof(own->worker_keys), "--credentials=%s/worker-", own->keys);
+    snprintf(own->socket, sizeof(own->socket), "127.0.0.1:0");
+    return TARRY_OK;
+}
+
+/* What a worker of secure sums insists on, and who it is. Its owner is the one who runs this, and
+ * so wants what the server does. */
+static size_t write_secure_arguments(runner_processes *own, const secure_options *options,
+                                     const tarry_secure_rules *rules, size_t count)
+{
+    snprintf(own->bits, sizeof(own->bits), "%" PRIu32, rules->bits);
+    snprintf(own->bound, sizeof(own->bound), "%.17g", rules->bound);
+    snprintf(own->chunk_samples, sizeof(own->chunk_samples), "%" PRIu64, options->chunk_samples);
+    snprintf(own->colluders, sizeof(own->colluders), "%" PRIu32, rules->colluders);
+    snprintf(own->least, sizeof(own->least), "%" PRIu64, rules->least);
+    const char *const words[] = {
+        "--secure", "--secure-colluders",     own->colluders,     "--secure-least",
+        own->least, "--secure-bits",          own->bits,          "--secure-bound",
+        own->bound, "--secure-chunk-samples", own->chunk_samples, own->worker_keys};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        own->arguments[count++] = (char *)words[i];
+    return count;
+}
+
+/* The command line of a worker, up to its number. */
+static void write_arguments(runner_processes *own, const train_options *options,
+                            const tarry_secure_rules *rules)
+{
+    size_t count = 0;
+    snprintf(own->seed, sizeof(own->seed), "%" PRIu64, options->run.settings.plan.seed);
+    snprintf(own->column, sizeof(own->column), "%d", options->source.label_column);
+    const char *const always[] = {"tarry",     "work",        "--connect",
+                                  own->socket, "--quiet",     "--straggler-seed",
+                                  own->seed,   "--straggler", options->straggler};
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+        own->arguments[count++] = (char *)always[i];
+    if (options->source.path != NULL) {
+        const char *const data[] = {"--data", options->source.path, "--format",
+                                    data_format_name(options->source.format)};
+        for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++)
+            own->arguments[count++] = (char *)data[i];
+        own->arguments[count++] = "--label-column";
+        own->arguments[count++] = own->column;
+    }
+    if (options->source.zero_based)
+        own->arguments[count++] = "--zero-based";
+    if (options->source.labels_path != NULL) {
+        own->arguments[count++] = "--labels";
+        own->arguments[count++] = (char *)options->source.labels_path;
+    }
+    if (rules->bits != 0) {
+        write_secure_arguments(own, &options->secure, rules, count);
+        return;
+    }
+    if (own->draws >= 0) {
+        own->arguments[count++] = "--dp-key";
+        own->arguments[count++] = "/dev/stdin";
+    }
+    own->arguments[count++] = "--insecure";
+    own->arguments[count] = "--worker=";
+}
+
+static uint32_t expected(void *user)
+{
+    const runner_processes *own = user;
+    return atomic_load(&own->workers->left);
+}
+
+static void retire(void *user)
+{
+    runner_processes *own = user;
+    if (own->workers != NULL)
+        children_retire(own->workers);
+}
+
+static void release(runner_processes *own)
+{
+    if (own->draws >= 0)
+        close(own->draws);
+    if (own->keys[0] != '\0')
+        crew_keys_remove(own->keys);
+    memory_release(NULL, own);
+}
+
+static void end(void *user)
+{
+    runner_processes *own = user;
+    children_end(own->workers);
+    release(own);
+}
+
+static const char protects_nobody[] =
+    "--secure: the workers' credentials are made for this run alone, by this process: secure sums "
+    "as they are for trying, which protect nobody here";
+
+int runner_processes_create(void *user, const runner_request *request, runner **out,
+                            tarry_diagnostic *diagnostic)
+{
+    const train_options *options = user;
+    runner_processes *own = memory_allocate(NULL, 1, sizeof(*own));
+    if (own == NULL)
+        return diagnose_no_memory(diagnostic, "worker processes");
+    own->draws = -1;
+    const bool secure = request->secure.bits != 0;
+    int error = secure ? make_keys(own, tarry_plan_workers(request->plan), diagnostic)
+                       : name_socket(own, diagnostic);
+    if (error == TARRY_OK && request->draws != NULL)
+        error = draws_key_share(request->draws, &own->draws, diagnostic);
+    if (error != TARRY_OK)
+        goto release_own;
+    own->listen[0] = own->socket;
+    own->settings = (runner_tcp_settings){
+        .listen = own->listen,
+        .listen_count = 1,
+        .security = {.credentials = secure ? own->server_keys : NULL, .insecure = !secure},
+        .wait_ns = WAIT_NS,
+        .patience_ns = PATIENCE_NS,
+        .crew = &own->crew,
+    };
+    own->crew = (runner_crew){.user = own, .expected = expected, .retire = retire, .end = end};
+    runner *server;
+    error = runner_tcp_create(&own->settings, request, &server, diagnostic);
+    if (error != TARRY_OK)
+        goto release_own;
+    if (secure) {
+        request->say(request->say_user, protects_nobody);
+        snprintf(own->socket, sizeof(own->socket), "%s", tarry_runtime_address(server->runtime, 0));
+    }
+    write_arguments(own, options, &request->secure);
+    error = children_start(tarry_plan_workers(request->plan), own->arguments, own->draws,
+                           options->quiet, &own->workers, diagnostic);
+    if (error == TARRY_OK)
+        *out = server;
+    else
+        runner_free(server, true); /* and its crew */
+    return error;
+
+release_own:
+    release(own);
+    return error;
 }

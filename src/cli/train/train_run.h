@@ -3,8 +3,10 @@
 #ifndef CLI_TRAIN_RUN_H
 #define CLI_TRAIN_RUN_H
 
+#include <tarry/error.h>
+
+#include "cli/checkpoint/history.h"
 #include "cli/runner/runner.h"
-#include "cli/train/train_job.h"
 #include "cli/train/train_options.h"
 
 /*
@@ -19,9 +21,12 @@ typedef int train_hear(void *user, const history *past);
  * written, and of the complaint of what ended the rounds early. */
 int train_run_heard(const option_command *command, train_options *options, train_hear *hear,
                     void *user);
-/* The same for a process that only works for such a run, as train_job_follow says: nothing but
- * complaints is written. */
-int train_run_follow(const option_command *command, train_options *options, train_follow *follow,
-                     void *user);
+
+/* tarry train --processes: a server in this process, and its workers in others on this machine,
+ * over a Unix socket in a directory that is nobody else's. */
+
+/* A runner_create, whose user is the train_options, borrowed. */
+int runner_processes_create(void *user, const runner_request *request, runner **out,
+                            tarry_diagnostic *diagnostic);
 
 #endif

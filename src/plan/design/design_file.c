@@ -37,13 +37,11 @@ static int out_of_memory(reader *in)
 static int grow(reader *in)
 {
     const tarry_allocator *allocator = &in->plan->allocator;
-    size_t capacity = in->capacity == 0 ? FIRST_CAPACITY : 2 * in->capacity;
-    uint32_t *slots = memory_allocate(allocator, capacity, sizeof(*slots));
+    size_t capacity = memory_room(in->capacity, (size_t)in->edges + 1, FIRST_CAPACITY);
+    uint32_t *slots =
+        memory_grow(allocator, in->plan->slot_chunk, in->edges, capacity, sizeof(*slots));
     if (slots == NULL)
         return out_of_memory(in);
-    if (in->edges > 0)
-        memcpy(slots, in->plan->slot_chunk, in->edges * sizeof(*slots));
-    memory_release(allocator, in->plan->slot_chunk);
     in->plan->slot_chunk = slots;
     in->capacity = capacity;
     return TARRY_OK;
@@ -148,7 +146,7 @@ static int read_lines(reader *in)
             character = next_character(in);
     } while (character != EOF);
     if (ferror(in->stream))
-        return diagnose(in->diagnostic, TARRY_ERROR_FILE, "%s: %s", in->name, strerror(errno));
+        return diagnose_file(in->diagnostic, in->name, errno);
     return TARRY_OK;
 }
 
@@ -177,7 +175,7 @@ int design_file(tarry_plan *plan, const char *name, tarry_diagnostic *diagnostic
     reader in = {.plan = plan, .name = name, .diagnostic = diagnostic};
     in.stream = fopen(name, "r");
     if (in.stream == NULL)
-        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", name, strerror(errno));
+        return diagnose_file(diagnostic, name, errno);
     in.last_line = memory_allocate(allocator, plan->chunks, sizeof(*in.last_line));
     in.holders = memory_allocate(allocator, plan->chunks, sizeof(*in.holders));
     int error = in.last_line != NULL && in.holders != NULL ? TARRY_OK : out_of_memory(&in);

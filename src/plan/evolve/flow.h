@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLAN_FLOW_H
+#define PLAN_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tarry/allocator.h>
+
 /*
  * Maximum flow in a network with whole capacities, by blocking flows over the shortest ways.
  * Source: E. A. Dinic, Algorithm for solution of a problem of maximum flow in networks with power
  * estimation, 1970; O(sqrt(nodes) arcs) where the inner arcs have capacity 1.
  */
-#ifndef PLAN_FLOW_H
-#define PLAN_FLOW_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <tarry/allocator.h>
 
 /* An arc and the room that is left on it; arc a ^ 1 is its reverse. */
 typedef struct flow_arc {
@@ -40,14 +40,6 @@ void flow_destroy(flow *network, const tarry_allocator *allocator); /* a zeroed 
 uint32_t flow_add(flow *network, uint32_t from, uint32_t to);
 /* Sets an arc's capacity and takes all flow off it. */
 void flow_set(flow *network, uint32_t arc, uint64_t capacity);
-
-/* Adds `amount` to the flow on an arc; negative: takes it off. The caller keeps each inner node's
- * flow in balance, and within the capacities. */
-static inline void flow_push(flow *network, uint32_t arc, int64_t amount)
-{
-    network->arc[arc].room -= (uint64_t)amount;
-    network->arc[arc ^ 1].room += (uint64_t)amount;
-}
 
 /*
  * Adds the most flow that fits from source to sink and gives it back; the sum of the capacities

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
@@ -82,7 +81,7 @@ static int read_lines(reader *in)
             return error;
     }
     if (ferror(in->stream))
-        return diagnose(in->diagnostic, TARRY_ERROR_FILE, "%s: %s", in->name, strerror(errno));
+        return diagnose_file(in->diagnostic, in->name, errno);
     if (in->read < in->workers)
         return diagnose(in->diagnostic, TARRY_ERROR_FORMAT,
                         "%s:%u: the file ends after %u of the %u workers", in->name, in->line,
@@ -96,7 +95,7 @@ int rack_file_read(const char *name, uint32_t workers, const tarry_allocator *al
     reader in = {.name = name, .workers = workers, .diagnostic = diagnostic};
     in.stream = fopen(name, "r");
     if (in.stream == NULL)
-        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", name, strerror(errno));
+        return diagnose_file(diagnostic, name, errno);
     in.entries = memory_allocate(allocator, workers, sizeof(*in.entries));
     int error = in.entries != NULL ? read_lines(&in) : diagnose_no_memory(diagnostic, name);
     if (error == TARRY_OK)

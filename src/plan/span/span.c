@@ -74,103 +74,87 @@ int span_weigh(tarry_plan *plan)
     return TARRY_OK;
 }
 
-/* ---- putting in order ---- */
+/* ---- carry ---- */
 
-static void coarsen(tarry_span *span)
+/* A span of a chunk, and the cost of an original chunk at its density. */
+typedef struct stretch {
+    tarry_span span;
+    double density;
+} stretch;
+
+static int compare_stretches(const void *a, const void *b)
 {
-    while (span->of > 1 && span->first % 2 == 0 && span->count % 2 == 0) {
-        span->first /= 2;
-        span->count /= 2;
-        span->of /= 2;
+    const stretch *x = a, *y = b;
+    if (x->span.origin != y->span.origin)
+        return x->span.origin < y->span.origin ? -1 : 1;
+    double begin = span_begin(x->span), other = span_begin(y->span);
+    return (begin > other) - (begin < other);
+}
+
+static uint32_t count_spans(const tarry_plan *plan)
+{
+    return plan->span == NULL ? plan->chunks : plan->span_offset[plan->chunks];
+}
+
+/* All spans of the plan, in the sequence of the data. */
+static void list_stretches(const tarry_plan *plan, const double *cost, stretch *list)
+{
+    uint32_t listed = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        uint32_t count;
+        tarry_span whole;
+        const tarry_span *spans = span_list(plan, chunk, &whole, &count);
+        double density = cost[chunk] / span_size(spans, count);
+        for (uint32_t i = 0; i < count; i++)
+            list[listed++] = (stretch){spans[i], density};
     }
+    qsort(list, listed, sizeof(*list), compare_stretches);
 }
 
-/* Says the span in units of which `of` make an original chunk; not coarser than its own. */
-static void refine(tarry_span *span, uint32_t of)
+/* The stretch in which a span begins: the last that doesn't begin behind it. */
+static uint32_t find_stretch(const stretch *list, uint32_t count, tarry_span span)
 {
-    uint32_t factor = of / span->of;
-    span->first *= factor;
-    span->count *= factor;
-    span->of = of;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const tarry_span *x = a, *y = b;
-    if (x->origin != y->origin)
-        return x->origin < y->origin ? -1 : 1;
-    return (span_begin(*x) > span_begin(*y)) - (span_begin(*x) < span_begin(*y));
-}
-
-uint32_t span_put_in_order(tarry_span *spans, uint32_t count)
-{
-    assert(count >= 1);
-    qsort(spans, count, sizeof(*spans), compare);
-    uint32_t last = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        tarry_span *before = &spans[last], next = spans[i];
-        if (before->origin == next.origin && span_end(*before) >= span_begin(next)) {
-            assert(span_end(*before) <= span_begin(next));
-            uint32_t of = before->of > next.of ? before->of : next.of;
-            refine(before, of);
-            refine(&next, of);
-            before->count += next.count;
-        } else {
-            spans[++last] = next;
-        }
+    const stretch wanted = {.span = span};
+    uint32_t low = 0, high = count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (compare_stretches(&list[middle], &wanted) <= 0)
+            low = middle;
+        else
+            high = middle;
     }
-    for (uint32_t i = 0; i <= last; i++)
-        coarsen(&spans[i]);
-    return last + 1;
+    return low;
 }
 
-/* ---- cutting ---- */
-
-/* Units in which the list can be cut into `pieces`: how many make an original chunk, and how many
- * the list has. The former can be beyond SPAN_MOST_UNITS. */
-static uint64_t units_of_cut(const tarry_span *spans, uint32_t count, uint32_t pieces,
-                             uint64_t *length)
+static double cost_of_span(const stretch *list, uint32_t count, tarry_span span)
 {
-    uint64_t of = 1, units = 0;
-    for (uint32_t i = 0; i < count; i++)
-        of = spans[i].of > of ? spans[i].of : of;
-    for (uint32_t i = 0; i < count; i++)
-        units += spans[i].count * (of / spans[i].of);
-    while (units % pieces != 0) {
-        units *= 2;
-        of *= 2;
+    double cost = 0, place = span_begin(span), end = span_end(span);
+    for (uint32_t i = find_stretch(list, count, span); place < end; i++) {
+        assert(i < count && list[i].span.origin == span.origin);
+        double stop = span_end(list[i].span) < end ? span_end(list[i].span) : end;
+        cost += list[i].density * (stop - place);
+        place = stop;
     }
-    *length = units;
-    return of;
+    return cost;
 }
 
-bool span_can_cut(const tarry_span *spans, uint32_t count, uint32_t pieces)
+int tarry_plan_carry_cost(const tarry_plan *from, const double *cost, const tarry_plan *to,
+                          const tarry_allocator *allocator, double *carried)
 {
-    uint64_t length;
-    return units_of_cut(spans, count, pieces, &length) <= SPAN_MOST_UNITS;
-}
-
-uint32_t span_cut(const tarry_span *spans, uint32_t count, uint32_t pieces, uint32_t index,
-                  tarry_span *part)
-{
-    uint64_t length;
-    uint32_t of = (uint32_t)units_of_cut(spans, count, pieces, &length);
-    uint64_t begin = length / pieces * index, end = begin + length / pieces;
-    uint64_t place = 0; /* along the list */
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        tarry_span fine = spans[i];
-        refine(&fine, of);
-        uint64_t here = place;
-        place += fine.count;
-        if (place <= begin || here >= end)
-            continue;
-        uint64_t from = begin > here ? begin - here : 0;
-        uint64_t to = end < place ? end - here : fine.count;
-        part[found] = fine;
-        part[found].first += (uint32_t)from;
-        part[found].count = (uint32_t)(to - from);
-        coarsen(&part[found++]);
+    assert(from->origins == to->origins);
+    uint32_t count = count_spans(from);
+    stretch *list = memory_allocate(allocator, count, sizeof(*list));
+    if (list == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    list_stretches(from, cost, list);
+    for (uint32_t chunk = 0; chunk < to->chunks; chunk++) {
+        uint32_t spans;
+        tarry_span whole;
+        const tarry_span *first = span_list(to, chunk, &whole, &spans);
+        carried[chunk] = 0;
+        for (uint32_t i = 0; i < spans; i++)
+            carried[chunk] += cost_of_span(list, count, first[i]);
     }
-    return found;
+    memory_release(allocator, list);
+    return TARRY_OK;
 }

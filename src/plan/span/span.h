@@ -27,14 +27,4 @@ double span_size(const tarry_span *spans, uint32_t count);
  */
 int span_weigh(tarry_plan *plan);
 
-/* Sorts spans that do not overlap and joins those that touch; gives back how many are left. */
-uint32_t span_put_in_order(tarry_span *spans, uint32_t count);
-
-/* Whether a list in order can be cut into `pieces` (a power of two) equal parts. */
-bool span_can_cut(const tarry_span *spans, uint32_t count, uint32_t pieces);
-/* Part `index` (0..pieces-1) of such a cut, in order: at most `count` spans; gives back how many.
- * The parts follow each other along the list. */
-uint32_t span_cut(const tarry_span *spans, uint32_t count, uint32_t pieces, uint32_t index,
-                  tarry_span *part);
-
 #endif

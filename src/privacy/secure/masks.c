@@ -6,7 +6,7 @@
 #include <string.h>
 #include <tarry/error.h>
 
-#include "privacy/secure/ring_kernel.h"
+#include "privacy/secure/ring.h"
 
 /* Masks of so many keys are made in one pass over the words. A piece of the words, of the stream
  * and the zeros stay in the processor's nearest cache together. */

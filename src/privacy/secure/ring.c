@@ -3,9 +3,14 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "privacy/secure/ring_kernel.h"
+#include "base/processor.h"
 #include "privacy/secure/ring_words.h"
+
+enum { RING_MOST_FRACTION = 126 };
 
 enum { LANES = 16 };
 
@@ -116,4 +121,26 @@ ring_scale ring_scale_of(const ring *of)
 {
     ring_scale scale = {.limit = limit_of(of->bound), .step = ldexpf(1, of->fraction)};
     return scale;
+}
+
+/* ---- kernel ---- */
+
+static const processor_variant all[] = {
+    {&ring_reference, PROCESSOR_ANY},
+#ifdef __x86_64__
+    {&ring_avx2, PROCESSOR_AVX2},
+    {&ring_avx512, PROCESSOR_AVX512F | PROCESSOR_AVX512DQ},
+#endif
+};
+
+static const processor_variants kernels = {all, sizeof(all) / sizeof(*all)};
+
+const ring_kernel *ring_kernel_at(size_t index)
+{
+    return processor_variant_at(kernels, processor_features(), index);
+}
+
+const ring_kernel *ring_kernel_best(void)
+{
+    return processor_variant_best(kernels, processor_features());
 }

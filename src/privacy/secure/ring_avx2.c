@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <immintrin.h>
-#include <string.h>
 
-#include "privacy/secure/ring_kernel.h"
+#include "privacy/secure/ring.h"
 #include "privacy/secure/ring_words.h"
 
 #define WIDE __attribute__((target("avx2")))
-#define WIDE_INLINE static inline __attribute__((always_inline, target("avx2")))
+#define WIDE_INLINE inline __attribute__((always_inline, target("avx2")))
 
 enum { LINE = 8 };
 
 /* Eight clamped numbers, and eight more counts of those that were not within the limit, each one
  * less: -1 is all ones. */
-WIDE_INLINE __m256 clamp(const float *numbers, __m256i limit, __m256i *clamped)
+static WIDE_INLINE __m256 clamp(const float *numbers, __m256i limit, __m256i *clamped)
 {
     const __m256i bits = _mm256_loadu_si256((const __m256i *)numbers);
     const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
@@ -23,13 +22,13 @@ WIDE_INLINE __m256 clamp(const float *numbers, __m256i limit, __m256i *clamped)
     return _mm256_castsi256_ps(_mm256_or_si256(most, sign));
 }
 
-WIDE_INLINE __m256i limit_of(const ring_scale *scale)
+static WIDE_INLINE __m256i limit_of(const ring_scale *scale)
 {
     return _mm256_castps_si256(_mm256_set1_ps(scale->limit));
 }
 
 /* Minus the sum of the eight counts. */
-WIDE_INLINE size_t count_of(__m256i clamped)
+static WIDE_INLINE size_t count_of(__m256i clamped)
 {
     uint32_t lane[LINE], all = 0;
     _mm256_storeu_si256((__m256i *)lane, clamped);
@@ -39,7 +38,7 @@ WIDE_INLINE size_t count_of(__m256i clamped)
 }
 
 /* 2^f times a float is exact as long as it is no subnormal one, and those are 0 either way. */
-WIDE_INLINE void add_words32(__m256 numbers, __m256 step, uint8_t *words)
+static WIDE_INLINE void add_words32(__m256 numbers, __m256 step, uint8_t *words)
 {
     const __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(numbers, step));
     const __m256i old = _mm256_loadu_si256((const __m256i *)words);
@@ -47,7 +46,7 @@ WIDE_INLINE void add_words32(__m256 numbers, __m256 step, uint8_t *words)
 }
 
 /* Of a whole number x, |x| < 2^63: x = 2^32 h + l, each of which fits the fraction of a double. */
-WIDE_INLINE void add_words64(__m128 numbers, __m256d step, uint8_t *words)
+static WIDE_INLINE void add_words64(__m128 numbers, __m256d step, uint8_t *words)
 {
     enum { nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }; /* clang wants a constant */
     const __m256d magic = _mm256_set1_pd(0x1p52), signed_magic = _mm256_set1_pd(0x1.8p52);

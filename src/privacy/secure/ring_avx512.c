@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <immintrin.h>
 
-#include "privacy/secure/ring_kernel.h"
+#include "privacy/secure/ring.h"
 #include "privacy/secure/ring_words.h"
 
 #define WIDE __attribute__((target("avx512f,avx512dq")))
-#define WIDE_INLINE static inline __attribute__((always_inline, target("avx512f,avx512dq")))
+#define WIDE_INLINE inline __attribute__((always_inline, target("avx512f,avx512dq")))
 
 enum { LINE = 16 };
 
 /* Sixteen clamped numbers; *clamped goes up by those that were not within the limit. */
-WIDE_INLINE __m512 clamp(const float *numbers, __m512i limit, __m512i *clamped)
+static WIDE_INLINE __m512 clamp(const float *numbers, __m512i limit, __m512i *clamped)
 {
     const __m512i most = _mm512_set1_epi32(INT32_MAX), one = _mm512_set1_epi32(1);
     const __m512i bits = _mm512_loadu_si512(numbers), size = _mm512_and_si512(bits, most);
@@ -21,17 +21,17 @@ WIDE_INLINE __m512 clamp(const float *numbers, __m512i limit, __m512i *clamped)
     return _mm512_castsi512_ps(_mm512_or_si512(least, _mm512_andnot_si512(most, bits)));
 }
 
-WIDE_INLINE __m512i limit_of(const ring_scale *scale)
+static WIDE_INLINE __m512i limit_of(const ring_scale *scale)
 {
     return _mm512_castps_si512(_mm512_set1_ps(scale->limit));
 }
 
-WIDE_INLINE size_t count_of(__m512i clamped)
+static WIDE_INLINE size_t count_of(__m512i clamped)
 {
     return (size_t)(uint32_t)_mm512_reduce_add_epi32(clamped);
 }
 
-WIDE_INLINE void add_words64(__m256 numbers, __m512d step, uint8_t *words)
+static WIDE_INLINE void add_words64(__m256 numbers, __m512d step, uint8_t *words)
 {
     const __m512i whole = _mm512_cvtpd_epi64(_mm512_mul_pd(_mm512_cvtps_pd(numbers), step));
     _mm512_storeu_si512(words, _mm512_add_epi64(_mm512_loadu_si512(words), whole));

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/bytes.h"
-#include "privacy/secure/ring_kernel.h"
+#include "privacy/secure/ring.h"
 #include "privacy/secure/ring_words.h"
 
 /* All ones where a < b, of numbers below 2^31; without a branch. */

@@ -48,7 +48,7 @@ RING_INLINE void ring_words_add64(uint8_t *out, const uint8_t *in, size_t bytes,
     }
 }
 
-/* A ring_summer (ring_kernel.h). */
+/* A ring_summer (ring.h). */
 RING_INLINE void ring_words_sum(uint32_t bits, void *out, const void *in, size_t bytes,
                                 bool subtract)
 {

@@ -1,15 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <math.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "base/quantile.h"
 #include "protocol/server/server_state.h"
 
 /*
+ * TARRY_KEEP_CREDITED: a chunk is credited to one worker, the first to report it. The others drop
+ * their copies and count as finished with it all the same, until the one that was credited is gone;
+ * then the chunk is open again for all of them.
+ */
+
+/* Whether a report of a finished chunk is of a copy that the worker has dropped since by itself:
+ * void, as if it had not been computed. The worker may not send it again. */
+static bool server_voids(tarry_server *server, uint32_t worker, const tarry_message *report)
+{
+    uint32_t signal_term = server->members[worker].signal_term;
+    if (report->term >= signal_term)
+        return false;
+    server->recall_term[server->plan->worker_offset[worker] + report->slot] = signal_term;
+    return true;
+}
+
+/* News are due for the worker: before it is sent anything else, or at the end of the step. */
+static void server_news_due(tarry_server *server, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    if (member->news_due)
+        return;
+    member->news_due = true;
+    server->news[server->news_count++] = worker;
+}
+
+/* Decides on the copy at `slot` of a worker that this round counts on. */
+static int server_settle(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    server_member *member = &server->members[worker];
+    uint32_t chunk = server->plan->slot_chunk[server->plan->worker_offset[worker] + slot];
+    member->fate = TARRY_FATE_DROPPED;
+    member->fate_slot = slot;
+    server_news_due(server, worker);
+    if (coverage_copies(server->credited, chunk) > 0)
+        return TARRY_OK;
+    member->fate = TARRY_FATE_CREDITED;
+    return coverage_add(server->credited, worker, slot);
+}
+
+static void recall_at(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    server_member *member = &server->members[worker];
+    uint32_t edge = server->plan->worker_offset[worker] + slot;
+    if (!member_able(member) || !bitset_test(server->done, edge))
+        return;
+    if (member->finished == server_load(server, worker))
+        server->whole--;
+    if (!server_has_work(server, worker))
+        server->busy++;
+    bitset_reset(server->done, edge);
+    steering_reopen(server, worker, slot);
+    member->finished--;
+    member->recalled = true;
+    server->recall_term[edge] = member->term + 1;
+    server_news_due(server, worker);
+}
+
+/* Tells the other holders of the chunk at `slot` that dropped their copies to compute it again: the
+ * worker's own is gone, and nobody is credited with it. */
+static void server_recall(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    const tarry_plan *plan = server->plan;
+    uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
+    assert(coverage_copies(server->credited, chunk) == 0);
+    for (uint32_t at = plan->chunk_offset[chunk]; at < plan->chunk_offset[chunk + 1]; at++) {
+        uint32_t holder = plan->holder_worker[at];
+        if (holder != worker)
+            recall_at(server, holder, plan->holder_position[at]);
+    }
+}
+
+/*
  * A chunk is hopeless when too few copies can ever be there, or when all that can be are, and their
- * columns of R still don't span the parts, whatever the limit: the fewest parts that there may be.
+ * columns of R still don't span the parts by the conditioning limit.
  */
 void server_review_chunk(tarry_server *server, uint32_t chunk)
 {
-    uint32_t parts = plan_least_parts(server->plan), possible = server->possible[chunk];
-    server_review_limit(server, chunk);
-    bool hopeless = coverage_if_raised(server->credited, parts)->ranks[chunk] < parts &&
+    uint32_t parts = server->plan->parts, possible = server->possible[chunk];
+    bool hopeless = coverage_rank(server->credited, chunk) < parts &&
                     (possible < parts || coverage_copies(server->credited, chunk) == possible);
     if ((!hopeless && server->hopeless_count == 0) ||
         hopeless == bitset_test(server->hopeless, chunk))
@@ -113,7 +191,7 @@ tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t wo
     server_member *member = &server->members[worker];
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
     member->stopped = false;
-    member->begun_ns = member->ended_ns = member->since_ns = now;
+    member->begun_ns = member->since_ns = now;
     server_stood_tell(server, worker, &effect->message);
     effect->message.weights = server_sample_weights(server, worker);
     steering_address(server, now, worker, &effect->message);
@@ -273,9 +351,6 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (is_refused(server, worker, message, load, &why))
         return server_reject(server, worker, why);
     server_member *member = &server->members[worker];
-    if (server_ended(member) == 0)
-        member->first_ns = now;
-    member->ended_ns = now;
     if (!message->failed)
         count_finished(server, now, worker);
     member->since_ns = now;
@@ -288,4 +363,237 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (error == TARRY_OK)
         steering_report(server, now, worker, message);
     return error;
+}
+
+/* ---- rule ---- */
+
+/* Whether what is credited is as good as the rule asks for. */
+static bool meets_rule(const tarry_server *server, const server_standing *stands)
+{
+    const coverage *credited = stands->credited;
+    switch (server->settings.stop) {
+    case TARRY_STOP_EXACT:
+    case TARRY_STOP_DEADLINE:
+        return coverage_recovered(credited) == server->plan->chunks;
+    case TARRY_STOP_ERROR:
+        return coverage_expected_error(credited) <= server->settings.error_limit;
+    case TARRY_STOP_WORKERS:
+        return stands->whole >= server->settings.workers_needed;
+    }
+    return false;
+}
+
+/*
+ * Whether anything may still come that is of use. Workers that go by the plan finish all they have;
+ * with a dynamic order they don't compute what is recovered already.
+ */
+static bool more_may_come(const tarry_server *server, const server_standing *stands)
+{
+    if (server->steering == NULL)
+        return stands->busy > 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        if (stands->possible[chunk] > coverage_copies(stands->credited, chunk) &&
+            coverage_rank(stands->credited, chunk) < server->plan->parts)
+            return true;
+    return false;
+}
+
+/* The rule says to go on with what there is, whatever it is. */
+static bool is_overdue(const tarry_server *server, const server_standing *stands, uint64_t now)
+{
+    switch (server->settings.stop) {
+    case TARRY_STOP_DEADLINE:
+        return now - server->result.start_ns >= server->settings.deadline_ns ||
+               !more_may_come(server, stands);
+    case TARRY_STOP_ERROR:
+        return !more_may_come(server, stands);
+    case TARRY_STOP_EXACT:
+    case TARRY_STOP_WORKERS:
+        break;
+    }
+    return false;
+}
+
+bool server_rule_holds(const tarry_server *server, const server_standing *stands, uint64_t now)
+{
+    bool settled = !server->settings.reproducible || stands->busy == 0;
+    return (settled && meets_rule(server, stands)) || is_overdue(server, stands, now);
+}
+
+bool server_only_waits(const tarry_server *server)
+{
+    if (server->able == 0)
+        return false;
+    server_standing stands = server_stands(server);
+    switch (server->settings.stop) {
+    case TARRY_STOP_EXACT:
+        return server->hopeless_count == 0 && !meets_rule(server, &stands);
+    case TARRY_STOP_WORKERS:
+        return server->capable >= server->settings.workers_needed && !meets_rule(server, &stands);
+    case TARRY_STOP_DEADLINE: /* it may be over */
+    case TARRY_STOP_ERROR:    /* this is worked out in full, too */
+        break;
+    }
+    return false;
+}
+
+/*
+ * From one plan to the next: what a server has learned makes the plan, and the server of that plan
+ * takes over what is known of the workers.
+ */
+
+/* tarry_server_adapt: of a plan that copies moved for, if that makes it worse: sums of float32 keep
+ * 5 digits then. */
+#define MOST_CONDITIONING 100
+/* Costs that are in the data need no more chunks than that (the sum of cost / mean is the number of
+ * chunks). Others find no end: the first chunk of a round takes the longest, however small it is
+ * cut, where chunks take less than the way to the worker. */
+#define MOST_GROWTH 2
+
+static int check(const tarry_server *server, const tarry_server *from, tarry_diagnostic *diagnostic)
+{
+    if (!server_is_fresh(server))
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "server: it is in use already");
+    if (from->phase != SERVER_IDLE)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "server: a round runs on the one before");
+    if ((server->vote == NULL) != (from->vote == NULL))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "server: one of the two leaves the sum to the workers");
+    if (from->vote != NULL && from->vote->phase != VOTE_CLOSED)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "server: a sum is being logged");
+    if (from->restored)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "server: the one before was restored, and no checkpoint taken since");
+    if (server->plan->workers != from->plan->workers ||
+        server->plan->origins != from->plan->origins)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "server: plans of %u and %u workers, from %u and %u chunks",
+                        from->plan->workers, server->plan->workers, from->plan->origins,
+                        server->plan->origins);
+    return TARRY_OK;
+}
+
+int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_diagnostic *diagnostic)
+{
+    int error = check(server, from, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    error = steering_adopt(server, from);
+    if (error != TARRY_OK)
+        return diagnose_no_memory(diagnostic, "server");
+    server->round = from->round;
+    server->part_time = from->part_time;
+    server->idle_ns = from->idle_ns;
+    server->sweep_ns = from->sweep_ns;
+    /* Paces are of the mean chunk, which is another one now. */
+    double grown = (double)server->plan->chunks / from->plan->chunks;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server->answers[worker] = from->answers[worker];
+        const server_member *known = &from->members[worker];
+        server->members[worker] = (server_member){
+            .present = known->present,
+            .behind = known->present && server->vote != NULL,
+            .stopped = true,
+            .epoch = known->epoch,
+            .epoch_end = known->epoch_end,
+            .pace.past = known->pace.past / grown,
+            .heard_ns = known->heard_ns,
+            .probe_ns = known->probe_ns,
+            .overheard = known->overheard,
+        };
+    }
+    server_stood_begin_life(server, from);
+    if (server->vote != NULL)
+        vote_adopt(server->vote, from->vote);
+    server->vote_waits = server->vote != NULL;
+    return TARRY_OK;
+}
+
+/* Workers that are there: their paces, the median where none is known yet. Others are gone; if all
+ * are, nobody is known to be worse than another. */
+static int list_paces(const tarry_server *server, const tarry_allocator *allocator, double *paces)
+{
+    uint32_t workers = server->plan->workers, there = 0, known = 0;
+    double *values = memory_allocate(allocator, workers, sizeof(*values));
+    if (values == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        double ns = tarry_server_pace_ns(server, worker);
+        if (!server->members[worker].present)
+            continue;
+        there++;
+        if (ns > 0)
+            values[known++] = ns;
+    }
+    double usual = known > 0 ? quantile_of(values, known, 0.5) : 1;
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        double ns = tarry_server_pace_ns(server, worker);
+        bool gone = there > 0 && !server->members[worker].present;
+        paces[worker] = gone ? INFINITY : ns > 0 ? ns : usual;
+    }
+    memory_release(allocator, values);
+    return TARRY_OK;
+}
+
+int server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,
+                  const tarry_allocator *allocator, tarry_plan **next, tarry_plan_changes *changes,
+                  tarry_diagnostic *diagnostic)
+{
+    const tarry_plan *plan = server->plan;
+    tarry_plan_evolution wanted = *limits;
+    double *paces = memory_allocate(allocator, plan->workers, sizeof(*paces));
+    double *cost = memory_allocate(allocator, plan->chunks, sizeof(*cost));
+    int error = paces == NULL || cost == NULL ? TARRY_ERROR_NO_MEMORY
+                                              : list_paces(server, allocator, paces);
+    if (error == TARRY_OK) {
+        for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+            cost[chunk] = tarry_server_chunk_cost(server, chunk);
+        wanted.pace = paces;
+        wanted.cost = cost;
+        error = tarry_plan_evolve(plan, &wanted, allocator, next, changes, diagnostic);
+    } else {
+        diagnose_no_memory(diagnostic, "plan");
+    }
+    memory_release(allocator, cost);
+    memory_release(allocator, paces);
+    return error;
+}
+
+/* The decode matrix was made for the sets of workers that shared chunks at first. */
+static bool grows_worse(const tarry_plan *plan, const tarry_plan *next)
+{
+    double worst = tarry_plan_conditioning(next).worst;
+    return worst > MOST_CONDITIONING && worst > tarry_plan_conditioning(plan).worst;
+}
+
+int tarry_server_adapt(const tarry_server *server, double share, const uint32_t *rack,
+                       const tarry_allocator *allocator, tarry_plan **next,
+                       tarry_plan_changes *changes, tarry_diagnostic *diagnostic)
+{
+    const tarry_plan *plan = server->plan;
+    tarry_plan_evolution limits;
+    tarry_plan_evolution_init(&limits);
+    limits.heaviest = 2;
+    limits.most_chunks = MOST_GROWTH * plan->origins;
+    limits.lightest = 0.25;
+    limits.most_load = 1.5;
+    limits.rack = rack;
+    limits.most_moves = (uint32_t)ceil(share * (double)plan_edges(plan));
+    tarry_plan *made;
+    tarry_plan_changes done;
+    int error = server_evolve(server, &limits, allocator, &made, &done, diagnostic);
+    if (error == TARRY_OK && done.moved > 0 && grows_worse(plan, made)) {
+        tarry_plan_free(made);
+        limits.most_moves = 0;
+        error = server_evolve(server, &limits, allocator, &made, &done, diagnostic);
+    }
+    if (error != TARRY_OK)
+        return error;
+    bool same = done.split == 0 && done.merged == 0 && done.moved == 0;
+    *next = same ? NULL : made;
+    if (same)
+        tarry_plan_free(made);
+    if (changes != NULL)
+        *changes = done;
+    return TARRY_OK;
 }

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's state, and what its files do for each other:
- *   server_effects.c   what the server sends and tells, and what of it counts
- *   server_progress.c  workers coming and going, reports, what is still possible
- *   server_start.c     the beginning of a round
- *   server_attempt.c   encode signals, coded parts, the end of a round
- *   server_keep.c      the fates of copies that workers don't keep until the signal
- *   server_sample.c    the chunks that a round samples
- *   server_secure.c    whose copies a secure sum has
- *   server_limit.c     the conditioning limit of one signal
- *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
- *   server_liveness.c  probes and time limits
- *   server_late.c      coded parts that are late
- *   server_vote.c      sums among workers
- *   server_stood.c     which coded parts stand in the sum, for forms with feedback
- *   server_parts.c     the stop rule, and the number of parts with which it is met best
- *   steering.h         dynamic orders, in files of their own
- *   checkpoint.c       what a restarted server has to know
- *   adopt.c            what the server of another plan takes over
- *   server.c           creation, and which event goes where: it calls all of these
+ *   server.c           creation, and which event goes where: it calls the others. Encode signals,
+ *                      coded parts and the end of a round; what the server sends and tells; whose
+ *                      copies a secure sum has; which coded parts stand in the sum, for forms with
+ *                      feedback; sums among workers
+ *   server_start.c     the beginning of a round, and the chunks that it samples; probes and time
+ *                      limits; coded parts that are late; what stands in for the chunks that a stop
+ *                      rule leaves missing; what a restarted server has to know
+ *   server_progress.c  workers coming and going, reports, what is still possible; the stop rule;
+ *                      the fates of copies that workers don't keep until the signal; what the
+ *                      server of another plan takes over
+ *   steering.h         dynamic orders, in a folder of their own
  * Handlers only change the state; server_advance then decides what follows from it.
  */
 #ifndef PROTOCOL_SERVER_STATE_H
@@ -27,18 +20,15 @@
 #include <tarry/server.h>
 
 #include "base/bitset.h"
-#include "coding/coverage.h"
+#include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "plan/plan.h"
-#include "protocol/server/choose_parts.h"
 #include "protocol/steering/estimate.h"
 #include "protocol/steering/pace.h"
 #include "protocol/steering/recent.h"
 #include "protocol/steering/steering.h"
-#include "protocol/upload.h"
 #include "protocol/vote/vote.h"
 #include "protocol/wire/codec.h"
-#include "route/route_learn.h"
 
 typedef enum server_phase {
     SERVER_IDLE,      /* between rounds */
@@ -74,8 +64,6 @@ typedef struct server_member {
     tarry_fate fate; /* of the copy at fate_slot, to be told */
     uint32_t fate_slot;
     uint64_t begun_ns;  /* when this round was sent to it */
-    uint64_t first_ns;  /* when its first report of this round came in */
-    uint64_t ended_ns;  /* when its last one did; begun_ns before that */
     uint64_t since_ns;  /* when it began what it is at; TARRY_NEVER: it has nothing left to do */
     pace pace;          /* per chunk; TARRY_PICK_PLAN, else the steering knows it */
     uint64_t heard_ns;  /* when it last sent anything */
@@ -102,7 +90,8 @@ struct tarry_server {
     tarry_allocator allocator;
     const tarry_plan *plan;
     tarry_server_settings settings;
-    uint32_t stripes;    /* of the plan's least number of parts: the most */
+    layout cut;          /* of a gradient into parts */
+    uint32_t stripes;    /* of a part */
     codec_shape *shapes; /* per worker */
 
     bool restored; /* from a checkpoint, and no new one was taken */
@@ -118,7 +107,7 @@ struct tarry_server {
                            before, by a worker that is there since */
     coverage *stale;    /* the same copies */
     uint32_t *possible; /* per chunk: copies that are there or may still come */
-    /* What stands in for these three in a question; server_late.c */
+    /* What stands in for these three in a question; server_start.c */
     coverage *supposed;
     coverage *supposed_stale;
     uint32_t *supposed_possible;
@@ -127,47 +116,24 @@ struct tarry_server {
     uint32_t news_count;
     uint64_t *hopeless;      /* a bit per chunk: can't be recovered any more */
     uint32_t hopeless_count; /* of these */
-    uint64_t *ill;           /* a bit per chunk: all copies are in, and a raised limit alone makes
-                                their rank full */
-    uint32_t ill_count;      /* of these */
     uint32_t able;           /* workers that are present and not excluded */
     uint32_t busy;           /* of these, how many have chunks neither finished nor failed */
     uint32_t whole;          /* of these, how many have finished all their chunks */
     uint32_t capable;        /* of these, how many have failed no chunk */
 
-    /* the choice of parts, server_parts.c */
-    upload_line upload;    /* how long attempts took, that began from scratch */
-    estimate cover_time;   /* from a round's start to its first signal, less way_time, by its number
-                              of parts */
-    estimate way_time;     /* what a round's announcement and a first report take to come */
-    uint32_t aim;          /* copies of each chunk that this round is likely to need */
-    uint64_t ready_ns;     /* when the stop rule was first met in this round; or TARRY_NEVER */
-    uint32_t ready_parts;  /* with how many parts then */
-    uint64_t look_ns;      /* if the server waits for more parts: when to look again, */
-    uint32_t looked_parts; /* and with how many the rule was met at the last look; 0: none */
-    double *foreseen_ns;   /* chunks x parts: when the next copies are likely to come */
-    parts_prospect *prospects; /* one per number of parts */
-
     /* the attempt */
-    layout cut;                  /* into the parts of the attempt */
-    bool from_scratch;           /* no stripe was complete when it began */
-    bool broken;                 /* a participant is gone before its parts were complete */
-    double attempt_missing;      /* the error of psi without its fill, as stop rules see it */
-    double attempt_left;         /* of it, what is not filled with stale gradients either */
-    double attempt_error;        /* what psi and its fill promise */
-    double attempt_filled;       /* the share that stale gradients fill */
-    double attempt_scale;        /* the estimate's factor */
-    tarry_shape attempt_shape;   /* of the sum among workers */
-    route_learner routes;        /* what the sums before say of the next one's */
-    bool attempt_exact;          /* the same: every chunk recovered */
-    bool attempt_raised;         /* the signal's limit was raised: */
-    double attempt_conditioning; /* largest 1/sigma_min of a chunk then, else 0 */
-    double attempt_bound;        /* of the rounding error, as in tarry_round_result; the same */
-    uint64_t attempt_start_ns;   /* when the signal went out */
-    uint64_t late_ns;            /* when to look for late workers; TARRY_NEVER: not at all */
-    uint32_t asked;              /* stripes that the signal asked for */
-    uint64_t first_stripe_ns;    /* when the first of anyone came in; TARRY_NEVER before */
-    uint32_t delivered;          /* participants whose parts are complete */
+    bool broken;               /* a participant is gone before its parts were complete */
+    double attempt_missing;    /* the error of psi without its fill, as stop rules see it */
+    double attempt_left;       /* of it, what is not filled with stale gradients either */
+    double attempt_error;      /* what psi and its fill promise */
+    double attempt_filled;     /* the share that stale gradients fill */
+    double attempt_scale;      /* the estimate's factor */
+    bool attempt_exact;        /* the same: every chunk recovered */
+    uint64_t attempt_start_ns; /* when the signal went out */
+    uint64_t late_ns;          /* when to look for late workers; TARRY_NEVER: not at all */
+    uint32_t asked;            /* stripes that the signal asked for */
+    uint64_t first_stripe_ns;  /* when the first of anyone came in; TARRY_NEVER before */
+    uint32_t delivered;        /* participants whose parts are complete */
     uint32_t participants;
     estimate part_time; /* from the signal to a worker's last stripe */
     uint64_t *received; /* a bit per (worker, stripe) */
@@ -232,9 +198,6 @@ static inline uint64_t server_stripe_numbers(const tarry_server *server, uint32_
     return layout_stripe_length(&server->cut, stripe);
 }
 
-/* server_effects.c */
-/* Adds an effect of the type for the worker, all else zero. */
-tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker);
 /* Sends a message of this round; the caller adds what the type needs. */
 tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_type type);
 /* Says that the round goes on without the worker, before that is carried out. */
@@ -242,23 +205,23 @@ void server_left_out(tarry_server *server, uint32_t worker, tarry_absence reason
                      uint64_t waited_ns, uint64_t limit_ns);
 /* Ignores the event. Gives back TARRY_OK: a peer's fault is not the caller's. */
 int server_reject(tarry_server *server, uint32_t worker, tarry_reject why);
-/* Counts the step's messages: their sets are known now, and FINISH belongs to the round that it
- * ends. */
-void server_count_sent(tarry_server *server);
 
-/* server_stood.c; nothing but with feedback */
-int server_stood_allocate(tarry_server *server, const tarry_allocator *allocator);
-/* What came in of stripes that are not complete is void. */
-void server_stood_open(tarry_server *server);
-/* The part of the open attempt that the worker sent in `epoch` has come in. */
-void server_stood_take(tarry_server *server, uint32_t worker, uint32_t stripe, uint32_t epoch);
-/* The round is over, with a sum or without one. */
-void server_stood_finish(tarry_server *server, bool good);
 /* What ROUND and FINISH say of the last round that is over. */
 void server_stood_tell(const tarry_server *server, uint32_t worker, tarry_message *message);
-/* All that was given out before is of another life of the server, or, with the next plan, what
- * `from` says; NULL: a restart. */
+/* What stands is what stood with the plan before, of which `from` is the server: a worker that was
+ * away may know that plan alone, and come back when it is used again. NULL, or another number of
+ * stripes: all that was given out before is of another life of the server. */
 void server_stood_begin_life(tarry_server *server, const tarry_server *from);
+
+/* server_progress.c */
+/*
+ * tarry_plan_evolve with what the server has learned between two rounds: paces, the median where a
+ * worker's is not known, and costs; absent workers are gone. Paces and costs of `limits`
+ * are not read. The caller owns *next. Errors: as tarry_plan_evolve.
+ */
+int server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,
+                  const tarry_allocator *allocator, tarry_plan **next, tarry_plan_changes *changes,
+                  tarry_diagnostic *diagnostic);
 
 /* server_start.c */
 int server_start(tarry_server *server, uint64_t now);
@@ -287,90 +250,25 @@ static inline bool server_has_work(const tarry_server *server, uint32_t worker)
     return member->finished + member->failed < server_load(server, worker);
 }
 
-/* server_keep.c, for TARRY_KEEP_CREDITED */
+/* server_progress.c, for TARRY_KEEP_CREDITED */
 static inline bool server_keeps_credited(const tarry_server *server)
 {
     return server->settings.keep == TARRY_KEEP_CREDITED;
 }
-/* Whether a report of a finished chunk is of a copy that the worker has dropped since by itself:
- * void, as if it had not been computed. The worker may not send it again. */
-bool server_voids(tarry_server *server, uint32_t worker, const tarry_message *report);
-/* Decides on the copy at `slot` of a worker that this round counts on. */
-int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
-/* Tells the other holders of the chunk at `slot` that dropped their copies to compute it again: the
- * worker's own is gone, and nobody is credited with it. */
-void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 
-/* server_news.c: the one place in which NEWS and RESUME are composed. */
-/* News are due for the worker: before it is sent anything else, or at the end of the step. */
-void server_news_due(tarry_server *server, uint32_t worker);
-/* Sends the news that are due. */
-void server_send_news(tarry_server *server);
-/* Sends the worker news, with all that is due but what a dynamic order has to say, which the caller
- * adds. */
-tarry_message *server_news(tarry_server *server, uint32_t worker);
-/* Tells the worker to go on, what is missing first. */
-void server_send_resume(tarry_server *server, uint64_t now, uint32_t worker);
-
-/* server_attempt.c */
-int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);
-int server_combined(tarry_server *server, const tarry_event *event);
-/* Carries out what follows from the state: signal, new attempt, end of the round. */
-int server_advance(tarry_server *server, uint64_t now);
-/* Complete stripes don't stand any more: another number of parts is chosen. */
-void server_give_up_stripes(tarry_server *server);
-/* Ends the round, with TARRY_OK or why there is no estimate. */
-void server_finish(tarry_server *server, uint64_t now, int error);
-
-/* All stripes are there, as the attempt promised. */
-void server_complete(tarry_server *server);
-
-/* server_vote.c: TARRY_SUM_EVERYWHERE; without it these do nothing */
-int server_vote_create(tarry_server *server, const tarry_allocator *allocator);
 /* A round begins: sets who is behind. */
 void server_vote_start(tarry_server *server);
-/* STATE, HELD, FAILED; LOGGED. */
-int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
-                    const tarry_message *message);
-int server_vote_logged(tarry_server *server, const tarry_event *event);
-/* Carries out what follows for the vote, before server_advance does for the round. */
-int server_vote_follow(tarry_server *server, uint64_t now);
-/* And after it: asks those whom it has let in again. */
-void server_vote_give_due(tarry_server *server);
-/* Whether an attempt may begin now. */
-bool server_vote_may_begin(const tarry_server *server);
-/* Whether somebody may still be enlisted without a new arrival. */
-bool server_vote_waits_for_more(const tarry_server *server);
-/* Opens the vote of an attempt, of those who are ready; only with a vote. */
-void server_vote_open(tarry_server *server);
-/* Whether the attempt's signal goes to the worker, as one that votes. */
-bool server_vote_signals(const tarry_server *server, uint32_t worker);
-/* What a voter's signal says of the sum. */
-void server_vote_tell(const tarry_server *server, tarry_message *signal);
-/* How long after its signals an attempt to sum among workers may take at all; TARRY_NEVER. */
-uint64_t server_vote_limit_ns(const tarry_server *server);
-int server_vote_pass_over_late(tarry_server *server, uint64_t now);
 
-/* server_limit.c */
-/* A copy of `chunk` has come or gone, or can't come any more. */
-void server_review_limit(tarry_server *server, uint32_t chunk);
-/* TARRY_STOP_EXACT: whether nothing can come any more that is wanted, and a raised limit gives all
- * chunks. */
-bool server_must_raise(const tarry_server *server);
-/* How many parts to signal with then: those of the stripes that are complete, else the fewest,
- * whose copies go together best; 0: it must not. */
-uint32_t server_raised_parts(tarry_server *server);
-/* What the attempt that begins now promises: its limit, then as server_fill_attempt. Errors:
- * NUMERICAL. */
-int server_limit_attempt(tarry_server *server);
-/* `limit` of the attempt's signals. */
-double server_signal_limit(const tarry_server *server);
-
-/* server_sample.c */
+/* server_start.c */
+/*
+ * Poisson sampling of chunks: before a round each chunk is drawn with the chance p, by itself, and
+ * its gradient g_i counts 1/p times. The mean of the sum over draws is sum_i g_i, and its variance
+ * (1/p - 1) sum_i |g_i|^2. True if the chunk is drawn in the round: a function of these and the
+ * seed.
+ */
+bool sampling_draws(uint64_t seed, uint64_t round, uint32_t chunk, double chance);
 int server_sample_allocate(tarry_server *server, const tarry_allocator *allocator);
 void server_sample_free(tarry_server *server);
-/* A round begins, and nothing is credited yet: draws its chunks. */
-void server_sample_start(tarry_server *server);
 /* The worker has finished, for all that comes, what was not sampled of its chunks: so many. */
 uint32_t server_sample_spare(tarry_server *server, uint32_t worker);
 /* What ROUND says of the worker's positions. */
@@ -385,54 +283,24 @@ static inline bool server_takes_part(const tarry_server *server, uint32_t chunk)
     return server_weight(server, chunk) > 0;
 }
 
-/* server_fill.c */
 int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator);
-/* A round begins, and the last one's `done` still stands. */
-int server_fill_start(tarry_server *server);
 /* The worker has arrived anew: nothing is left of what it had finished. */
 void server_fill_forget(tarry_server *server, uint32_t worker);
 /* The round can't count on the worker any more. */
 int server_fill_retire(tarry_server *server, uint32_t worker);
-/* Takes a worker's stale copies out of `stale`, which is the server's or stands in for it. */
-int server_fill_remove(const tarry_server *server, coverage *stale, uint32_t worker);
-/* The share of the sum that is neither recovered nor filled with stale gradients, if the limit is
- * not raised. */
-double server_fill_left(const tarry_server *server, const server_standing *stands);
-/* What the attempt that begins now promises, its limit being known. */
+/* What the attempt that begins now promises. */
 void server_fill_attempt(tarry_server *server);
-/* The copies that the attempt takes `chunk` from: this round's or those of the one before. */
-const coverage *server_fill_source(const tarry_server *server, uint32_t chunk);
 /* As coverage_view, with psi and, where there may be one, `stale` as in TARRY_MESSAGE_SIGNAL. */
 bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale);
 
-static inline uint32_t server_ended(const server_member *member)
-{
-    return member->finished + member->failed - member->spared;
-}
-
-/* server_parts.c */
-layout server_layout(const tarry_server *server, uint32_t parts);
-/* The largest number of parts with which the stop rule holds for what is credited now, or that of
- * the least expected error if it holds with whatever there is; 0 if it does not hold. */
-uint32_t server_pick_parts(const tarry_server *server, const server_standing *stands, uint64_t now);
+/* server_progress.c */
+/* Whether the stop rule holds for what is credited, or says to go on with what there is. */
+bool server_rule_holds(const tarry_server *server, const server_standing *stands, uint64_t now);
 /* Whether server_advance would do nothing while workers compute, where that can be told at once;
  * false says nothing. */
 bool server_only_waits(const tarry_server *server);
-/* How many parts to signal with, given what server_pick_parts gave; 0: waiting is better. */
-uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts);
-/* When to look again whether to go on waiting. */
-uint64_t server_next_look(const tarry_server *server);
-/* The round's first signal goes out; its last attempt is complete: what is learned of it. */
-void server_learn_cover(tarry_server *server, uint64_t now);
-void server_learn_upload(tarry_server *server, uint64_t now);
-/* A round begins: sets what server_wanted_copies gives. */
-void server_aim_parts(tarry_server *server);
-/* How many copies of each chunk this round is likely to need, by what was learned, if every further
- * copy takes all workers as long as the first: for orders in which no copy is made unasked. It does
- * not change within a round. */
-uint32_t server_wanted_copies(const tarry_server *server);
 
-/* server_liveness.c */
+/* server_start.c */
 /* A message of the worker's came in; or bytes of it, which are no answer to a probe. */
 static inline void server_heard(tarry_server *server, uint64_t now, uint32_t worker)
 {
@@ -446,8 +314,6 @@ static inline void server_heard(tarry_server *server, uint64_t now, uint32_t wor
     member->overheard = false;
 }
 void server_overheard(tarry_server *server, uint64_t now, uint32_t worker);
-/* The time between two rounds counts for nobody's silence. */
-void server_wake(tarry_server *server, uint64_t now);
 /*
  * A worker that has been silent for a quarter of the limit is asked whether it is there; one that
  * does not answer within the limit is given up. Looking an eighth of the limit apart finds both
@@ -458,13 +324,10 @@ enum { SERVER_QUIET_FRACTION = 4, SERVER_SWEEP_FRACTION = 8 };
  * and passes over late ones where that costs nothing. */
 int server_watch(tarry_server *server, uint64_t now);
 uint64_t server_next_watch(const tarry_server *server);
-/* Whether to hear what has come in first, since the look is later than it was due. */
-bool server_hears_first(const tarry_server *server, uint64_t now, uint64_t due, bool *spared);
 
-/* server_late.c */
+/* server_start.c */
 /* Another part is complete: sets when to look for late ones. */
 void server_await_parts(tarry_server *server, uint64_t now);
-int server_pass_over_late(tarry_server *server, uint64_t now);
 /* Workers that this round excluded as late, and that are present, join it as new arrivals. */
 int server_call_back_late(tarry_server *server, uint64_t now);
 /* Whether the round can do without the worker and be as good. */

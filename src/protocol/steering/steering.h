@@ -2,16 +2,10 @@
 /*
  * Dynamic orders: which worker computes which chunk, which it computes next, and which workers the
  * server has to tell.
- *
- *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
- *   steering_learn.c   how fast workers are, and what chunks cost
- *   steering_suit.c    with several parts: copies that go well together
- *   steering_share.c   shares that should end at the same time
- *   steering.c         creation; what becomes of the books when reports come in and workers come
- *                      and go
- *   steering_tell.c    ROUND, RESUME and NEWS
- *
- * Each calls only those above it.
+ * steering.c has, from callees to callers: how fast workers are, and what chunks cost; the books:
+ * chunks in progress, chunks planned, and what is expected of them; with several parts, copies that
+ * go well together; shares that should end at the same time; ROUND, RESUME and NEWS; creation, and
+ * what becomes of the books when reports come in and workers come and go.
  *
  * A chunk is planned at a worker that is to compute it, and in progress at one that is at it. As
  * long as copies of a chunk are wanted, as many are in progress or planned, if any worker is left
@@ -24,11 +18,40 @@
 
 #include <tarry/server.h>
 
-#include "base/bitset.h"
 #include "coding/coefficients.h"
-#include "coding/coverage.h"
-#include "protocol/chunk_costs.h"
 #include "protocol/steering/pace.h"
+
+/*
+ * What chunks cost, relative to each other, learned from how long they took.
+ *
+ * Each finished copy gives one sample: its time over what its worker was expected to take for a
+ * chunk of mean cost. A sample is the chunk's cost times noise: how fast the worker was just then.
+ * How much of what chunks seem to differ is noise shows in how much samples of the same chunk
+ * differ, and the costs are shrunk towards their mean accordingly (James and Stein, 1961, in its
+ * empirical Bayes form): chunks whose costs are new in every round are left alike.
+ */
+
+typedef struct chunk_sample {
+    double mean;   /* of the samples, the recent ones more than others */
+    double weight; /* how many samples it stands for; 0: none yet */
+} chunk_sample;
+
+typedef struct chunk_costs {
+    uint32_t chunks;
+    chunk_sample *samples;
+    double squares,
+        differences; /* of samples from what was expected of their chunk, and how many */
+} chunk_costs;
+
+/* Nothing is known. Errors: NO_MEMORY. */
+int chunk_costs_create(chunk_costs *costs, uint32_t chunks, const tarry_allocator *allocator);
+void chunk_costs_destroy(chunk_costs *costs, const tarry_allocator *allocator);
+
+/* A copy of `chunk` took `ratio` (>= 0) times as long as one of mean cost should have. */
+void chunk_costs_add(chunk_costs *costs, uint32_t chunk, double ratio);
+/* Writes the best guess at each chunk's cost to out[0..chunks-1], 1 on average and positive, and
+ * lets what is old count less. Between rounds. */
+void chunk_costs_settle(chunk_costs *costs, double *out);
 
 typedef struct steering_worker {
     uint32_t current;  /* position in progress; its load: none */
@@ -124,92 +147,15 @@ void steering_add(tarry_server *server, uint32_t worker, tarry_message *news);
 uint64_t steering_next_watch(const tarry_server *server);
 
 /* ---- between the files of the steering ---- */
-
-/* Nanoseconds from the round's start. */
-double steering_time(const tarry_server *server, uint64_t now);
-/* The ns per cost that `worker` is expected to take, 1 if nothing is known of anybody. */
-double steering_pace(const tarry_server *server, uint32_t worker, double time);
-/*
- * How long it should still be at its chunk in progress, and until all planned for it is done. One
- * that is overdue may take as long again as it is overdue (so that help comes once waiting has cost
- * as much as help costs); one that has never finished anything, as long as it has been at it.
- */
-double steering_rest_ns(const tarry_server *server, uint32_t worker, double time);
-double steering_end_ns(const tarry_server *server, uint32_t worker, double time);
-/* Both of what these are made of, in one look. */
-typedef struct steering_outlook {
-    double pace_ns; /* steering_pace */
-    double rest_ns; /* steering_rest_ns */
-} steering_outlook;
-steering_outlook steering_look(const tarry_server *server, uint32_t worker, double time);
-/* The copies that count. */
-const coverage *steering_credited(const tarry_server *server);
 /* Copies of `chunk` that are wanted and not finished; of these, neither in progress nor planned. */
 uint32_t steering_wanted(const tarry_server *server, uint32_t chunk);
 uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
-/* Whether `worker` takes part, has not closed the position, is not at it, and it isn't planned. */
-bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot);
-void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
-void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
-void steering_unplan_worker(tarry_server *server, uint32_t worker);
-void steering_unplan_all(tarry_server *server);
-static inline bool steering_is_planned(const steering *it, uint32_t worker, uint32_t slot)
-{
-    return bitset_test(it->plans + it->set_start[worker], slot);
-}
-/* The worker may have to be told something. */
-void steering_mark_dirty(tarry_server *server, uint32_t worker);
-/* All have been told. */
-void steering_clear_dirty(steering *it);
-/* What the worker turns to after `current` (its load: at once) by what it was told last. */
-uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
-void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);
 
-/* The chunk at `slot` of the worker's order. */
-uint32_t steering_chunk(const tarry_server *server, uint32_t worker, uint32_t slot);
-
-/* steering_learn.c. What was learned so far holds for a round that begins; what it showed is kept.
- */
-void learn_begin_round(tarry_server *server);
-void learn_end_round(tarry_server *server);
-/* A chunk that took `ns` says something of its worker's pace, and with that of its own cost. */
-void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns);
-/* `worker` leaves its chunk in progress without having finished it, nor any other in this round: it
- * takes at least as long as it has been at it. Not while no pace is known: all others would seem to
- * be quicker than it. */
-void learn_unfinished(tarry_server *server, uint32_t worker, double time);
-/* The same of one that is stopped, as all are: whatever is known. */
-void learn_least(tarry_server *server, uint32_t worker, double time);
-/* Works out the median pace; a worker that has never finished anything takes at least as long as it
- * has been at its chunk. */
-void learn_prior(tarry_server *server, double time);
-
-/* The first `count` numbers that `order` is to have, those of the largest values first; of equal
- * ones the lower first. */
-void steering_sort(const double *values, uint32_t *order, uint32_t count);
-
-/* steering_suit.c */
-int suit_create(tarry_server *server);
-void suit_destroy(tarry_server *server);
-/*
- * Whether the copies of `chunk` that are there or coming would span the parts well, if the holder
- * `joins` made one too and the holder `leaves` none (indices among all holders, as in the plan's
- * chunk_offset; UINT32_MAX: nobody). True where there are fewer than parts, and with one part.
- */
-bool steering_suits(const tarry_server *server, uint32_t chunk, uint32_t joins, uint32_t leaves);
-
-/* steering_share.c. Plans all that is missing, from nothing. */
+/* steering.c. Plans all that is missing, from nothing. */
 void share_all(tarry_server *server, double time);
-/* Plans copies of `chunk` that are missing. */
-void share_cover(tarry_server *server, double time, uint32_t chunk);
 /* How long the copies that would be missing if only `credited` were there would take those that
  * take part and are not overdue, by what is known; between the signal and a RESUME, when nothing is
  * planned. */
 uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *credited);
-/* Shares that are too long pass chunks on along ways of any length. Looks at all workers: from time
- * to time. */
-void share_relieve(tarry_server *server, double time);
-/* `worker` takes over what it would end sooner than others, and passes on what others would. */
-void share_balance(tarry_server *server, double time, uint32_t worker);
 
 #endif

@@ -8,12 +8,6 @@ static member_says reject(tarry_reject why)
     return (member_says){.rejects = true, .why = why};
 }
 
-static void drop_piece(member *it)
-{
-    it->piece = (tarry_sum_id){0};
-    it->whole = 0;
-}
-
 static void answer(member *it, member_says *says, tarry_message_type type, uint32_t from)
 {
     bool state = type == TARRY_MESSAGE_STATE;
@@ -26,10 +20,6 @@ static void answer(member *it, member_says *says, tarry_message_type type, uint3
         .from = from,
         .fetched = !state && it->task == MEMBER_FETCHES,
     };
-    if (type == TARRY_MESSAGE_FAILED) {
-        says->answer.piece = it->piece;
-        says->answer.whole = it->whole;
-    }
     if (!state)
         return;
     says->answer.last = it->last;
@@ -50,7 +40,6 @@ static void begin(member *it, member_says *says, member_task task, const tarry_s
     it->sum = *sum;
     it->from = from;
     says->begins = true;
-    drop_piece(it);
 }
 
 /* Another connection: transfers end, an engine goes on. */
@@ -83,10 +72,6 @@ static member_says take_break(member *it, const tarry_message *order)
     }
     if (!about || it->task == MEMBER_STEPS)
         return reject(TARRY_REJECT_STALE);
-    if (it->task == MEMBER_REDUCES) {
-        says.stops = true; /* what it has by then is told with its end */
-        return says;
-    }
     if (it->task == MEMBER_LOADS)
         answer(it, &says, TARRY_MESSAGE_STATE, it->from);
     else
@@ -154,7 +139,7 @@ member_says member_order(member *it, const tarry_message *order)
     return reject(TARRY_REJECT_MISPLACED);
 }
 
-member_says member_signal(member *it, const tarry_sum_id *name, const tarry_sum_id *piece)
+member_says member_signal(member *it, const tarry_sum_id *name)
 {
     member_says says = {0};
     if (it->task == MEMBER_STEPS)
@@ -162,8 +147,6 @@ member_says member_signal(member *it, const tarry_sum_id *name, const tarry_sum_
     if (name->step != it->last.step + 1)
         return reject(TARRY_REJECT_RANGE);
     end_task(it, &says);
-    if (!sum_id_named(&it->piece, piece))
-        drop_piece(it);
     it->held = (tarry_sum_id){0};
     it->task = MEMBER_ENCODES;
     it->sum = *name;
@@ -173,7 +156,6 @@ member_says member_signal(member *it, const tarry_sum_id *name, const tarry_sum_
 void member_reduce(member *it)
 {
     it->task = MEMBER_REDUCES;
-    drop_piece(it);
 }
 
 member_says member_finish(member *it)
@@ -213,11 +195,6 @@ static member_says has_summed(member *it, const tarry_event *event)
 {
     member_says says = {0};
     bool fetched = it->task == MEMBER_FETCHES;
-    drop_piece(it);
-    if (event->failed && !fetched && event->whole > 0) {
-        it->piece = event->sum;
-        it->whole = event->whole;
-    }
     it->sum.digest = event->failed && !fetched ? 0 : event->sum.digest;
     answer(it, &says, event->failed ? TARRY_MESSAGE_FAILED : TARRY_MESSAGE_HELD,
            fetched         ? it->from
@@ -226,10 +203,6 @@ static member_says has_summed(member *it, const tarry_event *event)
     it->task = MEMBER_RESTS;
     if (!event->failed)
         it->held = it->sum;
-    if (!event->failed && !fetched && event->took_ns > 0) {
-        says.answer.took_ns = event->took_ns;
-        says.answer.latency_ns = event->latency_ns;
-    }
     return says;
 }
 

@@ -18,15 +18,12 @@ typedef enum member_task {
 } member_task;
 
 typedef struct member {
-    uint32_t epoch;     /* that it was asked in; 0: never */
-    uint32_t orders;    /* the count of the last order that it took in that epoch, */
-    uint32_t answers;   /* and of the last one but BREAK, to which it has to say something */
-    tarry_sum_id last;  /* that it has stepped on; step 0: it has the first state */
-    tarry_sum_id held;  /* step 0: none */
-    tarry_sum_id piece; /* what is complete of a sum that failed: the first `whole` numbers of each
-                           part; step 0: nothing */
-    uint64_t whole;
-    uint64_t state; /* a digest of the parameters after `last`; 0: not known */
+    uint32_t epoch;    /* that it was asked in; 0: never */
+    uint32_t orders;   /* the count of the last order that it took in that epoch, */
+    uint32_t answers;  /* and of the last one but BREAK, to which it has to say something */
+    tarry_sum_id last; /* that it has stepped on; step 0: it has the first state */
+    tarry_sum_id held; /* step 0: none */
+    uint64_t state;    /* a digest of the parameters after `last`; 0: not known */
     member_task task;
     tarry_sum_id sum; /* that the task is about; a name while it encodes and reduces */
     uint32_t from;    /* FETCHES, LOADS: the source */
@@ -39,20 +36,17 @@ typedef struct member_says {
     bool rejects; /* and nothing has changed */
     tarry_reject why;
     bool abandons; /* the engine, or the transfer, in progress */
-    bool stops;    /* the engine in progress, whose end is to come */
     bool begins;   /* its `task` */
     bool answers;
-    tarry_message answer; /* type, sum, last, from, fetched, state, piece, whole, took_ns,
-                             latency_ns */
+    tarry_message answer; /* type, sum, last, from, fetched, state */
 } member_says;
 
 /* An order to which the parts and copies of a round are nothing: ASK, BREAK, FETCH, LOAD, COMMIT.
  * One that comes again, or later than one that was given after it, is stale. */
 member_says member_order(member *it, const tarry_message *order);
-/* A SIGNAL that is good otherwise: it encodes from here on. What it has of a sum that failed stays
- * if that is of the name of `piece`, which stands. */
-member_says member_signal(member *it, const tarry_sum_id *name, const tarry_sum_id *piece);
-/* All is encoded: REDUCE, at the end of which it is known what is complete. */
+/* A SIGNAL that is good otherwise: it encodes from here on. */
+member_says member_signal(member *it, const tarry_sum_id *name);
+/* All is encoded: REDUCE. */
 void member_reduce(member *it);
 /* The round is over without the sum that it may be making. */
 member_says member_finish(member *it);

@@ -9,7 +9,41 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "protocol/vote/vote_state.h"
+
+/* After so many transfers that failed in a row a worker is not waited for. */
+enum { VOTE_TRIES = 8 };
+
+/* How many have an order out, but for that to sum and to fetch an attempt's sum. */
+static uint32_t vote_busy(const vote *it)
+{
+    return it->present[VOTE_ASKED] + it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] +
+           it->present[VOTE_COMMITTING];
+}
+
+/* Whether the next attempt waits for links to come up that the last one failed for. */
+static bool vote_pauses(const vote *it)
+{
+    return it->pauses && !it->hurried;
+}
+
+/* Whether the parameters after this sum are compared. */
+static bool vote_compares(const vote *it, const tarry_sum_id *sum)
+{
+    return it->digest_steps > 0 && sum->step > 0 && sum->step % it->digest_steps == 0;
+}
+
+/* Whether it may be computing with the state that it is thought to have. */
+static bool vote_has_begun(const vote_member *member)
+{
+    return member->presence == VOTE_READY || member->presence == VOTE_COMMITTING;
+}
+
+/* What orders are given through. */
+typedef struct vote_way {
+    vote_give *give;
+    void *user;
+    vote *of;
+} vote_way;
 
 enum { USUAL_ATTEMPTS = 8 };
 
@@ -45,6 +79,13 @@ void vote_free(vote *it)
     memory_release(&allocator, it);
 }
 
+/* The log's last entry is another one. */
+static void vote_forget_states(vote *it)
+{
+    it->states[0] = 0;
+    it->disputed = it->uncompared = false;
+}
+
 void vote_restart(vote *it, const tarry_sum_id log[2], uint32_t term)
 {
     it->log[0] = log[0];
@@ -72,7 +113,7 @@ void vote_adopt(vote *it, const vote *from)
     }
 }
 
-void vote_set_presence(vote *it, uint32_t worker, vote_presence presence)
+static void vote_set_presence(vote *it, uint32_t worker, vote_presence presence)
 {
     vote_member *member = &it->members[worker];
     it->present[member->presence]--;
@@ -104,7 +145,7 @@ void vote_forget_moved(vote *it)
         ;
 }
 
-void vote_set_catching(vote *it, uint32_t worker, bool catches_up)
+static void vote_set_catching(vote *it, uint32_t worker, bool catches_up)
 {
     vote_member *member = &it->members[worker];
     it->catching += catches_up;
@@ -112,7 +153,7 @@ void vote_set_catching(vote *it, uint32_t worker, bool catches_up)
     member->catches_up = catches_up;
 }
 
-void vote_set_answer(vote *it, uint32_t worker, vote_answer answer)
+static void vote_set_answer(vote *it, uint32_t worker, vote_answer answer)
 {
     vote_member *member = &it->members[worker];
     it->answered[member->answer]--;
@@ -126,8 +167,9 @@ static void add_due(vote *it, uint32_t worker)
     it->due++;
 }
 
+/* What it does is in vain, because of another one: it is told when orders are given. */
 /* What it does is in vain. */
-void vote_break(vote *it, uint32_t worker, uint32_t because_of)
+static void vote_break(vote *it, uint32_t worker, uint32_t because_of)
 {
     vote_member *member = &it->members[worker];
     if (!member->break_due)
@@ -185,7 +227,6 @@ void vote_lost(vote *it, uint32_t worker)
     vote_set_catching(it, worker, false);
     member->last = member->held = (tarry_sum_id){0};
     member->state = 0;
-    vote_forget_piece(member);
     if (it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] + it->answered[VOTE_REFETCHES] == 0)
         return;
     for (uint32_t other = 0; other < it->workers; other++)
@@ -217,7 +258,6 @@ void vote_round(vote *it)
 {
     it->tried = it->differed = 0;
     it->pauses = false;
-    vote_forget_pieces(it);
 }
 
 static bool has_company(const vote *it)
@@ -324,4 +364,669 @@ uint64_t vote_deadline(const vote *it)
     if (it->split_ns != TARRY_NEVER && it->split_ns + it->grace_ns < next)
         next = it->split_ns + it->grace_ns;
     return next;
+}
+
+/*
+ * Whether all have the same parameters. After a step they tell a digest of theirs; who has another
+ * one than most loads their state. Most are more than half of those who have stepped, and of those
+ * who are still to tell; one alone is never most.
+ */
+
+static bool has_told(const vote_member *member)
+{
+    return member->presence == VOTE_READY && member->state != 0;
+}
+
+/* The digest that more than half of those who told have, if there is one (Boyer and Moore's
+ * majority vote); *same: how many have it, *told: how many told. */
+static uint64_t find_most(const vote *it, uint32_t *same, uint32_t *told)
+{
+    uint64_t most = 0;
+    uint32_t lead = 0;
+    *same = *told = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const vote_member *member = &it->members[worker];
+        if (!has_told(member))
+            continue;
+        ++*told;
+        if (lead == 0)
+            most = member->state;
+        lead = member->state == most ? lead + 1 : lead - 1;
+    }
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        *same += has_told(&it->members[worker]) && it->members[worker].state == most;
+    return most;
+}
+
+static uint32_t awaited(const vote *it)
+{
+    return it->present[VOTE_ASKED] + it->present[VOTE_COMMITTING];
+}
+
+uint32_t vote_next_stray(vote *it)
+{
+    for (uint32_t worker = 0; worker < it->workers && it->strays > 0; worker++) {
+        if (!it->members[worker].stray_due)
+            continue;
+        it->members[worker].stray_due = false;
+        it->strays--;
+        return worker;
+    }
+    return TARRY_NO_WORKER;
+}
+
+/* Whether somebody to settle a dispute has been waited for in vain; if so, who differ is noted. */
+/* Who is right nobody can say: each of them may be the one to blame. */
+static bool vote_is_split(vote *it, uint64_t now, bool running)
+{
+    if (!running || !it->disputed || it->phase != VOTE_CLOSED || awaited(it) > 0) {
+        it->split_ns = TARRY_NEVER;
+        return false;
+    }
+    if (it->split_ns == TARRY_NEVER)
+        it->split_ns = now;
+    if (now - it->split_ns < it->grace_ns)
+        return false;
+    it->split_ns = TARRY_NEVER;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        it->members[worker].at_fault = has_told(&it->members[worker]);
+    return true;
+}
+
+/* What workers say. An answer counts only for the order that is out to that worker. */
+
+/* A transfer that failed is tried again after this part of the grace, and twice that each time. */
+enum { PAUSE_FRACTION = 256 };
+
+static bool is_of_attempt(const vote *it, const tarry_sum_id *sum)
+{
+    return (it->phase == VOTE_OPEN || it->phase == VOTE_LOGGING) && sum_id_named(sum, &it->pending);
+}
+
+/* Whether it can be gone on from: what the log does not have any more counts as nothing. What is
+ * older than the two entries that are known has to be loaded in any case. */
+static bool is_of_log(const vote *it, const tarry_sum_id *last)
+{
+    return sum_id_same(last, &it->log[0]) ||
+           (it->log[0].step > 0 && last->step + 1 == it->log[0].step &&
+            sum_id_same(last, &it->log[1]));
+}
+
+/* Whether most have other parameters after the same sum. */
+static bool strays(const vote *it, const vote_member *member)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (it->states[i] != 0 && sum_id_same(&member->last, &it->log[i]))
+            return member->state != 0 && member->state != it->states[i];
+    return false;
+}
+
+/* Judges its state by the log, and by the parameters of most: READY, or BEHIND. */
+static void vote_judge(vote *it, uint32_t worker)
+{
+    vote_member *member = &it->members[worker];
+    member->strays = strays(it, member);
+    if (member->strays && vote_has_begun(member) && !member->stray_due) {
+        member->stray_due = true;
+        it->strays++;
+    }
+    member->has_state = is_of_log(it, &member->last) && !member->strays;
+    bool ready = sum_id_same(&member->last, &it->log[0]) && !member->strays;
+    vote_set_presence(it, worker, ready ? VOTE_READY : VOTE_BEHIND);
+    if (ready) {
+        member->tries = 0;
+        vote_set_catching(it, worker, false);
+    }
+}
+
+static void judge_all(vote *it)
+{
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (it->members[worker].presence == VOTE_READY)
+            vote_judge(it, worker);
+    it->changed = true;
+}
+
+void vote_compare(vote *it)
+{
+    if (!it->uncompared || it->phase != VOTE_CLOSED || it->states[0] != 0 ||
+        !vote_compares(it, &it->log[0]))
+        return;
+    it->uncompared = false;
+    uint32_t same, told;
+    uint64_t most = find_most(it, &same, &told);
+    bool found = same >= 2 && 2 * same > told + awaited(it);
+    it->disputed = !found && same < told;
+    it->changed = it->changed || it->disputed; /* found after an attempt, it is still to be seen */
+    if (!found)
+        return;
+    it->states[0] = most;
+    if (same < told)
+        judge_all(it);
+}
+
+static void has_tried(const vote *it, vote_member *member, uint64_t now, bool good)
+{
+    member->tries = good ? 0 : member->tries + 1;
+    uint32_t doublings = member->tries < 8 ? member->tries : 8;
+    member->again_ns = good ? 0 : now + ((it->grace_ns / PAUSE_FRACTION + 1) << doublings);
+}
+
+static bool takes_state(const vote_member *member, const tarry_message *said)
+{
+    if (said->attempt != member->awaited)
+        return false;
+    if (member->presence == VOTE_LOADING)
+        return said->from == member->from;
+    return ((member->presence == VOTE_ASKED && !member->ask_due) ||
+            member->presence == VOTE_COMMITTING) &&
+           said->from == TARRY_NO_WORKER;
+}
+
+static bool told_state(vote *it, uint64_t now, uint32_t worker, const tarry_message *said)
+{
+    vote_member *member = &it->members[worker];
+    if (!takes_state(member, said))
+        return false;
+    vote_presence before = member->presence;
+    member->last = said->last;
+    member->held = said->sum;
+    member->state = said->state;
+    it->uncompared = true;
+    vote_judge(it, worker);
+    if (before == VOTE_LOADING) {
+        member->load_ns = now - member->ordered_ns;
+        bool later = member->has_state && said->last.step > member->ordered.step;
+        has_tried(it, member, now,
+                  (later || sum_id_same(&said->last, &member->ordered)) && !member->strays);
+    } else if (before == VOTE_COMMITTING)
+        has_tried(it, member, now, member->presence == VOTE_READY);
+    if (member->presence == VOTE_READY && is_of_attempt(it, &member->held))
+        vote_set_answer(it, worker, VOTE_HELD);
+    return true;
+}
+
+/* The answer to an order to fetch. */
+static bool told_fetch(vote *it, uint64_t now, uint32_t worker, const tarry_message *said)
+{
+    vote_member *member = &it->members[worker];
+    bool held = said->type == TARRY_MESSAGE_HELD;
+    if (said->attempt != member->awaited || said->from != member->from ||
+        !sum_id_same(&said->sum, &member->ordered))
+        return false;
+    if (member->presence == VOTE_FETCHING) {
+        vote_judge(it, worker); /* the log may have gone on meanwhile */
+        has_tried(it, member, now, held);
+    } else if (member->presence == VOTE_READY && member->answer == VOTE_REFETCHES) {
+        vote_set_answer(it, worker, held ? VOTE_HELD : VOTE_UNFETCHED);
+        member->at_fault = member->at_fault || !held;
+    } else {
+        return false;
+    }
+    if (held)
+        member->held = said->sum;
+    return true;
+}
+
+/* The end of its engine; unasked, it came back while that ran. */
+static bool told_engine(vote *it, uint32_t worker, const tarry_message *said)
+{
+    vote_member *member = &it->members[worker];
+    bool voter = member->presence == VOTE_READY && is_of_attempt(it, &said->sum);
+    if (said->type == TARRY_MESSAGE_FAILED) {
+        if (!voter || member->answer != VOTE_WAITING)
+            return false;
+        vote_set_answer(it, worker, VOTE_FAILED);
+        member->suspects = said->from == worker ? TARRY_NO_WORKER : said->from;
+        member->at_fault = true;
+        it->failing = true;
+        it->failed = worker;
+        return true;
+    }
+    if (voter && (member->answer == VOTE_WAITING || member->answer == VOTE_NONE))
+        vote_set_answer(it, worker, VOTE_HELD);
+    else if (member->presence != VOTE_BEHIND)
+        return false;
+    member->held = said->sum;
+    return true;
+}
+
+bool vote_told(vote *it, uint64_t now, uint32_t worker, const tarry_message *said)
+{
+    bool counts;
+    if (said->type == TARRY_MESSAGE_STATE)
+        counts = told_state(it, now, worker, said);
+    else if (said->fetched)
+        counts = told_fetch(it, now, worker, said);
+    else
+        counts = told_engine(it, worker, said);
+    it->changed = it->changed || counts;
+    return counts;
+}
+
+/* Those who are behind: COMMIT to who holds the last sum, FETCH of that sum if somebody has it,
+ * LOAD of the state. */
+
+/* A source hands out what it has by then, maybe the state after a later sum: what is loaded is
+ * compared with that of others, whichever sum it is after. */
+static bool wants_digest(const vote *it, tarry_message_type type, const tarry_sum_id *sum)
+{
+    if (type == TARRY_MESSAGE_LOAD)
+        return it->digest_steps > 0;
+    return type == TARRY_MESSAGE_COMMIT && vote_compares(it, sum);
+}
+
+static void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
+                          const tarry_sum_id *sum, uint32_t from)
+{
+    vote_member *member = &way->of->members[worker];
+    const vote_order order = {
+        .type = type,
+        .worker = worker,
+        .count = type == TARRY_MESSAGE_ASK ? member->orders : ++member->orders,
+        .sum = *sum,
+        .from = from,
+        .digests = wants_digest(way->of, type, sum),
+    };
+    if (type != TARRY_MESSAGE_BREAK)
+        member->awaited = order.count;
+    way->give(way->user, &order);
+}
+
+/* Someone who holds the sum, or TARRY_NO_WORKER; not `other`; each time another one where there are
+ * several. */
+static uint32_t vote_find_holder(vote *it, const tarry_sum_id *sum, uint32_t other)
+{
+    for (uint32_t i = 0; i < it->workers; i++) {
+        uint32_t worker = it->cursor++ % it->workers;
+        const vote_member *member = &it->members[worker];
+        if (worker != other && member->presence != VOTE_ABSENT && sum_id_same(&member->held, sum))
+            return worker;
+    }
+    return TARRY_NO_WORKER;
+}
+
+/* One who is ready; `rather_not` only if there is nobody else. */
+static uint32_t find_ready(vote *it, uint32_t rather_not)
+{
+    uint32_t found = TARRY_NO_WORKER;
+    for (uint32_t i = 0; i < it->workers; i++) {
+        uint32_t worker = it->cursor++ % it->workers;
+        if (it->members[worker].presence != VOTE_READY)
+            continue;
+        found = worker;
+        if (worker != rather_not)
+            break;
+    }
+    return found;
+}
+
+static void transfer(vote *it, uint64_t now, const vote_way *way, vote_presence presence,
+                     uint32_t worker, uint32_t from)
+{
+    vote_member *member = &it->members[worker];
+    bool fetches = presence == VOTE_FETCHING;
+    vote_set_presence(it, worker, presence);
+    member->ordered = it->log[0];
+    member->from = from;
+    member->ordered_ns = now;
+    vote_set_catching(it, worker, true);
+    if (fetches)
+        member->held = (tarry_sum_id){0};
+    vote_order_to(way, fetches ? TARRY_MESSAGE_FETCH : TARRY_MESSAGE_LOAD, worker, &it->log[0],
+                  from);
+}
+
+static void help_one(vote *it, uint64_t now, uint32_t worker, const vote_way *way)
+{
+    vote_member *member = &it->members[worker];
+    const tarry_sum_id *last = &it->log[0];
+    if (member->has_state && last->step > 0 && sum_id_same(&member->held, last)) {
+        vote_set_presence(it, worker, VOTE_COMMITTING);
+        member->ordered = *last;
+        vote_order_to(way, TARRY_MESSAGE_COMMIT, worker, last, TARRY_NO_WORKER);
+        return;
+    }
+    if (member->again_ns > now) {
+        if (member->again_ns < it->again_ns)
+            it->again_ns = member->again_ns;
+        return;
+    }
+    bool ready = it->present[VOTE_READY] > 0;
+    /* Once a fetch has failed, the state comes from somebody who is surely there. */
+    if (member->has_state && last->step > 0 && (member->tries == 0 || !ready)) {
+        uint32_t holder = vote_find_holder(it, last, worker);
+        if (holder != TARRY_NO_WORKER) {
+            transfer(it, now, way, VOTE_FETCHING, worker, holder);
+            return;
+        }
+    }
+    if (ready)
+        transfer(it, now, way, VOTE_LOADING, worker,
+                 find_ready(it, member->tries > 0 ? member->from : TARRY_NO_WORKER));
+    else if (it->has_vectors && sum_id_same(&it->vectors, last))
+        transfer(it, now, way, VOTE_LOADING, worker, worker);
+}
+
+/* Whether what it gets is of use only as long as no other sum is committed: nobody has sums before
+ * the last one. Who steps on that sum, to catch up, is a step from taking part. */
+static bool would_miss(const vote *it, const vote_member *member)
+{
+    bool steps = member->presence == VOTE_COMMITTING && member->catches_up;
+    return ((member->presence == VOTE_FETCHING || steps) &&
+            sum_id_same(&member->ordered, &it->log[0])) ||
+           (member->presence == VOTE_LOADING && member->ordered.step + 1 == it->log[0].step);
+}
+
+/* Whether attempts wait for those who would lose what they are getting; as long as that takes them,
+ * but not without end. */
+static void vote_hold(vote *it, uint64_t now, bool running)
+{
+    uint64_t longest = 0;
+    bool any = false;
+    uint32_t catching = it->catching + it->present[VOTE_FETCHING] + it->present[VOTE_LOADING];
+    for (uint32_t worker = 0; worker < it->workers && running && catching > 0; worker++) {
+        const vote_member *member = &it->members[worker];
+        if (!would_miss(it, member))
+            continue;
+        any = true;
+        longest = 2 * member->load_ns > longest ? 2 * member->load_ns : longest;
+    }
+    if (!any)
+        it->held_ns = TARRY_NEVER;
+    else if (it->held_ns == TARRY_NEVER)
+        it->held_ns = now;
+    it->hold_ns = longest > it->grace_ns ? longest : it->grace_ns;
+    it->holds = any && now - it->held_ns < it->hold_ns;
+}
+
+/* Gives those who are behind what they need, as far as somebody has it. */
+static void vote_help(vote *it, uint64_t now, const vote_way *way)
+{
+    it->again_ns = TARRY_NEVER;
+    for (uint32_t worker = 0; worker < it->workers && it->present[VOTE_BEHIND] > 0; worker++)
+        if (it->members[worker].presence == VOTE_BEHIND)
+            help_one(it, now, worker, way);
+}
+
+/* What follows from what is known: orders, the end of an attempt, the log. */
+
+/* Attempts in a row whose digests differ end the run. */
+enum { MOST_DIFFERING = 3 };
+
+/* Who waits for one that has failed would wait without end. */
+static void break_waiting(vote *it)
+{
+    it->failing = false;
+    if (it->broken)
+        return;
+    it->broken = true;
+    for (uint32_t worker = 0; worker < it->workers && it->answered[VOTE_WAITING] > 0; worker++)
+        if (it->members[worker].answer == VOTE_WAITING && worker != it->failed)
+            vote_break(it, worker, it->failed);
+}
+
+static void give_due(vote *it, const vote_way *way)
+{
+    static const tarry_sum_id none = {0};
+    for (uint32_t worker = it->due_from; worker < it->workers && it->due > 0; worker++) {
+        vote_member *member = &it->members[worker];
+        if (member->ask_due)
+            vote_order_to(way, TARRY_MESSAGE_ASK, worker, &none, TARRY_NO_WORKER);
+        bool transfers = member->presence == VOTE_FETCHING || member->presence == VOTE_LOADING ||
+                         member->answer == VOTE_REFETCHES;
+        tarry_sum_id name = it->pending;
+        name.digest = 0;
+        if (member->break_due)
+            vote_order_to(way, TARRY_MESSAGE_BREAK, worker, transfers ? &member->ordered : &name,
+                          member->broken_by);
+        it->due -= (uint32_t)member->ask_due + (uint32_t)member->break_due;
+        member->ask_due = member->break_due = false;
+    }
+}
+
+static uint32_t voters(const vote *it)
+{
+    return it->workers - it->answered[VOTE_NONE];
+}
+
+static const vote_member *first_holder(const vote *it)
+{
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (it->members[worker].answer == VOTE_HELD)
+            return &it->members[worker];
+    return NULL;
+}
+
+static bool differs(const vote *it)
+{
+    const vote_member *first = it->answered[VOTE_HELD] > 1 ? first_holder(it) : NULL;
+    if (first == NULL)
+        return false;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const vote_member *member = &it->members[worker];
+        if (member->answer == VOTE_HELD && member->held.digest != first->held.digest)
+            return true;
+    }
+    return false;
+}
+
+/* How many hold the sum with this digest. */
+static uint32_t count_digest(const vote *it, uint64_t digest)
+{
+    uint32_t count = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        count +=
+            it->members[worker].answer == VOTE_HELD && it->members[worker].held.digest == digest;
+    return count;
+}
+
+/* Those who have other bits than most; where there is no most, all. */
+static void blame_differing(vote *it)
+{
+    uint32_t half = it->answered[VOTE_HELD] / 2;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        vote_member *member = &it->members[worker];
+        if (member->answer == VOTE_HELD)
+            member->at_fault = count_digest(it, member->held.digest) <= half;
+    }
+}
+
+static void refetch(vote *it, uint32_t worker, const vote_way *way)
+{
+    const vote_member *holder = first_holder(it);
+    tarry_sum_id sum = holder->held;
+    vote_member *member = &it->members[worker];
+    vote_set_answer(it, worker, VOTE_REFETCHES);
+    it->due -= member->break_due; /* the order ends what it does, too */
+    member->break_due = false;
+    member->held = (tarry_sum_id){0};
+    member->ordered = sum;
+    member->from = vote_find_holder(it, &sum, worker);
+    it->fetches++;
+    vote_order_to(way, TARRY_MESSAGE_FETCH, worker, &sum, member->from);
+}
+
+/*
+ * Who failed fetches the sum from one who holds it; if that fails, too, it is set aside once two
+ * hold it. A sum that its only voter holds is fetched by somebody who is ready before it counts.
+ */
+static void pass_on(vote *it, const vote_way *way)
+{
+    uint32_t held = it->answered[VOTE_HELD];
+    bool onlooker = voters(it) == 1 && it->present[VOTE_READY] > 1;
+    bool aside = held >= 2 && it->answered[VOTE_UNFETCHED] > 0;
+    if (held == 0 || (it->answered[VOTE_FAILED] == 0 && !onlooker && !aside) || differs(it))
+        return;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const vote_member *member = &it->members[worker];
+        if (member->answer == VOTE_FAILED)
+            refetch(it, worker, way);
+        else if (member->answer == VOTE_UNFETCHED && held >= 2)
+            vote_set_answer(it, worker, VOTE_NONE);
+        else if (onlooker && member->presence == VOTE_READY && member->answer == VOTE_NONE) {
+            refetch(it, worker, way);
+            onlooker = false;
+        }
+    }
+}
+
+/*
+ * With the same group the next attempt would fail for the same link, if that is not up by then. The
+ * second one of a round comes at once all the same, as a connection that broke is mostly made again
+ * at once; the pause before the last one is the grace, and each one before that half as long.
+ */
+static void begin_pause(vote *it, uint64_t now)
+{
+    uint32_t left = it->attempts_most - it->tried;
+    uint64_t pause = it->tried < 2 || left == 0 || left > 64 ? 0 : it->grace_ns >> (left - 1);
+    it->pauses = pause > 0;
+    it->pause_ns = now + pause;
+}
+
+static vote_outcome end_attempt(vote *it, uint64_t now)
+{
+    uint32_t held = it->answered[VOTE_HELD];
+    if (it->answered[VOTE_WAITING] > 0 || it->answered[VOTE_REFETCHES] > 0)
+        return VOTE_GOES_ON;
+    if (differs(it)) {
+        blame_differing(it);
+        it->phase = VOTE_CLOSED;
+        return ++it->differed == MOST_DIFFERING ? VOTE_DIFFERS : VOTE_VOID;
+    }
+    /* The only one who has it can pass it to nobody. */
+    bool stuck = held == 1 && it->answered[VOTE_UNFETCHED] > 0;
+    if (held == 0 || stuck) {
+        it->differed = 0;
+        begin_pause(it, now);
+        it->phase = VOTE_CLOSED;
+        return VOTE_VOID;
+    }
+    if (it->answered[VOTE_FAILED] > 0 || it->answered[VOTE_UNFETCHED] > 0)
+        return VOTE_GOES_ON;
+    if (held < 2 && !it->alone && it->workers > 1)
+        return VOTE_GOES_ON;
+    it->pending.digest = first_holder(it)->held.digest;
+    it->phase = VOTE_LOGGING;
+    return VOTE_LOG;
+}
+
+/* Since when there is one alone, who is no company to itself while it carries out an order. Nobody
+ * waits for others as long as nobody is there. */
+static void watch_company(vote *it, uint64_t now)
+{
+    if (it->present[VOTE_READY] + vote_busy(it) != 1) {
+        it->alone_ns = TARRY_NEVER;
+        it->alone = false;
+        return;
+    }
+    if (it->alone_ns == TARRY_NEVER)
+        it->alone_ns = now;
+    it->alone = now - it->alone_ns >= it->grace_ns;
+}
+
+/* The newest state to go back to: that of somebody who is there, or the checkpoint. */
+static bool find_return(const vote *it, tarry_sum_id *to)
+{
+    bool found = it->has_vectors && it->vectors.step <= it->log[0].step;
+    if (found)
+        *to = it->vectors;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const vote_member *member = &it->members[worker];
+        if (member->presence != VOTE_BEHIND || !member->has_state ||
+            (found && member->last.step <= to->step))
+            continue;
+        *to = member->last;
+        found = true;
+    }
+    return found;
+}
+
+/* Nobody who is there has the last sum or state, and nobody is on the way to it. */
+static vote_outcome watch_gone(vote *it, uint64_t now, bool running)
+{
+    if (!running || !vote_is_stuck(it)) {
+        it->gone_ns = TARRY_NEVER;
+        return VOTE_GOES_ON;
+    }
+    if (it->gone_ns == TARRY_NEVER)
+        it->gone_ns = now;
+    if (now - it->gone_ns < it->grace_ns)
+        return VOTE_GOES_ON;
+    it->gone_ns = TARRY_NEVER;
+    if (it->log[0].step == 0 || !find_return(it, &it->returns_to))
+        return VOTE_GONE;
+    it->phase = VOTE_RETURNING;
+    it->pending = (tarry_sum_id){.step = it->returns_to.step, .term = it->term + 1};
+    return VOTE_LOG;
+}
+
+vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user)
+{
+    const vote_way way = {.give = give, .user = user, .of = it};
+    if (!it->changed && running == it->running && now < vote_deadline(it))
+        return VOTE_GOES_ON;
+    it->changed = false;
+    it->running = running;
+    it->pauses = it->pauses && now < it->pause_ns;
+    if (it->phase == VOTE_OPEN) {
+        if (it->failing)
+            break_waiting(it);
+        pass_on(it, &way);
+    }
+    give_due(it, &way);
+    if (it->phase != VOTE_RETURNING)
+        vote_help(it, now, &way);
+    watch_company(it, now); /* a worker that was told just now to fetch or load is company, too */
+    vote_hold(it, now, running);
+    vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it, now) : VOTE_GOES_ON;
+    if (end == VOTE_GOES_ON && vote_is_split(it, now, running))
+        end = VOTE_SPLIT;
+    return end != VOTE_GOES_ON ? end : watch_gone(it, now, running);
+}
+
+void vote_give_due(vote *it, vote_give *give, void *user)
+{
+    const vote_way way = {.give = give, .user = user, .of = it};
+    give_due(it, &way);
+}
+
+static void commit(vote *it)
+{
+    it->log[1] = it->log[0];
+    it->states[1] = it->states[0];
+    vote_forget_states(it);
+    it->log[0] = it->pending;
+    it->tried = it->differed = 0;
+}
+
+/* Whoever has the state is ready, and all others load it. */
+static void go_back(vote *it)
+{
+    it->log[0] = it->returns_to;
+    it->log[1] = (tarry_sum_id){0};
+    it->states[1] = 0;
+    vote_forget_states(it);
+    it->term = it->pending.term;
+    it->attempt = it->tried = it->differed = 0;
+}
+
+bool vote_logged(vote *it, const tarry_sum_id *sum)
+{
+    bool returns = it->phase == VOTE_RETURNING;
+    if ((it->phase != VOTE_LOGGING && !returns) || !sum_id_same(sum, &it->pending))
+        return false;
+    it->phase = VOTE_CLOSED;
+    it->changed = true;
+    if (returns)
+        go_back(it);
+    else
+        commit(it);
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        vote_presence presence = it->members[worker].presence;
+        vote_set_answer(it, worker, VOTE_NONE);
+        if (presence == VOTE_READY || presence == VOTE_BEHIND)
+            vote_judge(it, worker);
+    }
+    return true;
 }

@@ -7,8 +7,8 @@
  * Whatever is told changes what is known; vote_act then decides what follows from it. Times are
  * nanoseconds of a clock that never goes back.
  */
-#ifndef PROTOCOL_VOTE_VOTE_H
-#define PROTOCOL_VOTE_VOTE_H
+#ifndef PROTOCOL_VOTE_H
+#define PROTOCOL_VOTE_H
 
 #include <tarry/allocator.h>
 #include <tarry/event.h>
@@ -44,8 +44,6 @@ typedef struct vote_member {
     vote_answer answer;
     tarry_sum_id last;    /* that it has stepped on, of the log; meaningful if it has_state */
     tarry_sum_id held;    /* step 0: none */
-    tarry_sum_id piece;   /* what it has told that is complete of a sum that failed, its first */
-    uint64_t whole;       /* so many numbers of each part; step 0: nothing */
     uint64_t state;       /* a digest of its parameters after `last`; 0: not told */
     bool has_state;       /* what it has may be gone on from; else it has to load */
     bool strays;          /* that is another digest than most have, */
@@ -66,13 +64,6 @@ typedef struct vote_member {
     uint32_t tries;       /* transfers in a row that failed */
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;
-
-/* What stands of an attempt's sum: the piece of one who has it (tarry/event.h). */
-typedef struct vote_piece {
-    tarry_sum_id sum; /* step 0: nothing */
-    uint64_t whole;
-    uint32_t from;
-} vote_piece;
 
 typedef enum vote_phase {
     VOTE_CLOSED,    /* no attempt is out */
@@ -101,8 +92,6 @@ typedef struct vote {
     uint32_t tried;          /* attempts of this round */
     uint32_t differed;       /* in a row with differing digests */
     uint32_t fetches;        /* of this attempt */
-    vote_piece stands;       /* of its sum */
-    uint32_t mixes;          /* not 0: its stripes may stand in an attempt of the same number */
     bool changed;            /* something was told since vote_act */
     bool failing;      /* a voter has failed or is gone, and those who wait do not know it yet: */
     uint32_t failed;   /* that one */
@@ -113,8 +102,7 @@ typedef struct vote {
     bool running;      /* as vote_act heard last */
     uint32_t due;      /* orders to ask or to break off that were not given yet, */
     uint32_t due_from; /* to nobody before this one */
-    uint64_t alone_ns; /* since when fewer than two are ready and nobody is on the way; NEVER: they
-                          are not */
+    uint64_t alone_ns; /* since when just one is ready or on the way; NEVER: another number is */
     bool alone;        /* that has lasted for the grace */
     uint64_t
         gone_ns; /* since when nobody who is there has the last sum or state; NEVER: somebody has */
@@ -195,12 +183,6 @@ bool vote_exhausted(const vote *it);
 /* Begins an attempt of those in `group` (a bit per worker; ready ones), whose signals go out: sets
  * `pending`. */
 void vote_open(vote *it, const uint64_t *group);
-/*
- * What may stand of the sum of an attempt that is about to be opened with this group: what all of
- * the group have told since the last attempt, if both are of the same number `mixes` other than 0:
- * their sums are exact, of as many parts. Sets `stands` and `mixes`.
- */
-void vote_choose_piece(vote *it, const uint64_t *group, uint32_t mixes);
 /* The attempt is given up: the round ends without a sum. */
 void vote_close(vote *it);
 

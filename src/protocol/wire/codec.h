@@ -1,34 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages as bytes. A frame is self-contained, little-endian:
- *   type 1, flags 1, turn or parts 2, epoch 4, round 8, attempt 4, index 4 (slot, stripe or another
- * worker), behind it the term, 4, a SIGNAL's limit, 8, and its name and scale, 24, if the flags say
- * so, and the bit sets, each padded to whole bytes with zeros: for SIGNAL psi, stripes and, with a
- * name, the group, and those sets of one bit per position that the flags say are there. Flags: bit
- * 0: failed; of a SIGNAL: a limit (a finite number above 1); of HELD and FAILED: fetched; bit 1:
- * first; bit 2: barred; bits 3 and 5: the fate is credited or dropped; bit 3 of a SIGNAL: name,
- * scale and group; bit 3 of HELD: it is timed (codec_vote.h); bit 4: stale;
- * bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next` in place of the
- * attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME, REPORT and ALIVE
- * have a turn; the others have neither (zero). Messages of the vote (codec_vote.h) go on with sums.
- * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. Bit 3 of
- * ROUND: behind that, before its sets, 4 per position, the weights. Bit 7 of a SIGNAL: before its
- * sets 4 per worker, the lives, and 4 per chunk, the holders; beside it only a term. The numbers of
- * parameters and coded parts follow a frame outside of it.
+ *   type 1, flags 1, turn 2, epoch 4, round 8, attempt 4, index 4 (slot, stripe or another
+ * worker), behind it the term, 4, and a SIGNAL's name and scale, 24, if the flags say so, and the
+ * bit sets, each padded to whole bytes with zeros: for SIGNAL psi, stripes and, with a name, the
+ * group, and those sets of one bit per position that the flags say are there. Flags: bit 0: failed;
+ * of HELD and FAILED: fetched; bit 1: first; bit 2: barred; bits 3 and 5: the fate is credited or
+ * dropped; bit 3 of a SIGNAL: name, scale and group; bit 4: stale; bit 6: a term (it is not 0); bit
+ * 7: recalled. REPORT and ALIVE have `next` in place of the attempt, which they don't have. ROUND,
+ * NEWS, RESUME, REPORT and ALIVE have a turn; the others have none (zero). Messages of the vote
+ * go on with sums. Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per
+ * stripe, `stood`. Bit 3 of ROUND: behind that, before its sets, 4 per position, the weights. Bit 7
+ * of a SIGNAL: before its sets 4 per worker, the lives, and 4 per chunk, the holders; beside it
+ * only a term. The numbers of parameters and coded parts follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
 #include "base/bytes.h"
-#include "protocol/wire/codec_vote.h"
+
+/* What a ROUND says of each position of the worker's order by a number of four bytes: the weights
+ * of gradients. */
+
+enum { CODEC_SLOT_BYTES = 4 };
+
+/*
+ * Messages about sums among workers, behind a frame's header. A sum is step 8, term 4, attempt 4,
+ * digest 8. BREAK, FETCH, LOAD, COMMIT, HELD and FAILED have `sum`; STATE has `last`, `sum`, and a
+ * digest of the parameters, 8. A SIGNAL's name is a sum without its digest, and a scale, 8, which
+ * is finite and above 0.
+ */
+
+enum {
+    CODEC_NAME_BYTES = 16,
+    CODEC_SUM_BYTES = CODEC_NAME_BYTES + 8,
+    CODEC_STATE_BYTES = 2 * CODEC_SUM_BYTES + 8,
+    CODEC_GROUP_BYTES = CODEC_NAME_BYTES + 8, /* of a SIGNAL, before the set */
+};
+
+/* Whether it is a message of the vote alone. */
+static inline bool codec_votes(tarry_message_type type)
+{
+    return type >= TARRY_MESSAGE_ASK;
+}
 
 enum {
     CODEC_HEADER_BYTES = 24,
     CODEC_TERM_BYTES = 4,
-    CODEC_LIMIT_BYTES = 8,
     CODEC_STOOD_BYTES = 4, /* per stripe, and of `life` */
     /* of a worker's frame where the server sums; */
     CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES,
@@ -44,7 +69,7 @@ typedef struct codec_shape {
     size_t chunks; /* where sums are secure; else 0, and no SIGNAL names holders */
 } codec_shape;
 
-/* stripes: of the plan's least number of parts. */
+/* stripes: of a part. */
 codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes);
 /* That of a run with secure sums. */
 void codec_shape_secure(codec_shape *shape, const tarry_plan *plan);

@@ -2,56 +2,296 @@
 #include "protocol/wire/wire.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/bytes.h"
+#include "base/diagnostic.h"
+#include "plan/rack/rack.h"
 #include "protocol/wire/codec.h"
-#include "protocol/wire/wire_batch.h"
-#include "protocol/wire/wire_layout.h"
-#include "protocol/wire/wire_secure.h"
+#include "protocol/wire/fields.h"
+#include "protocol/wire/wire_bodies.h"
 
-enum { NUMBER_BYTES = 4 };
+enum {
+    NUMBER_BYTES = 4,
+    VERSIONS_BYTES = 10, /* what every version's HELLO and GREETING begin with */
+    WELCOME_BYTES = 72,  /* of WELCOME, before the terms */
+    DELETE = 0x7f,
+};
 
-_Static_assert(WIRE_MESSAGE_BYTES < LAYOUT_PART + WIRE_NUMBERS_MOST * NUMBER_BYTES,
+_Static_assert(WIRE_MESSAGE_BYTES < CODEC_HEADER_BYTES + WIRE_NUMBERS_MOST * NUMBER_BYTES,
                "the longest body of a MESSAGE is a PART's");
 
-/* The shortest and the longest body of each kind. */
-static const struct {
-    uint32_t least, most;
-} limits[WIRE_KINDS] = {
-    [WIRE_HELLO] = {LAYOUT_HELLO_VERSIONS, WIRE_SMALL_BYTES},
-    [WIRE_WELCOME] = {LAYOUT_WELCOME + 1, LAYOUT_WELCOME + 1 + WIRE_TEXT_BYTES +
-                                              WIRE_MATRIX_BYTES *TARRY_COMPRESS_MATRICES_MOST},
-    [WIRE_REFUSED] = {LAYOUT_REFUSED + 1, LAYOUT_REFUSED + 1 + WIRE_TEXT_BYTES},
-    [WIRE_HEARTBEAT] = {0, 0},
-    [WIRE_BYE] = {LAYOUT_BYE, LAYOUT_BYE},
-    [WIRE_MESSAGE] = {LAYOUT_PART, LAYOUT_PART + WIRE_NUMBERS_MOST *NUMBER_BYTES},
-    [WIRE_PARAMETERS] = {LAYOUT_PARAMETERS + NUMBER_BYTES,
-                         LAYOUT_PARAMETERS + WIRE_NUMBERS_MOST *NUMBER_BYTES},
-    [WIRE_BLOB] = {LAYOUT_BLOB, LAYOUT_BLOB + WIRE_BLOB_BYTES},
-    [WIRE_FETCH] = {LAYOUT_FETCH, LAYOUT_FETCH},
-    [WIRE_READY] = {LAYOUT_READY, LAYOUT_READY + WIRE_ENGINE_BYTES},
-    [WIRE_SHARE] = {LAYOUT_SHARE + 1, LAYOUT_SHARE + 1 + WIRE_TEXT_BYTES},
-    [WIRE_SHARED] = {LAYOUT_SHARED, LAYOUT_SHARED},
-    [WIRE_STATUS] = {LAYOUT_STATUS + 1, LAYOUT_STATUS + 1 + WIRE_TEXT_BYTES +
-                                            WIRE_STATUS_MOST_WORKERS *LAYOUT_STATUS_WORKER},
-    [WIRE_MEMBER] = {LAYOUT_MEMBER, LAYOUT_MEMBER + WIRE_ENGINE_BYTES},
-    [WIRE_GREETING] = {LAYOUT_GREETING_VERSIONS, WIRE_SMALL_BYTES},
-    [WIRE_BEGUN] = {LAYOUT_BEGUN, LAYOUT_BEGUN},
-    [WIRE_BLOCK] = {LAYOUT_BLOCK + 1, LAYOUT_BLOCK + WIRE_BLOCK_NUMBERS *NUMBER_BYTES},
-    [WIRE_ASK] = {LAYOUT_ASK, LAYOUT_ASK},
-    [WIRE_ANSWER] = {LAYOUT_ANSWER, LAYOUT_ANSWER},
-    [WIRE_PIECE] = {LAYOUT_PIECE + 1, LAYOUT_PIECE + WIRE_PIECE_BYTES},
-    [WIRE_BATCH] = {WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_REPORT_BYTES,
-                    WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST *WIRE_BATCH_REPORT_BYTES},
-    [WIRE_VIEW] = {LAYOUT_VIEW + 2, LAYOUT_VIEW + WIRE_VIEW_NUMBERS *NUMBER_BYTES},
-    [WIRE_SECURE] = {LAYOUT_SECURE, LAYOUT_SECURE},
-    [WIRE_KEY] = {LAYOUT_KEY + 2, WIRE_KEY_FRAME_BYTES},
+/* ---- the fields of each body, in their order on the wire ---- */
+
+#define COUNTED(what, body, member, counter)                                                       \
+    {                                                                                              \
+        .name = #member, .kind = (what), .offset = offsetof(body, member),                         \
+        .count = offsetof(body, counter)                                                           \
+    }
+/* The name of a sum, with and without its digest. */
+#define SUM_NAME(body, sum)                                                                        \
+    WIRE_ANY_NUMBER(body, sum.step), WIRE_ANY_NUMBER(body, sum.term),                              \
+        WIRE_ANY_NUMBER(body, sum.attempt)
+#define SUM(body, sum) SUM_NAME(body, sum), WIRE_ANY_NUMBER(body, sum.digest)
+/* A form without feedback. */
+#define FORM(body, member, wire_bytes)                                                             \
+    WIRE_NUMBER(body, member, wire_bytes, TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8)
+
+static const wire_field hello_fields[] = {
+    WIRE_FIELD(WIRE_FIELD_VERSIONS, wire_hello, oldest, 10, 0, 0),
+    WIRE_NUMBER(wire_hello, role, 1, 0, WIRE_ROLES - 1),
+    WIRE_ANY_NUMBER(wire_hello, ranking),
+    WIRE_ANY_NUMBER(wire_hello, worker),
+    WIRE_ARRAY(wire_hello, instance),
+    WIRE_ARRAY(wire_hello, job),
+    WIRE_ARRAY(wire_hello, plan),
+    WIRE_FIELD(WIRE_FIELD_RACK, wire_hello, rack, 0, 0, 0),
+};
+
+static const wire_field refused_fields[] = {
+    WIRE_NUMBER(wire_refused, reason, 2, WIRE_REFUSED_VERSION, WIRE_REASONS - 1),
+    WIRE_FIELD(WIRE_FIELD_WORDS, wire_refused, text, 0, 0, 0),
+};
+
+static const wire_field bye_fields[] = {
+    {"reason", WIRE_FIELD_NUMBER, .bytes = 1, .width = sizeof(wire_bye), .least = WIRE_BYE_LEAVING,
+     .most = WIRE_BYES - 1},
+};
+
+static const wire_field parameters_fields[] = {
+    WIRE_ANY_NUMBER(wire_parameters, round),
+    WIRE_NUMBER(wire_parameters, first, 8, 0, WIRE_VECTOR_MOST),
+    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_parameters, count, NUMBER_BYTES, 1, WIRE_NUMBERS_MOST),
+};
+
+static const wire_field view_fields[] = {
+    WIRE_NUMBER(view_piece, round, 8, 0, UINT64_MAX - 1),
+    WIRE_NUMBER(view_piece, stamp, 8, 1, UINT64_MAX),
+    WIRE_ANY_NUMBER(view_piece, base),
+    WIRE_ANY_NUMBER(view_piece, digest),
+    WIRE_NUMBER(view_piece, first, 8, 0, WIRE_VECTOR_MOST),
+    WIRE_NUMBER(view_piece, count, 4, 1, WIRE_VIEW_NUMBERS),
+    FORM(view_piece, form, 4),
+    WIRE_FIELD(WIRE_FIELD_VIEW, view_piece, count, 0, 0, 0),
+};
+
+static const wire_field blob_fields[] = {
+    WIRE_NUMBER(wire_blob, kind, 1, WIRE_BLOB_PLAN, WIRE_BLOBS - 1),
+    WIRE_RESERVED(3),
+    WIRE_ANY_NUMBER(wire_blob, index),
+    WIRE_NUMBER(wire_blob, total, 8, 0, WIRE_BLOB_MOST),
+    WIRE_ANY_NUMBER(wire_blob, first),
+    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_blob, count, 1, 0, WIRE_BLOB_BYTES),
+};
+
+static const wire_field fetch_fields[] = {
+    WIRE_NUMBER(wire_fetch, kind, 1, WIRE_BLOB_PLAN, WIRE_BLOBS - 1),
+    WIRE_RESERVED(3),
+    WIRE_ANY_NUMBER(wire_fetch, index),
+};
+
+static const wire_field ready_fields[] = {
+    WIRE_ARRAY(wire_ready, plan),
+    WIRE_ARRAY(wire_ready, data),
+    WIRE_ANY_NUMBER(wire_ready, numerics),
+    WIRE_ANY_NUMBER(wire_ready, turn),
+    WIRE_FIELD(WIRE_FIELD_LEFT, wire_ready, size, 0, 0, WIRE_ENGINE_BYTES),
+    COUNTED(WIRE_FIELD_COUNTED, wire_ready, address, size),
+};
+
+static const wire_field key_fields[] = {
+    WIRE_ANY_NUMBER(wire_key, worker),
+    WIRE_ANY_NUMBER(wire_key, epoch),
+    WIRE_ARRAY(wire_key, instance),
+    WIRE_ARRAY(wire_key, key),
+    WIRE_ANY_NUMBER(wire_key, numerics),
+    WIRE_NUMBER(wire_key, certificate_size, 2, 1, WIRE_CERTIFICATE_BYTES),
+    WIRE_NUMBER(wire_key, signature_size, 2, 1, WIRE_SIGNATURE_BYTES),
+    COUNTED(WIRE_FIELD_BORROWED, wire_key, certificate, certificate_size),
+    COUNTED(WIRE_FIELD_BORROWED, wire_key, signature, signature_size),
+};
+
+static const wire_field member_fields[] = {
+    WIRE_ANY_NUMBER(wire_member, worker),
+    WIRE_ANY_NUMBER(wire_member, arrival),
+    WIRE_NUMBER(wire_member, present, 1, 0, 1),
+    WIRE_RESERVED(1),
+    WIRE_NUMBER(wire_member, size, 2, 0, WIRE_ENGINE_BYTES),
+    WIRE_ARRAY(wire_member, fingerprint),
+    COUNTED(WIRE_FIELD_COUNTED, wire_member, address, size),
+};
+
+static const wire_field greeting_fields[] = {
+    WIRE_FIELD(WIRE_FIELD_VERSIONS, wire_greeting, oldest, 10, 0, 0),
+    WIRE_RESERVED(6),
+    WIRE_ARRAY(wire_greeting, instance),
+    WIRE_ARRAY(wire_greeting, wanted),
+};
+
+static const wire_field begun_fields[] = {
+    SUM_NAME(wire_begun, name),
+    WIRE_ANY_NUMBER(wire_begun, epoch),
+    WIRE_NUMBER(wire_begun, dimension, 8, 1, WIRE_VECTOR_MOST),
+    WIRE_NUMBER(wire_begun, parts, 4, 1, WIRE_PARTS_MOST),
+    WIRE_NUMBER(wire_begun, empty, 1, 0, 1),
+    FORM(wire_begun, up, 1),
+    FORM(wire_begun, down, 1),
+    WIRE_RESERVED(1),
+};
+
+static const wire_field block_fields[] = {
+    SUM_NAME(wire_block, name),
+    WIRE_NUMBER(wire_block, kind, 1, 0, WIRE_BLOCKS - 1),
+    FORM(wire_block, form, 1),
+    WIRE_RESERVED(2),
+    WIRE_NUMBER(wire_block, part, 4, 0, WIRE_PARTS_MOST - 1),
+    WIRE_NUMBER(wire_block, first, 8, 0, WIRE_VECTOR_MOST),
+    WIRE_NUMBER(wire_block, count, 4, 1, WIRE_BLOCK_NUMBERS),
+    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_block, bytes, 1, 1, WIRE_BLOCK_NUMBERS *NUMBER_BYTES),
+};
+
+static const wire_field ask_fields[] = {
+    WIRE_ANY_NUMBER(wire_ask, request),
+    WIRE_NUMBER(wire_ask, kind, 1, 0, WIRE_ASKS - 1),
+    WIRE_RESERVED(3),
+    SUM(wire_ask, sum),
+};
+
+static const wire_field answer_fields[] = {
+    WIRE_ANY_NUMBER(wire_answer, request),
+    WIRE_NUMBER(wire_answer, outcome, 1, 0, WIRE_OUTCOMES - 1),
+    WIRE_RESERVED(3),
+    SUM(wire_answer, sum),
+    WIRE_NUMBER(wire_answer, total, 8, 0, WIRE_BLOB_MOST),
+    WIRE_ARRAY(wire_answer, digest),
+};
+
+static const wire_field piece_fields[] = {
+    WIRE_ANY_NUMBER(wire_piece, request),
+    WIRE_RESERVED(4),
+    WIRE_NUMBER(wire_piece, first, 8, 0, WIRE_BLOB_MOST),
+    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_piece, count, 1, 1, WIRE_PIECE_BYTES),
+};
+
+/* ---- rules for several fields: the name of one that does not go with the others, or NULL ---- */
+
+static const char *parameters_conflict(const wire_any *body)
+{
+    const wire_parameters *parameters = &body->parameters;
+    return parameters->first > WIRE_VECTOR_MOST - parameters->count ? "first" : NULL;
+}
+
+static const char *view_conflict(const wire_any *body)
+{
+    const view_piece *piece = &body->view;
+    if (piece->stamp > piece->round + 1)
+        return "stamp";
+    if (piece->base >= piece->stamp)
+        return "base";
+    return (piece->base == 0) != (piece->form == TARRY_COMPRESS_NONE) ? "form" : NULL;
+}
+
+static const char *blob_conflict(const wire_any *body)
+{
+    const wire_blob *blob = &body->blob;
+    if (blob->index != 0 && blob->kind == WIRE_BLOB_JOB)
+        return "index";
+    /* A frame without a byte is all of a blob that has none. */
+    if (blob->total < blob->count || (blob->count == 0 && blob->total != 0))
+        return "total";
+    return blob->first > blob->total - blob->count ? "first" : NULL;
+}
+
+static const char *fetch_conflict(const wire_any *body)
+{
+    return body->fetch.index != 0 && body->fetch.kind != WIRE_BLOB_DATA ? "index" : NULL;
+}
+
+static const char *member_conflict(const wire_any *body)
+{
+    return body->member.size != 0 && !body->member.present ? "size" : NULL;
+}
+
+static const char *block_conflict(const wire_any *body)
+{
+    const wire_block *block = &body->block;
+    if (block->kind == WIRE_BLOCK_PART && block->part != 0)
+        return "part";
+    bool plain = block->form == TARRY_COMPRESS_NONE;
+    return plain && block->bytes != block->count * NUMBER_BYTES ? "count" : NULL;
+}
+
+static const char *answer_conflict(const wire_any *body)
+{
+    static const uint8_t zeros[WIRE_DIGEST_BYTES] = {0};
+    const wire_answer *answer = &body->answer;
+    if (answer->outcome != WIRE_OUTCOME_COMES && answer->total != 0)
+        return "total";
+    return answer->outcome != WIRE_OUTCOME_WHOLE &&
+                   memcmp(answer->digest, zeros, sizeof(zeros)) != 0
+               ? "digest"
+               : NULL;
+}
+
+/* ---- the kinds ---- */
+
+typedef struct wire_row {
+    const char *name;     /* NULL: it has functions of its own instead of a table */
+    uint32_t least, most; /* bytes of a body */
+    uint16_t fixed;       /* of these, before numbers or bytes of a blob; 0: none follow */
+    uint16_t size;        /* of the structure */
+    uint16_t count;       /* of fields */
+    const wire_field *fields;
+    const char *(*conflict)(const wire_any *body);
+} wire_row;
+
+#define TABLE(body, table)                                                                         \
+    .size = sizeof(body), .count = sizeof(table) / sizeof((table)[0]), .fields = (table)
+
+static const wire_row rows[WIRE_KINDS] = {
+    [WIRE_HELLO] = {"HELLO", VERSIONS_BYTES, WIRE_SMALL_BYTES, TABLE(wire_hello, hello_fields)},
+    [WIRE_WELCOME] = {.least = WELCOME_BYTES, .most = WIRE_WELCOME_BYTES},
+    [WIRE_REFUSED] = {"REFUSED", 3, 3 + WIRE_TEXT_BYTES, TABLE(wire_refused, refused_fields)},
+    [WIRE_HEARTBEAT] = {.name = "HEARTBEAT"},
+    [WIRE_BYE] = {"BYE", 1, 1, TABLE(wire_bye, bye_fields)},
+    [WIRE_MESSAGE] = {.least = CODEC_HEADER_BYTES,
+                      .most = CODEC_HEADER_BYTES + WIRE_NUMBERS_MOST * NUMBER_BYTES,
+                      .fixed = CODEC_HEADER_BYTES},
+    [WIRE_PARAMETERS] = {"PARAMETERS", 16 + NUMBER_BYTES, 16 + WIRE_NUMBERS_MOST *NUMBER_BYTES,
+                         .fixed = 16, TABLE(wire_parameters, parameters_fields),
+                         parameters_conflict},
+    [WIRE_BLOB] = {"BLOB", 24, 24 + WIRE_BLOB_BYTES, .fixed = 24, TABLE(wire_blob, blob_fields),
+                   blob_conflict},
+    [WIRE_FETCH] = {"FETCH", 8, 8, TABLE(wire_fetch, fetch_fields), fetch_conflict},
+    [WIRE_READY] = {"READY", 76, 76 + WIRE_ENGINE_BYTES, TABLE(wire_ready, ready_fields)},
+    [WIRE_KEY - 1] = {.least = 1}, /* of no length */
+    [WIRE_KEY] = {"KEY", 68 + 2, WIRE_KEY_FRAME_BYTES, TABLE(wire_key, key_fields)},
+    [WIRE_STATUS] = {.least = 2, .most = WIRE_STATUS_BYTES},
+    [WIRE_MEMBER] = {"MEMBER", 44, 44 + WIRE_ENGINE_BYTES, TABLE(wire_member, member_fields),
+                     member_conflict},
+    [WIRE_GREETING] = {"GREETING", VERSIONS_BYTES, WIRE_SMALL_BYTES,
+                       TABLE(wire_greeting, greeting_fields)},
+    [WIRE_BEGUN] = {"BEGUN", 40, 40, TABLE(wire_begun, begun_fields)},
+    [WIRE_BLOCK] = {"BLOCK", WIRE_BLOCK_HEAD_BYTES + 1,
+                    WIRE_BLOCK_HEAD_BYTES + WIRE_BLOCK_NUMBERS *NUMBER_BYTES,
+                    .fixed = WIRE_BLOCK_HEAD_BYTES, TABLE(wire_block, block_fields),
+                    block_conflict},
+    [WIRE_ASK] = {"ASK", 32, 32, TABLE(wire_ask, ask_fields)},
+    [WIRE_ANSWER] = {"ANSWER", 72, 72, TABLE(wire_answer, answer_fields), answer_conflict},
+    [WIRE_PIECE] = {"PIECE", WIRE_PIECE_HEAD_BYTES + 1, WIRE_PIECE_HEAD_BYTES + WIRE_PIECE_BYTES,
+                    .fixed = WIRE_PIECE_HEAD_BYTES, TABLE(wire_piece, piece_fields)},
+    [WIRE_BATCH] = {.least = WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_REPORT_BYTES,
+                    .most = WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES},
+    [WIRE_VIEW] = {"VIEW", 48 + 2, 48 + WIRE_VIEW_NUMBERS *NUMBER_BYTES, .fixed = 48,
+                   TABLE(view_piece, view_fields), view_conflict},
 };
 
 uint32_t wire_most_length(wire_kind kind)
 {
     assert(kind >= WIRE_HELLO && kind < WIRE_KINDS);
-    return limits[kind].most;
+    return rows[kind].most;
 }
 
 int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head)
@@ -61,7 +301,7 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head)
     uint64_t kind = all >> 32; /* with what is reserved, which is zero */
     if (kind < WIRE_HELLO || kind >= WIRE_KINDS)
         return TARRY_ERROR_FORMAT;
-    if (length < limits[kind].least || length > limits[kind].most)
+    if (length < rows[kind].least || length > rows[kind].most)
         return TARRY_ERROR_FORMAT;
     *head = (wire_head){.kind = (wire_kind)kind, .length = length};
     return TARRY_OK;
@@ -75,19 +315,9 @@ void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_B
 
 uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
 {
-    if (head->kind == WIRE_PARAMETERS)
-        return LAYOUT_PARAMETERS;
-    if (head->kind == WIRE_VIEW)
-        return LAYOUT_VIEW;
-    if (head->kind == WIRE_BLOB)
-        return LAYOUT_BLOB;
-    if (head->kind == WIRE_BLOCK)
-        return LAYOUT_BLOCK;
-    if (head->kind == WIRE_PIECE)
-        return LAYOUT_PIECE;
-    if (head->kind == WIRE_MESSAGE && first == TARRY_MESSAGE_PART)
-        return LAYOUT_PART;
-    return head->length;
+    assert(head->kind != WIRE_MESSAGE || first == TARRY_MESSAGE_PART);
+    (void)first;
+    return rows[head->kind].fixed != 0 ? rows[head->kind].fixed : head->length;
 }
 
 void wire_message_head(size_t size, size_t behind, uint8_t bytes[WIRE_HEAD_BYTES])
@@ -95,6 +325,267 @@ void wire_message_head(size_t size, size_t behind, uint8_t bytes[WIRE_HEAD_BYTES
     assert(size <= WIRE_MESSAGE_BYTES && behind <= WIRE_NUMBERS_MOST * NUMBER_BYTES);
     wire_head_encode(WIRE_MESSAGE, (uint32_t)(size + behind), bytes);
 }
+
+/* ---- writing a body ---- */
+
+static const char magic[6] = "TARRY"; /* with its terminator */
+
+static size_t counted(const wire_field *field, const void *body)
+{
+    return wire_member_get((const uint8_t *)body + field->count, sizeof(uint16_t));
+}
+
+/* Gives back what follows the field; sets *behind if it says what follows elsewhere. */
+static uint8_t *put_field(const wire_field *field, const void *body, uint8_t *at, size_t *behind)
+{
+    const uint8_t *member = (const uint8_t *)body + field->offset;
+    const uint8_t *borrowed;
+    switch (field->kind) {
+    case WIRE_FIELD_NUMBER:
+        return bytes_put(at, wire_member_get(member, field->width), field->bytes);
+    case WIRE_FIELD_BYTES:
+        return wire_put_bytes(at, member, field->bytes);
+    case WIRE_FIELD_ZEROS:
+        return bytes_put(at, 0, field->bytes);
+    case WIRE_FIELD_VERSIONS: /* the newest stands behind the oldest */
+        at = wire_put_bytes(at, magic, sizeof(magic));
+        at = bytes_put(at, wire_member_get(member, 2), 2);
+        return bytes_put(at, wire_member_get(member + 2, 2), 2);
+    case WIRE_FIELD_WORDS:
+    case WIRE_FIELD_RACK:
+        return wire_put_text(at, (const char *)member);
+    case WIRE_FIELD_COUNTED:
+        return wire_put_bytes(at, member, counted(field, body));
+    case WIRE_FIELD_BORROWED:
+        memcpy(&borrowed, member, sizeof(borrowed));
+        return wire_put_bytes(at, borrowed, counted(field, body));
+    case WIRE_FIELD_BEHIND:
+        *behind = wire_member_get(member, field->width) * field->bytes;
+        return at;
+    case WIRE_FIELD_VIEW:
+        *behind = view_piece_bytes(body);
+        return at;
+    case WIRE_FIELD_LEFT:
+        break;
+    }
+    return at;
+}
+
+size_t wire_encode(wire_kind kind, const void *body, uint8_t *frame)
+{
+    const wire_row *row = &rows[kind];
+    assert(row->name != NULL);
+    uint8_t *at = frame + WIRE_HEAD_BYTES;
+    size_t behind = 0;
+    for (size_t i = 0; i < row->count; i++)
+        at = put_field(&row->fields[i], body, at, &behind);
+    return wire_close(kind, frame, at, behind);
+}
+
+/* ---- reading a body ---- */
+
+_Static_assert(offsetof(wire_hello, newest) == offsetof(wire_hello, oldest) + 2 &&
+                   offsetof(wire_greeting, newest) == offsetof(wire_greeting, oldest) + 2,
+               "VERSIONS reads both");
+
+/* What is read, and where it went wrong. */
+typedef struct wire_parse {
+    wire_reader from;
+    size_t behind;
+    bool foreign; /* this version is not among those of the sender: the rest is not looked at */
+    bool longer;  /* the sender speaks a newer version: there may be more behind the last field */
+    const wire_field *field; /* that was read last */
+    uint64_t value;          /* of it, if it is a number */
+    const char *conflict;    /* the name of a field that does not go with others */
+} wire_parse;
+
+static void get_versions(wire_parse *parse, uint8_t *member)
+{
+    wire_reader *from = &parse->from;
+    const uint8_t *word = wire_take(from, sizeof(magic));
+    wire_require(from, word != NULL && memcmp(word, magic, sizeof(magic)) == 0);
+    uint64_t oldest = wire_get_between(from, 2, 1, UINT16_MAX);
+    uint64_t newest = wire_get_between(from, 2, oldest, UINT16_MAX);
+    wire_member_set(member, 2, oldest);
+    wire_member_set(member + 2, 2, newest);
+    parse->foreign = oldest > WIRE_VERSION || newest < WIRE_VERSION;
+    parse->longer = parse->foreign || newest > WIRE_VERSION;
+}
+
+static void get_words(wire_reader *from, char *text)
+{
+    size_t count;
+    const uint8_t *bytes = wire_take_text(from, &count);
+    for (size_t i = 0; i < count; i++) /* so that none moves a cursor in a terminal */
+        text[i] = bytes[i] >= ' ' && bytes[i] < DELETE ? (char)bytes[i] : '?';
+    text[count] = 0;
+}
+
+static void get_rack(wire_reader *from, char *rack)
+{
+    size_t count;
+    const uint8_t *bytes = wire_take_text(from, &count);
+    wire_require(from, count <= TARRY_RACK_BYTES);
+    for (size_t i = 0; i < count && i < TARRY_RACK_BYTES; i++) {
+        wire_require(from, rack_is_letter(bytes[i]));
+        rack[i] = (char)bytes[i];
+    }
+}
+
+static void get_field(const wire_field *field, wire_parse *parse, void *body)
+{
+    uint8_t *member = (uint8_t *)body + field->offset;
+    wire_reader *from = &parse->from;
+    const uint8_t *borrowed;
+    switch (field->kind) {
+    case WIRE_FIELD_NUMBER:
+        parse->value = wire_get_between(from, field->bytes, field->least, field->most);
+        wire_member_set(member, field->width, parse->value);
+        break;
+    case WIRE_FIELD_BYTES:
+        wire_get_bytes(from, member, field->bytes);
+        break;
+    case WIRE_FIELD_ZEROS:
+        wire_get_zeros(from, field->bytes);
+        break;
+    case WIRE_FIELD_VERSIONS:
+        get_versions(parse, member);
+        break;
+    case WIRE_FIELD_WORDS:
+        get_words(from, (char *)member);
+        break;
+    case WIRE_FIELD_RACK:
+        get_rack(from, (char *)member);
+        break;
+    case WIRE_FIELD_COUNTED:
+        wire_get_bytes(from, member, counted(field, body));
+        break;
+    case WIRE_FIELD_BORROWED:
+        borrowed = wire_take(from, counted(field, body));
+        memcpy(member, &borrowed, sizeof(borrowed));
+        break;
+    case WIRE_FIELD_LEFT:
+        parse->value = from->left;
+        wire_require(from, parse->value <= field->most);
+        wire_member_set(member, field->width, parse->value);
+        break;
+    case WIRE_FIELD_BEHIND:
+        parse->value = parse->behind / field->bytes;
+        wire_require(from, parse->behind % field->bytes == 0 && parse->value >= field->least &&
+                               parse->value <= field->most);
+        wire_member_set(member, field->width, parse->value);
+        break;
+    case WIRE_FIELD_VIEW:
+        wire_require(from, parse->behind == view_piece_bytes(body));
+        break;
+    }
+}
+
+/* False if the body is one that is refused. */
+static bool parse_body(const wire_head *head, const uint8_t *bytes, wire_any *read,
+                       wire_parse *parse)
+{
+    const wire_row *row = &rows[head->kind];
+    size_t fixed = row->fixed != 0 ? row->fixed : head->length;
+    *parse = (wire_parse){.from = wire_reader_make(bytes, fixed), .behind = head->length - fixed};
+    wire_reader *from = &parse->from;
+    if (row->name == NULL || head->length < row->least)
+        return false;
+    memset(read, 0, row->size);
+    for (size_t i = 0; i < row->count && !parse->foreign; i++) {
+        parse->field = &row->fields[i];
+        parse->value = parse->field->least;
+        get_field(parse->field, parse, read);
+        if (from->damaged)
+            return false;
+    }
+    if (row->conflict != NULL)
+        parse->conflict = row->conflict(read);
+    return parse->conflict == NULL && (from->left == 0 || parse->longer);
+}
+
+int wire_decode(const wire_head *head, const uint8_t *bytes, void *body)
+{
+    wire_any read;
+    wire_parse parse;
+    if (!parse_body(head, bytes, &read, &parse))
+        return TARRY_ERROR_FORMAT;
+    memcpy(body, &read, rows[head->kind].size);
+    return TARRY_OK;
+}
+
+bool wire_explain(const wire_head *head, const uint8_t *bytes, char *text, size_t size)
+{
+    const wire_row *row = &rows[head->kind];
+    wire_any read;
+    wire_parse parse;
+    if (row->name == NULL || parse_body(head, bytes, &read, &parse))
+        return false;
+    const wire_field *field = parse.field;
+    if (field == NULL)
+        snprintf(text, size, "%s: %" PRIu32 " bytes are too few", row->name, head->length);
+    else if (parse.conflict != NULL)
+        snprintf(text, size, "%s: %s contradicts another field", row->name, parse.conflict);
+    else if (!parse.from.damaged)
+        snprintf(text, size, "%s: %zu unknown bytes follow %s", row->name, parse.from.left,
+                 field->name);
+    else if (parse.value < field->least || parse.value > field->most)
+        snprintf(text, size, "%s: %s must be %" PRIu64 " to %" PRIu64 ", not %" PRIu64, row->name,
+                 field->name, field->least, field->most, parse.value);
+    else
+        snprintf(text, size, "%s: %s is malformed or cut short", row->name, field->name);
+    return true;
+}
+
+/* ---- welcome: the run's terms have tables of their own ---- */
+
+size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
+{
+    uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, welcome->version, 2);
+    at = bytes_put(at, 0, 2);
+    at = bytes_put(at, welcome->worker, 4);
+    at = wire_put_bytes(at, welcome->job, WIRE_ID_BYTES);
+    at = wire_put_bytes(at, welcome->plan, WIRE_DIGEST_BYTES);
+    at = bytes_put(at, welcome->plan_bytes, 8);
+    at = bytes_put(at, welcome->job_bytes, 8);
+    at += terms_encode(&welcome->terms, TERMS_TOLD, at);
+    return wire_close(WIRE_WELCOME, frame, at, 0);
+}
+
+int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome,
+                        tarry_diagnostic *why)
+{
+    wire_reader from = wire_reader_make(body, head->length);
+    wire_welcome read = {.version =
+                             (uint16_t)wire_get_between(&from, 2, WIRE_VERSION, WIRE_VERSION)};
+    diagnose(why, TARRY_ERROR_FORMAT, "%s", "");
+    wire_get_zeros(&from, 2);
+    read.worker = (uint32_t)wire_get(&from, 4);
+    wire_get_bytes(&from, read.job, WIRE_ID_BYTES);
+    wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);
+    read.plan_bytes = wire_get_between(&from, 8, 0, WIRE_BLOB_MOST);
+    read.job_bytes = wire_get_between(&from, 8, 0, WIRE_BLOB_MOST);
+    tarry_diagnostic what;
+    if (from.damaged)
+        return TARRY_ERROR_FORMAT;
+    if (terms_decode(from.at, from.left, TERMS_TOLD, &read.terms, &what) != TARRY_OK)
+        return diagnose(why, TARRY_ERROR_FORMAT, "the server's settings: %s", what.text);
+    const tarry_server_settings *server = &read.terms.server;
+    if (read.worker >= read.terms.workers && read.worker != WIRE_ANY_WORKER)
+        return TARRY_ERROR_FORMAT;
+    if (server->stripe_length > WIRE_NUMBERS_MOST)
+        return diagnose(why, TARRY_ERROR_FORMAT,
+                        "the server's settings: stripe_length must be at most %d, not %zu",
+                        WIRE_NUMBERS_MOST, server->stripe_length);
+    if (server->sum == TARRY_SUM_EVERYWHERE && server->compress > TARRY_COMPRESS_INT8)
+        return diagnose(why, TARRY_ERROR_FORMAT,
+                        "the server's settings: with sum everywhere compress must be none, bf16 or "
+                        "int8");
+    *welcome = read;
+    return TARRY_OK;
+}
+
+/* ---- why a peer is refused ---- */
 
 static const struct {
     const char *text;
@@ -127,4 +618,42 @@ const char *wire_reason_text(wire_reason reason)
 bool wire_reason_passes(wire_reason reason)
 {
     return is_reason(reason) && reasons[reason].passes;
+}
+
+/* ---- batch ---- */
+
+size_t wire_batch_encode(const wire_batch *batch, uint8_t *frame)
+{
+    uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, batch->round, 8);
+    at = bytes_put(at, batch->term, 4);
+    at = bytes_put(at, 0, 4);
+    return wire_close(WIRE_BATCH, frame, at + batch->count * WIRE_BATCH_REPORT_BYTES, 0);
+}
+
+/* The last two bytes of each: a flag, and a zero. */
+static bool are_reports(const wire_batch *batch)
+{
+    const uint8_t *last = batch->reports + WIRE_BATCH_REPORT_BYTES - 2;
+    unsigned wrong = 0;
+    for (uint32_t i = 0; i < batch->count; i++, last += WIRE_BATCH_REPORT_BYTES)
+        wrong |= (last[0] & ~1U) | last[1];
+    return wrong == 0;
+}
+
+int wire_batch_decode(const wire_head *head, const uint8_t *body, wire_batch *batch)
+{
+    wire_reader from = wire_reader_make(body, head->length);
+    wire_batch read = {.round = wire_get(&from, 8)};
+    read.term = (uint32_t)wire_get(&from, 4);
+    wire_get_zeros(&from, 4);
+    size_t count = from.left / WIRE_BATCH_REPORT_BYTES;
+    wire_require(&from, count >= 1 && count <= WIRE_BATCH_MOST);
+    if (from.damaged)
+        return TARRY_ERROR_FORMAT;
+    read.count = (uint32_t)count;
+    read.reports = wire_take(&from, count * WIRE_BATCH_REPORT_BYTES);
+    if (!wire_ended(&from) || !are_reports(&read))
+        return TARRY_ERROR_FORMAT;
+    *batch = read;
+    return TARRY_OK;
 }

@@ -23,10 +23,13 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
+#include "base/bytes.h"
 #include "compress/view.h"
+#include "protocol/terms/terms.h"
+#include "protocol/wire/codec.h"
 
 enum {
-    WIRE_VERSION = 11,
+    WIRE_VERSION = 12,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -34,24 +37,25 @@ enum {
     WIRE_MESSAGE_BYTES = 1 << 20, /* longest codec frame */
     WIRE_BLOB_BYTES = 1 << 16,    /* most bytes of a blob in one frame */
     WIRE_ENGINE_BYTES = 384,      /* longest address of an engine */
+    WIRE_STATUS_BYTES = 1 << 23,  /* longest status */
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
     WIRE_VIEW_NUMBERS = 1 << 14,  /* most numbers of a view in one frame */
     WIRE_SMALL_BYTES = 512, /* every body but those of WELCOME, MESSAGE, PARAMETERS, VIEW, BLOB,
-                               BATCH and STATUS is at most this long */
-    WIRE_MATRIX_BYTES = 8,
-    WIRE_WELCOME_BYTES = WIRE_SMALL_BYTES + WIRE_MATRIX_BYTES * TARRY_COMPRESS_MATRICES_MOST,
+                               BATCH, STATUS, KEY, BLOCK and PIECE is at most this long */
+    WIRE_WELCOME_BYTES = 72 + TERMS_BYTES, /* longest body of a WELCOME */
 };
 
 #define WIRE_ANY_WORKER UINT32_MAX
 /* Most numbers of a vector and most bytes of anything large, so that sizes made of them don't
  * overflow. */
-#define WIRE_VECTOR_MOST (UINT64_C(1) << 40)
+#define WIRE_VECTOR_MOST TERMS_VECTOR_MOST
 #define WIRE_BLOB_MOST (UINT64_C(1) << 48)
 
 typedef enum wire_kind {
     WIRE_HELLO = 1,  /* worker or viewer: the first frame of a connection */
     WIRE_WELCOME,    /* server: its answer */
-    WIRE_REFUSED,    /* server: its other answer, or the last word to a peer that breaks a rule */
+    WIRE_REFUSED,    /* server: its other answer; a worker, too: the last word to a peer that breaks
+                        a rule */
     WIRE_HEARTBEAT,  /* both: nothing else was sent for a while */
     WIRE_BYE,        /* both: the sender ends the connection in good order */
     WIRE_MESSAGE,    /* both: a message of the machines (codec.h); behind a PART its numbers */
@@ -59,10 +63,10 @@ typedef enum wire_kind {
     WIRE_BLOB,       /* server: some bytes of something large */
     WIRE_FETCH,      /* worker: asks for a blob */
     WIRE_READY,      /* worker: plan, job and data are there, it can be sent rounds */
-    WIRE_SHARE,      /* server, to a worker on its machine: memory to share */
-    WIRE_SHARED,     /* worker: whether it could open that */
-    WIRE_STATUS,     /* server: how the run stands, to a viewer */
-    /* Bodies in wire_mesh.h: */
+    /* Bodies in wire_bodies.h; 11 is free: */
+    WIRE_KEY = 12, /* worker, and from the server to all workers: a key to mask with */
+    WIRE_STATUS,   /* server: how the run stands, to a viewer, as JSON (status.h) */
+    /* Bodies in wire_bodies.h: */
     WIRE_MEMBER,   /* server: another worker, that makes sums with this one */
     WIRE_GREETING, /* worker, to another: the first frame of their connection */
     WIRE_BEGUN,    /* worker, to another: it has begun a sum */
@@ -70,12 +74,9 @@ typedef enum wire_kind {
     WIRE_ASK,      /* worker, to another: asks for what that one holds */
     WIRE_ANSWER,   /* worker, to another: whether it comes, and that all came */
     WIRE_PIECE,    /* worker, to another: some bytes of it */
-    WIRE_BATCH,    /* worker: several reports (wire_batch.h) */
+    WIRE_BATCH,    /* worker: several reports */
     WIRE_VIEW,     /* server: numbers of the view of the parameters, in a form; in the place of
                       PARAMETERS */
-    /* Bodies in wire_secure.h: */
-    WIRE_SECURE, /* server, to a worker before WELCOME: the rules of secure sums */
-    WIRE_KEY,    /* worker, and from the server to all workers: a key to mask with */
     WIRE_KINDS,
 } wire_kind;
 
@@ -101,8 +102,6 @@ typedef struct wire_hello {
     uint8_t instance[WIRE_ID_BYTES]; /* random: one life of one process */
     uint8_t job[WIRE_ID_BYTES];      /* that it has worked for; zeros: none yet */
     uint8_t plan[WIRE_DIGEST_BYTES]; /* digest of the plan that it has; zeros: none */
-    uint8_t host[WIRE_ID_BYTES];     /* of its machine and that one's present boot: equal on one
-                                        machine; zeros: it shares no memory */
     wire_rack rack;                  /* that it says it is in */
 } wire_hello;
 
@@ -111,48 +110,10 @@ typedef struct wire_welcome {
     uint32_t worker;  /* its id; a viewer: WIRE_ANY_WORKER */
     uint8_t job[WIRE_ID_BYTES];
     uint8_t plan[WIRE_DIGEST_BYTES]; /* the plan in force */
-    uint32_t workers;                /* >= 1 */
-    uint64_t parameters;             /* 0..WIRE_VECTOR_MOST */
-    uint64_t dimension;              /* 1..WIRE_VECTOR_MOST */
-    uint64_t stripe_length;          /* 1..WIRE_NUMBERS_MOST */
-    uint8_t keep;                    /* a tarry_keep */
-    uint32_t ahead;                  /* TARRY_KEEP_CREDITED: as tarry_worker_settings; else 0 */
-    bool keeps_stale;
-    bool ships;                   /* chunks can be fetched */
-    bool everywhere;              /* TARRY_SUM_EVERYWHERE */
-    tarry_compress compress;      /* the form of coded parts; `everywhere`: one without feedback */
-    tarry_compress compress_down; /* that of changes of the view (NONE: there is none), or with
-                                     `everywhere` of the sum on its way back */
-    uint64_t compress_seed;       /* 0 where workers round nothing */
-    uint32_t compress_share;      /* of TOPK, as in the server's settings; else 0 */
-    uint32_t compress_rank;       /* of POWERSGD, the same; else 0 */
-    uint16_t compress_first;      /* of TOPK */
-    uint64_t compress_from;       /* the same */
-    uint32_t compress_exact;      /* as in the server's settings; 0 where workers round nothing */
-    double conditioning_limit;    /* > 1 */
-    uint64_t silence_ns;          /* >= 1; heartbeats come within an eighth of it */
-    uint64_t plan_bytes;          /* of the PLAN blob that follows; 0: it has it */
-    uint64_t job_bytes;           /* of the JOB blob that follows; 0: there is none */
-    /* POWERSGD, to workers: as in the server's settings; `parameters` has the numbers of a factor
-     * in it then. */
-    uint32_t compress_matrix_count;
-    tarry_matrix compress_matrices[TARRY_COMPRESS_MATRICES_MOST];
-    char near[WIRE_TEXT_BYTES + 1]; /* the server's Unix socket, for workers on its machine; "":
-                                       none; no control characters */
+    uint64_t plan_bytes;             /* of the PLAN blob that follows; 0: it has it */
+    uint64_t job_bytes;              /* of the JOB blob that follows; 0: there is none */
+    run_terms terms;                 /* as far as workers need them, the same for all */
 } wire_welcome;
-
-/* The form of changes of the view; NONE: parameters come as they are, or not at all. */
-static inline tarry_compress wire_view_form(const wire_welcome *welcome)
-{
-    return welcome->everywhere ? TARRY_COMPRESS_NONE : welcome->compress_down;
-}
-
-/* Whether workers round what they send, to the server or to each other. */
-static inline bool wire_workers_round(const wire_welcome *welcome)
-{
-    return welcome->compress != TARRY_COMPRESS_NONE ||
-           (welcome->everywhere && welcome->compress_down != TARRY_COMPRESS_NONE);
-}
 
 typedef enum wire_reason {
     WIRE_REFUSED_VERSION = 1, /* no version that both speak */
@@ -198,7 +159,7 @@ typedef enum wire_blob_kind {
 
 typedef struct wire_blob {
     wire_blob_kind kind;
-    uint32_t index; /* DATA; 0 otherwise */
+    uint32_t index; /* DATA: the chunk; PLAN: its turn (wire_ready); 0 otherwise */
     uint64_t total; /* bytes of all of it, at most WIRE_BLOB_MOST */
     uint64_t first; /* those of this frame begin here */
     uint64_t count; /* 1..WIRE_BLOB_BYTES; 0 only if the total is */
@@ -213,26 +174,12 @@ typedef struct wire_ready {
     uint8_t plan[WIRE_DIGEST_BYTES]; /* that it goes by now */
     uint8_t data[WIRE_DIGEST_BYTES]; /* of the data that it computes with; zeros: it can't tell */
     uint64_t numerics;               /* a fingerprint of how it computes; 0: it can't tell */
-    uint16_t size;                   /* of the address, 0..WIRE_ENGINE_BYTES */
+    /* Of that plan: 0 for WELCOME's, then as the PLAN blob had it. The digest alone does not tell a
+     * plan from the same one that is in force again. */
+    uint32_t turn;
+    uint16_t size;                      /* of the address, 0..WIRE_ENGINE_BYTES */
     uint8_t address[WIRE_ENGINE_BYTES]; /* how others reach its engine */
 } wire_ready;
-
-typedef enum wire_share_kind {
-    WIRE_SHARE_PART = 1,   /* where the worker's coded part is to lie: PARTs come without numbers */
-    WIRE_SHARE_PARAMETERS, /* where each round's parameters lie: no PARAMETERS come */
-    WIRE_SHARES,
-} wire_share_kind;
-
-typedef struct wire_share {
-    wire_share_kind kind;
-    uint64_t bytes;                 /* of the memory, 1..WIRE_BLOB_MOST */
-    char name[WIRE_TEXT_BYTES + 1]; /* share.h has its form; not empty, no control characters */
-} wire_share;
-
-typedef struct wire_shared {
-    wire_share_kind kind;
-    bool opened;
-} wire_shared;
 
 /* ---- frames ---- */
 
@@ -244,52 +191,45 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
 void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
 /*
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
- * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK, PIECE, LANE_PART and GATHERED. For a MESSAGE it
- * takes the first byte of its body: PART's 24 bytes, else all of it; 0 if a body that begins so
- * can't have the head's length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came
- * is not of this protocol. Everything else: the whole body. Never more than the head's length,
- * which wire_head_decode has checked.
+ * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK and PIECE. For a MESSAGE it takes the first byte
+ * of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't have the head's
+ * length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came is not of this
+ * protocol. Everything else: the whole body. Never more than the head's length, which
+ * wire_head_decode has checked.
  */
 static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
 
 /* ---- bodies ----
- * encode: writes head and body (without numbers or bytes of a blob, whose length the head says);
- * gives back how many bytes, at most WIRE_HEAD_BYTES + WIRE_SMALL_BYTES. decode: from the body's
- * first wire_fixed_length bytes. Errors: FORMAT (the wrong length, an enumeration, flag or number
- * out of its range, a reserved byte that is not zero, counts that contradict the head's length, a
- * text that does not end where the body does). What a decoder accepts is encoded to the same bytes,
- * but for texts with '?' in them and the HELLO of another version.
+ * What a kind of frame carries is a structure of this header or of wire_bodies.h, and a table of
+ * its fields in wire.c: HELLO wire_hello, REFUSED wire_refused, BYE wire_bye, PARAMETERS
+ * wire_parameters, VIEW view_piece, BLOB wire_blob, FETCH wire_fetch, READY wire_ready, KEY
+ * wire_key, MEMBER wire_member, GREETING wire_greeting, BEGUN wire_begun, BLOCK wire_block, ASK
+ * wire_ask, ANSWER wire_answer, PIECE wire_piece. A HEARTBEAT has no body (NULL). The other kinds
+ * have functions of their own.
  */
-size_t wire_hello_encode(const wire_hello *hello, uint8_t *frame);
-/* Of a HELLO that speaks newer versions as well, what is longer is not looked at; if this version
- * is not among those that it speaks, older or newer, all but the versions is left zero. */
-int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *hello);
+
+/* Writes head and body (without numbers or bytes of a blob, whose length the head says); gives back
+ * how many bytes, at most WIRE_HEAD_BYTES + WIRE_SMALL_BYTES (KEY: + WIRE_KEY_FRAME_BYTES). */
+size_t wire_encode(wire_kind kind, const void *body, uint8_t *frame);
+/*
+ * Reads the structure of the head's kind from the body's first wire_fixed_length bytes. Errors:
+ * FORMAT (the wrong length, an enumeration, flag or number out of its range, a reserved byte that
+ * is not zero, counts that contradict the head's length, a text that does not end where the body
+ * does); the structure is untouched then. What is read is encoded to the same bytes, but for texts
+ * with '?' in them and peers of another version: of a HELLO or GREETING that speaks newer versions
+ * as well, what is longer is not looked at; if this version is not among those that it speaks,
+ * older or newer, all but the versions is left zero.
+ */
+int wire_decode(const wire_head *head, const uint8_t *bytes, void *body);
+/* What wire_decode refuses such a body for, in a sentence that names kind and field ("HELLO: role
+ * must be 0 to 1, not 7"). False, and no text, if it takes it, or the kind has no table. */
+bool wire_explain(const wire_head *head, const uint8_t *bytes, char *text, size_t size);
+
 size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame);
-int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome);
-/* WELCOME as all workers of a run are told it: encoded with zeros for what is said to one alone,
- * which are its id, the lengths of blobs that it may have already, and an address; and for the
- * plan, in whose place another one may be in force since. Every other field is in it, also one that
- * is added to WELCOME later. */
-size_t wire_welcome_encode_shared(const wire_welcome *welcome, uint8_t *frame);
-size_t wire_refused_encode(const wire_refused *refused, uint8_t *frame);
-int wire_refused_decode(const wire_head *head, const uint8_t *body, wire_refused *refused);
-size_t wire_heartbeat_encode(uint8_t *frame);
-size_t wire_bye_encode(wire_bye bye, uint8_t *frame);
-int wire_bye_decode(const wire_head *head, const uint8_t *body, wire_bye *bye);
-size_t wire_parameters_encode(const wire_parameters *parameters, uint8_t *frame);
-int wire_parameters_decode(const wire_head *head, const uint8_t *body, wire_parameters *parameters);
-size_t wire_view_encode(const view_piece *piece, uint8_t *frame);
-int wire_view_decode(const wire_head *head, const uint8_t *body, view_piece *piece);
-size_t wire_blob_encode(const wire_blob *blob, uint8_t *frame);
-int wire_blob_decode(const wire_head *head, const uint8_t *body, wire_blob *blob);
-size_t wire_fetch_encode(const wire_fetch *fetch, uint8_t *frame);
-int wire_fetch_decode(const wire_head *head, const uint8_t *body, wire_fetch *fetch);
-size_t wire_share_encode(const wire_share *share, uint8_t *frame);
-int wire_share_decode(const wire_head *head, const uint8_t *body, wire_share *share);
-size_t wire_shared_encode(const wire_shared *shared, uint8_t *frame);
-int wire_shared_decode(const wire_head *head, const uint8_t *body, wire_shared *shared);
-size_t wire_ready_encode(const wire_ready *ready, uint8_t *frame);
-int wire_ready_decode(const wire_head *head, const uint8_t *body, wire_ready *ready);
+/* The diagnostic is "the server's settings: ..", and names the setting that is unknown, missing or
+ * out of its range; empty: something else is wrong. */
+int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome,
+                        tarry_diagnostic *why);
 /* A message is codec_encode's bytes behind a head: of `size` bytes and, behind a PART, `behind`
  * bytes of its numbers in their form. */
 void wire_message_head(size_t size, size_t behind, uint8_t bytes[WIRE_HEAD_BYTES]);
@@ -308,6 +248,55 @@ static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first)
     if (head->kind == WIRE_MESSAGE && first != TARRY_MESSAGE_PART)
         return head->length <= WIRE_MESSAGE_BYTES ? head->length : 0;
     return wire_fixed_length_of_large(head, first);
+}
+
+/* Reports of one round of which many come in one frame: the body of a BATCH (wire.h). */
+
+enum {
+    WIRE_BATCH_HEAD_BYTES = 16,
+    WIRE_BATCH_REPORT_BYTES = 16,
+    WIRE_BATCH_MOST = 1024, /* reports in one BATCH */
+};
+
+typedef struct wire_batch {
+    uint64_t round;
+    uint32_t term;          /* of all of them; 0: they have none */
+    uint32_t count;         /* 1..WIRE_BATCH_MOST */
+    const uint8_t *reports; /* decode: borrowed from the body */
+} wire_batch;
+
+/* Writes the head of a frame with `batch->count` reports, which stand behind it already. Gives back
+ * the bytes of all. */
+size_t wire_batch_encode(const wire_batch *batch, uint8_t *frame);
+/* Errors: FORMAT, of any of the reports as well. */
+int wire_batch_decode(const wire_head *head, const uint8_t *body, wire_batch *batch);
+
+/* Writes report `index` of a frame; its round and term are the batch's. */
+static inline void wire_batch_put(uint8_t *frame, uint32_t index, const tarry_message *report)
+{
+    uint8_t *at = frame + WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + index * WIRE_BATCH_REPORT_BYTES;
+    at = bytes_put(at, report->epoch, 4);
+    at = bytes_put(at, report->slot, 4);
+    at = bytes_put(at, report->next, 4);
+    at = bytes_put(at, report->sequence, 2);
+    at = bytes_put(at, report->failed, 1);
+    bytes_put(at, 0, 1);
+}
+
+/* Reads report `index` of a batch that was decoded. */
+static inline void wire_batch_get(const wire_batch *batch, uint32_t index, tarry_message *report)
+{
+    const uint8_t *at = batch->reports + index * WIRE_BATCH_REPORT_BYTES;
+    *report = (tarry_message){
+        .type = TARRY_MESSAGE_REPORT,
+        .round = batch->round,
+        .term = batch->term,
+        .epoch = (uint32_t)bytes_get(at, 4),
+        .slot = (uint32_t)bytes_get(at + 4, 4),
+        .next = (uint32_t)bytes_get(at + 8, 4),
+        .sequence = (uint16_t)bytes_get(at + 12, 2),
+        .failed = at[14] != 0,
+    };
 }
 
 #endif

@@ -16,13 +16,12 @@
 #ifndef RUNTIME_HOST_H
 #define RUNTIME_HOST_H
 
+#include <tarry/runtime.h>
 #include <tarry/server.h>
 #include <tarry/sum_log.h>
 
-#include <tarry/runtime.h>
-
 #include "coding/layout.h"
-#include "compress/factors.h"
+#include "compress/compress_lowrank.h"
 #include "compress/view.h"
 #include "privacy/secure/ring.h"
 #include "protocol/wire/codec.h"
@@ -79,7 +78,7 @@ typedef struct host_settings {
 typedef struct host_signal {
     bool open;
     uint64_t round;
-    uint32_t attempt, epoch, parts;
+    uint32_t attempt, epoch;
 } host_signal;
 
 typedef struct host_member {
@@ -104,7 +103,7 @@ typedef struct host {
     tarry_allocator allocator;
     host_settings settings;
     const tarry_plan *plan;
-    layout cut; /* into the least number of parts */
+    layout cut;
     tarry_server *machine;
     host_member *members;
     uint32_t present; /* members that have joined */
@@ -177,7 +176,7 @@ void host_collect(host *self);
  * round's, with a diagnostic. */
 int host_finish(host *self, tarry_round_result *result, tarry_diagnostic *diagnostic);
 
-/* ---- what workers send: host_parts.c ---- */
+/* ---- what workers send: host.c ---- */
 
 /* Reads a message of a worker. False: the bytes are none. */
 bool host_decode(const uint8_t *frame, size_t size, tarry_message *message);
@@ -210,14 +209,5 @@ void host_release(host *self, stripe *item);
 
 /* Hands on what is to be summed: to the decode threads, or in this thread if there are none. */
 void host_sum(host *self);
-
-/* For the host's own files: the parameters with the round's factor behind them, if there is one. */
-const float *host_join_factor(host *self, uint64_t round, const float *parameters);
-/* The same: parts of effects. */
-void host_combine(host *self, const tarry_effect *effect);
-void host_drop_combining(host *self);
-/* Parked parts of the stripe, or of all (HOST_ALL_STRIPES), are not wanted any more. */
-#define HOST_ALL_STRIPES UINT32_MAX
-void host_unpark(host *self, uint32_t index);
 
 #endif

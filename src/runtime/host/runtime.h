@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a runtime consists of: a host of the machine, and what differs from one to another. */
-#ifndef HOST_RUNTIME_H
-#define HOST_RUNTIME_H
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include <tarry/runtime.h>
 
-#include "runtime/host/copying.h"
+#include "base/record.h"
 #include "runtime/host/host.h"
+#include "runtime/worker/exchange.h"
+
+/*
+ * Getting a copy of the workers' state, or of the last sum, from one of them. A transfer belongs to
+ * the runtime, not to a call: it continues in the next call that asks for the same thing.
+ */
+
+typedef struct copying {
+    exchange *by; /* NULL: no transfer is in progress */
+    uint32_t from;
+    uint32_t next;       /* worker to be asked first when the next transfer begins */
+    tarry_sum_id wanted; /* the last sum when the transfer began */
+    float *numbers;      /* of a sum; NULL: the transfer is one of a state */
+    uint64_t got;        /* bytes of this transfer at the last look */
+    uint64_t moved_ns;   /* when `got` grew last */
+    uint64_t limit_ns;   /* a worker that sends nothing for so long is given up */
+    uint64_t copied;     /* bytes of all transfers */
+} copying;
 
 typedef void runtime_request(tarry_runtime *self, void *argument);
 
@@ -42,6 +63,8 @@ typedef struct runtime_methods {
     const uint8_t *(*job_id)(const tarry_runtime *self);
     /* In the host's thread. */
     void (*note)(tarry_runtime *self, uint64_t done, uint64_t rounds, const char *note);
+    /* As status_write. In the host's thread. */
+    bool (*status)(tarry_runtime *self, record_out *out);
     void (*free)(tarry_runtime *self, bool finished);
 } runtime_methods;
 
@@ -53,8 +76,5 @@ struct tarry_runtime {
                                stored */
     copying copying;
 };
-
-/* Calls `request` as runtime_methods.ask has it. */
-void runtime_ask(tarry_runtime *runtime, runtime_request *request, void *argument);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <tarry/local.h>
-
 #include <assert.h>
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdbool.h>
+
+#include <tarry/allocator.h>
+#include <tarry/local.h>
 
 #include "base/bitset.h"
 #include "base/diagnostic.h"
@@ -15,8 +16,306 @@
 #include "protocol/form.h"
 #include "runtime/clock.h"
 #include "runtime/host/runtime.h"
-#include "runtime/local/local_worker.h"
+#include "runtime/worker/exchange.h"
+#include "runtime/worker/executor.h"
+#include "runtime/worker/pass_exchange.h"
 #include "straggler/straggler.h"
+
+typedef struct local_exchanges local_exchanges;
+
+/* What all workers share; read-only for them, but for the mailbox and the snapshots. */
+typedef struct local_shared {
+    executor_settings executor; /* but for the worker and its uplink */
+    snapshots snapshots;        /* where the server has the parameters */
+    mailbox server_inbox; /* frames; an empty one says that the sender gives up, or is broken */
+    local_exchanges *exchanges; /* NULL where the sum is made at the server */
+} local_shared;
+
+typedef struct local_worker {
+    local_shared *shared;
+    uint32_t id;
+    executor executor;
+    _Atomic int error; /* its replica's: it is broken */
+    /* Where everyone gets the sum: its own parameters. */
+    snapshots snapshots;
+    bool has_snapshots;
+    tarry_engine *engine;
+    collective *collective;
+} local_worker;
+
+/* What a worker needs where everyone gets the sum. */
+typedef struct local_membership {
+    uint32_t workers, parts;
+    size_t parameters, dimension;
+    tarry_replica replica;
+    tarry_sum_id last;
+    tarry_engine *engine; /* taken over */
+    collective_forms forms;
+} local_membership;
+
+/* The exchanges of workers that live in one process: a thread carries what they say to each other.
+ */
+
+/* A worker; or, behind them, the caller. */
+typedef struct local_party {
+    local_exchanges *all;
+    uint32_t id;
+    exchange *exchange;
+    _Atomic bool missed; /* something that was said to it: there was no memory */
+} local_party;
+
+struct local_exchanges {
+    tarry_allocator allocator;
+    uint32_t count;
+    local_party *parties;
+    mailbox
+        post; /* what is on its way; a frame's sender is that party times `count`, and to whom */
+    bool has_post, carries;
+    pthread_t carrier;
+};
+
+/* By an exchange. */
+static void local_exchanges_pass(void *user, uint32_t to, const void *bytes, size_t size)
+{
+    const local_party *from = user;
+    local_exchanges *all = from->all;
+    if (mailbox_put_growing(&all->post, from->id * all->count + to, bytes, size))
+        return;
+    atomic_store(&all->parties[to].missed, true);
+    mailbox_wake(&all->post);
+}
+
+/* Who missed a message is gone for those that spoke to it, and they for it. */
+static void local_exchanges_lose(const local_exchanges *all)
+{
+    for (uint32_t one = 0; one < all->count; one++) {
+        if (!atomic_exchange(&all->parties[one].missed, false))
+            continue;
+        for (uint32_t other = 0; other < all->count; other++) {
+            pass_exchange_lose(all->parties[one].exchange, other);
+            pass_exchange_lose(all->parties[other].exchange, one);
+        }
+    }
+}
+
+static void *local_exchanges_carry(void *user)
+{
+    local_exchanges *all = user;
+    while (!mailbox_closed(&all->post)) {
+        size_t count = mailbox_take(&all->post, TARRY_NEVER);
+        for (size_t i = 0; i < count; i++) {
+            const mailbox_frame frame = mailbox_frame_at(&all->post, i);
+            const local_party *to = &all->parties[frame.sender % all->count];
+            int error = pass_exchange_take(to->exchange, frame.sender / all->count, frame.bytes,
+                                           frame.size);
+            assert(error == TARRY_OK);
+            (void)error;
+        }
+        local_exchanges_lose(all);
+    }
+    return NULL;
+}
+
+/* Nobody calls an exchange any more. NULL is allowed. */
+static void local_exchanges_free(local_exchanges *self)
+{
+    if (self == NULL)
+        return;
+    tarry_allocator allocator = self->allocator;
+    if (self->carries) {
+        mailbox_close(&self->post);
+        pthread_join(self->carrier, NULL);
+    }
+    for (uint32_t id = 0; self->parties != NULL && id < self->count; id++)
+        pass_exchange_free(self->parties[id].exchange);
+    if (self->has_post)
+        mailbox_destroy(&self->post);
+    memory_release(&allocator, self->parties);
+    memory_release(&allocator, self);
+}
+
+static int local_exchanges_init(local_exchanges *self)
+{
+    enum { FIRST_FRAMES = 8 };
+    self->parties = memory_allocate(&self->allocator, self->count, sizeof(*self->parties));
+    if (self->parties == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int error = mailbox_init(&self->post, PASS_MOST_HEAD, FIRST_FRAMES, &self->allocator);
+    self->has_post = error == TARRY_OK;
+    for (uint32_t id = 0; id < self->count && error == TARRY_OK; id++) {
+        local_party *party = &self->parties[id];
+        party->all = self;
+        party->id = id;
+        const pass_exchange_settings wanted = {
+            .parties = self->count, .pass = local_exchanges_pass, .user = party, .unchecked = true};
+        error = pass_exchange_create(&wanted, &self->allocator, &party->exchange);
+    }
+    if (error != TARRY_OK)
+        return error;
+    self->carries = pthread_create(&self->carrier, NULL, local_exchanges_carry, self) == 0;
+    return self->carries ? TARRY_OK : TARRY_ERROR_SYSTEM;
+}
+
+/* Errors: NO_MEMORY, SYSTEM. */
+static int local_exchanges_create(uint32_t parties, const tarry_allocator *allocator,
+                                  local_exchanges **made)
+{
+    /* Of more, what all know of each other would not fit into memory, either. */
+    local_exchanges *self =
+        parties <= UINT16_MAX ? memory_allocate(allocator, 1, sizeof(*self)) : NULL;
+    if (self == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    self->allocator = memory_allocator(allocator);
+    self->count = parties;
+    int error = local_exchanges_init(self);
+    if (error != TARRY_OK) {
+        local_exchanges_free(self);
+        return error;
+    }
+    *made = self;
+    return TARRY_OK;
+}
+
+static exchange *local_exchange_of(local_exchanges *self, uint32_t party)
+{
+    return self->parties[party].exchange;
+}
+
+/* One worker of the embedded runtime: an executor whose messages go into the server's inbox. */
+
+/* What workers send has no sets, for which a shape would be needed. */
+static const codec_shape NO_SETS;
+
+static void send_to_server(void *user, const tarry_message *message)
+{
+    local_worker *worker = user;
+    uint8_t frame[CODEC_MOST_WORKER_BYTES];
+    size_t size = codec_size(&NO_SETS, message);
+    assert(size <= sizeof(frame));
+    codec_encode(&NO_SETS, message, frame);
+    mailbox_put(&worker->shared->server_inbox, worker->id, frame, size);
+}
+
+static void post(void *user, const tarry_message *message, bool more)
+{
+    (void)more;
+    send_to_server(user, message);
+}
+
+/* The decoder reads the numbers where they lie. */
+static void post_part(void *user, const tarry_message *message, const executor_stripe *part)
+{
+    (void)part;
+    send_to_server(user, message);
+}
+
+/* The server reads no part of an attempt that it has withdrawn, nor of a round that is over. */
+static void claim(void *user, size_t first, size_t count)
+{
+    (void)user;
+    (void)first;
+    (void)count;
+}
+
+static void give_up(void *user)
+{
+    local_worker *worker = user;
+    mailbox_put(&worker->shared->server_inbox, worker->id, NULL, 0);
+}
+
+static void changed(void *user)
+{
+    local_worker *worker = user;
+    mailbox_wake(&worker->shared->server_inbox);
+}
+
+static void broken(void *user, int error)
+{
+    local_worker *worker = user;
+    atomic_store(&worker->error, error);
+    give_up(worker);
+}
+
+/* Before local_worker_init. Errors: as collective_create. */
+static int local_worker_join(local_worker *worker, local_shared *shared, uint32_t id,
+                             const local_membership *membership, const tarry_allocator *allocator)
+{
+    bool bare = membership->replica.parameters == NULL;
+    worker->engine = membership->engine;
+    int error = snapshots_init(&worker->snapshots, bare ? 1 : membership->parameters, 1, allocator);
+    if (error != TARRY_OK)
+        return error;
+    worker->has_snapshots = true;
+    const collective_settings wanted = {
+        .worker = id,
+        .workers = membership->workers,
+        .parts = membership->parts,
+        .dimension = membership->dimension,
+        .replica = membership->replica,
+        .last = membership->last,
+        .engine = membership->engine,
+        .forms = membership->forms,
+        .exchange = local_exchange_of(shared->exchanges, id),
+        .snapshots = &worker->snapshots,
+        .ended = executor_ended,
+        .user = &worker->executor,
+    };
+    return collective_create(&wanted, allocator, &worker->collective);
+}
+
+/* Tells the worker how the other one's engine is reached. Errors: NO_MEMORY. */
+static int local_worker_meet(local_worker *worker, const local_worker *other)
+{
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size = 0;
+    other->engine->methods->address(other->engine, bytes, &size);
+    return collective_meet(worker->collective, other->id, bytes, size);
+}
+
+/* Takes all the worker's memory but that of local_worker_join; starts nothing.
+ * Errors: as tarry_local_create. End it in any case. */
+static int local_worker_init(local_worker *worker, local_shared *shared, const tarry_plan *plan,
+                             uint32_t id, const worker_slate_settings *wanted,
+                             const tarry_allocator *allocator)
+{
+    worker->shared = shared;
+    worker->id = id;
+    executor_settings settings = shared->executor;
+    settings.worker = id;
+    settings.collective = worker->collective;
+    if (worker->has_snapshots)
+        settings.snapshots = &worker->snapshots;
+    settings.uplink = (executor_uplink){
+        .post = post,
+        .post_part = post_part,
+        .claim = claim,
+        .give_up = give_up,
+        .changed = changed,
+        .user = worker,
+        .broken = broken,
+    };
+    worker_slate *first;
+    int error = worker_slate_create(plan, id, wanted, allocator, &first);
+    if (error != TARRY_OK)
+        return error;
+    error = executor_init(&worker->executor, &settings, first, allocator);
+    if (error != TARRY_OK)
+        worker_slate_free(first, allocator);
+    return error;
+}
+
+/* After executor_close. */
+static void local_worker_end(local_worker *worker, const tarry_allocator *allocator)
+{
+    executor_destroy(&worker->executor, allocator);
+    collective_free(worker->collective);
+    if (worker->engine != NULL)
+        worker->engine->methods->free(worker->engine);
+    if (worker->has_snapshots)
+        snapshots_destroy(&worker->snapshots);
+}
+
+/* ---- local ---- */
 
 typedef struct local_runtime {
     tarry_runtime base;
@@ -88,16 +387,9 @@ static int init_shared(local_runtime *local)
 
 static worker_slate_settings wanted_slate(const local_runtime *local)
 {
-    const tarry_server_settings *server = &local->settings.server;
     return (worker_slate_settings){
         .cut = local->shared.executor.cut,
-        .keep = server->keep,
-        .ahead = server->ahead,
-        .keeps_stale = server->fill == TARRY_FILL_STALE,
-        .conditioning_limit = server->conditioning_limit,
-        .form = local->shared.executor.form,
-        .dense = dense_rounds_of(server),
-        .sum = server->sum,
+        .server = &local->base.host->settings.server,
     };
 }
 
@@ -123,10 +415,7 @@ static int join_worker(local_runtime *local, uint32_t worker)
     };
     if (settings->last != NULL)
         membership.last = settings->last[worker];
-    membership.forms = (collective_forms){.up = settings->server.compress,
-                                          .down = settings->server.compress_down,
-                                          .seed = settings->server.compress_seed,
-                                          .exact = settings->server.compress_exact};
+    membership.forms = collective_forms_of(&settings->server);
     int error = make_engine(local, worker, &membership.engine);
     return error != TARRY_OK ? error
                              : local_worker_join(&local->workers[worker], &local->shared, worker,
@@ -192,8 +481,8 @@ static int drop_checkpoint(local_runtime *local)
     return error;
 }
 
-static int send_message(void *user, uint32_t id, const tarry_message *message, uint8_t *frame,
-                        size_t size)
+static int send_to_worker(void *user, uint32_t id, const tarry_message *message, uint8_t *frame,
+                          size_t size)
 {
     const local_runtime *local = user;
     executor *worker = &local->workers[id].executor;
@@ -230,7 +519,7 @@ static int create_host(local_runtime *local, const tarry_plan *plan, tarry_diagn
         .parameters = settings->parameters,
         .seen = settings->view,
         .transport = {.user = local,
-                      .send = send_message,
+                      .send = send_to_worker,
                       .is_there = is_thread,
                       .released = release_stripe},
     };
@@ -266,7 +555,6 @@ static executor_settings common_settings(local_runtime *local)
         .cut = local->base.host->cut,
         .kernels = kernel_best(),
         .form = form_of_parts(&local->base.host->settings.server),
-        .dense = dense_rounds_of(&settings->server),
         .compress_seed = settings->server.compress_seed,
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };

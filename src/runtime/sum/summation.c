@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "coding/layout.h"
-#include "coding/transfer.h"
 #include "protocol/form.h"
 #include "runtime/masked_words.h"
 
@@ -48,11 +47,9 @@ struct summation {
     const tarry_plan *plan;
     float *estimate;
     layout cut;
-    uint32_t most; /* stripes of the least number of parts: room */
     place *places;
-    uint32_t first, last; /* ready ones; first == most: none */
+    uint32_t first, last; /* ready ones; first == cut.stripes: none */
     uint32_t running;     /* threads that write the estimate */
-    bool barred;          /* until none of them is of the layout before */
     stripe_queue summed, dropped;
     /* Masked parts. */
     uint32_t expected; /* of the attempt */
@@ -68,8 +65,8 @@ static void push_ready(summation *self, uint32_t index)
     if (at->ready || at->running || at->count == 0)
         return;
     at->ready = true;
-    at->next = self->most;
-    if (self->first == self->most)
+    at->next = self->cut.stripes;
+    if (self->first == self->cut.stripes)
         self->first = index;
     else
         self->places[self->last].next = index;
@@ -117,7 +114,7 @@ static void give_back(summation *self, stripe_queue *queue, stripe_queue *items)
 
 static bool may_run(const summation *self)
 {
-    return self->first != self->most && !self->barred;
+    return self->first != self->cut.stripes;
 }
 
 static void zero_stripe(const layout *cut, uint32_t index, float *estimate)
@@ -159,7 +156,7 @@ static void add_stripes(summation_runner *runner, const layout *cut, uint32_t in
                         double scale, bool add)
 {
     summation *self = runner->owner;
-    const double *decode = plan_decode(self->plan, cut->parts);
+    const double *decode = self->plan->decode;
     for (uint32_t part = 0; part < cut->parts; part++)
         for (uint32_t i = 0; i < count; i++)
             runner->weights[part * count + i] =
@@ -286,7 +283,7 @@ static int allocate_masked(summation *self)
     const tarry_allocator *allocator = &self->allocator;
     if (!is_masked(self))
         return TARRY_OK;
-    self->counts = memory_allocate(allocator, self->most, ring_bytes(grid, MASKED_COUNTS));
+    self->counts = memory_allocate(allocator, self->cut.stripes, ring_bytes(grid, MASKED_COUNTS));
     if (grid->bits > 32)
         self->words = memory_allocate(allocator, self->cut.part_length, ring_bytes(grid, 1));
     return self->counts == NULL || (grid->bits > 32 && self->words == NULL) ? TARRY_ERROR_NO_MEMORY
@@ -327,12 +324,8 @@ static void run_job(summation_runner *runner)
     if (masked)
         note_masked(self, index, count, last);
     push_ready(self, index);
-    if (--self->running == 0) {
-        if (self->barred)
-            pthread_cond_broadcast(&self->work);
-        self->barred = false;
+    if (--self->running == 0)
         pthread_cond_broadcast(&self->idle);
-    }
     if (self->settings.threads > 0)
         give_back(self, &self->summed, &items);
     else
@@ -384,7 +377,7 @@ static int start(summation *self)
     self->has_idle = pthread_cond_init(&self->idle, NULL) == 0;
     if (!self->has_lock || !self->has_work || !self->has_idle)
         return TARRY_ERROR_SYSTEM;
-    self->places = memory_allocate(allocator, self->most, sizeof(*self->places));
+    self->places = memory_allocate(allocator, self->cut.stripes, sizeof(*self->places));
     self->threads = memory_allocate(allocator, count_runners(self), sizeof(*self->threads));
     if (self->places == NULL || self->threads == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -405,8 +398,8 @@ int summation_create(const tarry_plan *plan, const summation_settings *settings,
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
     made->plan = plan;
-    made->cut = layout_make(settings->dimension, plan_least_parts(plan), settings->stripe_length);
-    made->most = made->first = made->cut.stripes;
+    made->cut = layout_make(settings->dimension, plan->parts, settings->stripe_length);
+    made->first = made->cut.stripes;
     int error = start(made);
     if (error != TARRY_OK) {
         summation_free(made);
@@ -467,7 +460,7 @@ static void drop_waiting(summation *self, place *at)
 
 static void drop_all(summation *self)
 {
-    for (uint32_t index = 0; index < self->most; index++)
+    for (uint32_t index = 0; index < self->cut.stripes; index++)
         drop_waiting(self, &self->places[index]);
 }
 
@@ -478,7 +471,7 @@ void summation_begin(summation *self, float *estimate)
     self->estimate = estimate;
     self->open = true;
     self->tear = (summation_tear){0};
-    for (uint32_t index = 0; index < self->most; index++)
+    for (uint32_t index = 0; index < self->cut.stripes; index++)
         self->places[index].fresh = self->places[index].whole = false;
     pthread_mutex_unlock(&self->lock);
 }
@@ -490,18 +483,10 @@ void summation_form(summation *self, compress_form form)
     pthread_mutex_unlock(&self->lock);
 }
 
-void summation_clear(summation *self, uint32_t parts, uint32_t index)
+void summation_clear(summation *self, uint32_t index)
 {
     pthread_mutex_lock(&self->lock);
-    if (parts != self->cut.parts) {
-        /* A stripe of the new layout may lie where several of the old one did. */
-        drop_all(self);
-        for (uint32_t i = 0; i < self->most; i++)
-            self->places[i].fresh = false;
-        self->cut = layout_make(self->cut.dimension, parts, self->cut.stripe_length);
-        self->barred = self->running > 0;
-    }
-    assert(index < self->cut.stripes && self->cut.stripes <= self->most);
+    assert(index < self->cut.stripes);
     drop_waiting(self, &self->places[index]);
     self->places[index].fresh = true;
     self->places[index].whole = false;

@@ -54,11 +54,10 @@ void summation_begin(summation *self, float *estimate);
  * summation_settle. */
 void summation_form(summation *self, compress_form form);
 /*
- * The stripe of each of `parts` parts is zero from now on; what waits for it is done without, and
- * what is being added to it counts for nothing. With another number of parts than before, so is
- * everything else that was cleared or waits.
+ * The stripe of each part is zero from now on; what waits for it is done without, and what is being
+ * added to it counts for nothing.
  */
-void summation_clear(summation *self, uint32_t parts, uint32_t index);
+void summation_clear(summation *self, uint32_t index);
 /* Masked parts: an attempt of so many of them begins. What is added next is of that. */
 void summation_expect(summation *self, uint32_t parts);
 /* What waits is done without: it is of an attempt that was withdrawn. */

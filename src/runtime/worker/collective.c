@@ -1,13 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/worker/collective_state.h"
+#include "runtime/worker/collective.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bitset.h"
+#include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
+#include "engine/sum_form.h"
+#include "plan/plan.h"
 #include "runtime/clock.h"
+
+/* The label of parameters whose round has not been told yet. */
+#define COLLECTIVE_NO_ROUND UINT64_MAX
+
+typedef enum collective_kind {
+    COLLECTIVE_NOTHING,
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_FETCH,
+    COLLECTIVE_LOAD,
+} collective_kind;
+
+typedef struct collective_order {
+    collective_kind kind;
+    tarry_sum_id sum;
+    uint32_t from;         /* FETCH, LOAD */
+    bool digests;          /* LOAD: the event's `state` is wanted */
+    collective_sum reduce; /* REDUCE */
+} collective_order;
+
+typedef struct collective_address {
+    uint8_t *bytes; /* NULL: not known */
+    size_t size;
+} collective_address;
+
+struct collective {
+    tarry_allocator allocator;
+    collective_settings settings;
+    bool has_lock, has_replica_lock, has_roster_lock, has_change, started;
+    pthread_t thread;
+
+    uint64_t *gathered; /* the talking thread's */
+
+    pthread_mutex_t lock; /* over all that follows, up to the next lock */
+    pthread_cond_t change;
+    collective_order order; /* its contents stay as they are until it is over */
+    bool running;           /* the exchange thread is at it */
+    bool ended;             /* `end` is to be taken */
+    bool abandoning;        /* the order in progress is to be ended */
+    bool wanted;            /* others want the state, */
+    bool lent;              /* which the replica's owner is changing */
+    bool got;               /* a state that was got can be dropped */
+    bool closing;
+
+    /* The exchange thread's while it is at the order, else the talking thread's. */
+    uint64_t *group;
+    float *sum;            /* d numbers */
+    sum_digester digester; /* the engine's thread's while that runs */
+    tarry_sum_id held;     /* what `sum` is; step 0: nothing */
+    tarry_event end;
+    exchange_progress state; /* of a LOAD that has ended */
+    float *weights;
+    tarry_engine_member *members;
+
+    pthread_mutex_t replica_lock; /* over the replica's state while nobody is `lent` it */
+    tarry_sum_id last;            /* that it has stepped on */
+
+    pthread_mutex_t roster_lock;
+    collective_address *addresses;
+};
 
 /* ---- orders and their ends ---- */
 
@@ -25,7 +89,7 @@ static void begin(collective *self, const collective_order *order)
     pthread_mutex_lock(&self->lock);
     assert(self->order.kind == COLLECTIVE_NOTHING);
     self->order = *order;
-    self->ended = self->halting = false;
+    self->ended = false;
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->change);
 }
@@ -66,16 +130,6 @@ static void forget_order(collective *self)
     self->ended = false;
     if (self->got || self->wanted)
         pthread_cond_broadcast(&self->change); /* what could not be done meanwhile */
-}
-
-void collective_halt(collective *self)
-{
-    pthread_mutex_lock(&self->lock);
-    self->halting = self->order.kind == COLLECTIVE_REDUCE && !self->ended;
-    bool halting = self->halting;
-    pthread_mutex_unlock(&self->lock);
-    if (halting)
-        wake(self, COLLECTIVE_REDUCE);
 }
 
 void collective_abandon(collective *self)
@@ -267,7 +321,7 @@ static int allocate(collective *self)
                : sum_digester_init(&self->digester, settings->dimension, allocator);
 }
 
-static int init_locks(collective *self)
+static int init_sum_locks(collective *self)
 {
     self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
     self->has_replica_lock = pthread_mutex_init(&self->replica_lock, NULL) == 0;
@@ -309,7 +363,7 @@ int collective_create(const collective_settings *settings, const tarry_allocator
     self->allocator = memory_allocator(allocator);
     self->settings = *settings;
     self->last = settings->last;
-    int error = init_locks(self);
+    int error = init_sum_locks(self);
     if (error == TARRY_OK)
         error = allocate(self);
     if (error == TARRY_OK)
@@ -322,14 +376,6 @@ int collective_create(const collective_settings *settings, const tarry_allocator
     }
     settings->exchange->methods->serve(settings->exchange, want_state, self);
     *made = self;
-    return TARRY_OK;
-}
-
-int collective_start(collective *self)
-{
-    if (pthread_create(&self->thread, NULL, collective_run, self) != 0)
-        return TARRY_ERROR_SYSTEM;
-    self->started = true;
     return TARRY_OK;
 }
 
@@ -374,4 +420,349 @@ void collective_free(collective *self)
     sum_digester_destroy(&self->digester, &allocator);
     vector_release(&allocator, self->sum);
     memory_release(&allocator, self);
+}
+
+/* The exchange thread. */
+
+static bool is_abandoned(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool abandoned = self->abandoning;
+    pthread_mutex_unlock(&self->lock);
+    return abandoned;
+}
+
+static bool take_wanted(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool wanted = self->wanted;
+    self->wanted = false;
+    pthread_mutex_unlock(&self->lock);
+    return wanted;
+}
+
+/* ---- what others get ---- */
+
+/* Whether the replica's owner is changing the state: it is then wanted afterwards. */
+static bool put_off(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool lent = self->lent;
+    self->wanted = self->wanted || lent;
+    pthread_mutex_unlock(&self->lock);
+    return lent;
+}
+
+/* With the replica's lock held. A copy of the state; NULL: there is none to be had. */
+static uint8_t *copy_state(collective *self, tarry_sum_id *after, uint64_t *size)
+{
+    const tarry_replica *replica = &self->settings.replica;
+    *size = replica->state_size(replica->user);
+    *after = self->last;
+    uint8_t *bytes = memory_allocate(&self->allocator, (size_t)*size, 1);
+    int error = bytes == NULL ? TARRY_ERROR_NO_MEMORY
+                              : replica->save(replica->user, 0, bytes, (size_t)*size);
+    if (error == TARRY_OK)
+        return bytes;
+    memory_release(&self->allocator, bytes);
+    return NULL;
+}
+
+/* Those who asked hear of a failure by the exchange. */
+static void serve(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    tarry_sum_id after;
+    uint64_t size;
+    pthread_mutex_lock(&self->replica_lock);
+    bool later = put_off(self);
+    uint8_t *bytes = later ? NULL : copy_state(self, &after, &size);
+    pthread_mutex_unlock(&self->replica_lock);
+    if (later)
+        return;
+    if (bytes != NULL)
+        others->methods->offer(others, &after, bytes, size);
+    else
+        others->methods->offer(others, NULL, NULL, 0);
+}
+
+/* ---- orders ---- */
+
+/* One that was abandoned has not failed. */
+static void tell_failure(const collective *self, const char *why)
+{
+    if (self->settings.failed != NULL)
+        self->settings.failed(self->settings.failed_user, why);
+}
+
+/* The buffer of the sum is about to be overwritten. */
+static void let_go(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    others->methods->hold(others, NULL, NULL, 0);
+    self->held = (tarry_sum_id){0};
+}
+
+/* The buffer holds the sum of this name. */
+static void hold(collective *self, const tarry_sum_id *name, uint64_t digest)
+{
+    exchange *others = self->settings.exchange;
+    self->held = *name;
+    self->held.digest = digest;
+    others->methods->hold(others, &self->held, self->sum, self->settings.dimension);
+}
+
+/* With the roster's lock held. The members of the group and what their parts are multiplied by;
+ * *unknown is one whose address is not known. */
+static bool list_members(collective *self, tarry_engine_group *group, uint32_t *unknown)
+{
+    const collective_sum *sum = &self->order.reduce;
+    const double *decode = sum->plan->decode;
+    uint32_t workers = self->settings.workers, place = 0;
+    group->count = (uint32_t)bitset_count(self->group, workers);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        if (!bitset_test(self->group, worker))
+            continue;
+        const collective_address *known = &self->addresses[worker];
+        if (known->bytes == NULL) {
+            *unknown = worker;
+            return false;
+        }
+        if (worker == self->settings.worker)
+            group->place = place;
+        self->members[place] = (tarry_engine_member){
+            .worker = worker, .address = known->bytes, .address_size = known->size};
+        for (uint32_t part = 0; part < sum->plan->parts; part++)
+            self->weights[(size_t)part * group->count + place] =
+                (float)(sum->scale * decode[(size_t)part * workers + worker]);
+        place++;
+    }
+    return true;
+}
+
+/* Every attempt has a group of its own, whoever is in it. */
+static int form(collective *self, uint32_t *unknown, tarry_diagnostic *why)
+{
+    tarry_engine *engine = self->settings.engine;
+    const tarry_sum_id *name = &self->order.sum;
+    tarry_engine_group group = {
+        .epoch = (uint64_t)name->term << 32 | name->attempt,
+        .members = self->members,
+    };
+    pthread_mutex_lock(&self->roster_lock);
+    int error = TARRY_OK;
+    if (list_members(self, &group, unknown))
+        error = engine->methods->form(engine, &group, why);
+    else
+        error = diagnose(why, TARRY_ERROR_STATE, "another worker's address is not known");
+    pthread_mutex_unlock(&self->roster_lock);
+    return error;
+}
+
+/* Works on the sum that was started until it is over, or nobody wants it any more. */
+static void work(collective *self, tarry_engine_progress *progress)
+{
+    tarry_engine *engine = self->settings.engine;
+    while (progress->state == TARRY_ENGINE_RUNNING && !is_abandoned(self)) {
+        if (take_wanted(self))
+            serve(self);
+        engine->methods->wait(engine, TARRY_NEVER, progress);
+    }
+    if (progress->state == TARRY_ENGINE_RUNNING)
+        engine->methods->abandon(engine);
+}
+
+/* By a thread of the engine. */
+static void on_came(void *user, size_t first, size_t count)
+{
+    collective *self = user;
+    sum_digester_add(&self->digester, first, count);
+}
+
+/* What never began. */
+static void explain(tarry_engine_progress *progress, int error, const tarry_diagnostic *why)
+{
+    const char *text = why->text[0] != '\0' ? why->text : tarry_error_text(error);
+    snprintf(progress->why, sizeof(progress->why), "%.*s", (int)sizeof(progress->why) - 1, text);
+}
+
+static void run_reduce(collective *self)
+{
+    tarry_engine *engine = self->settings.engine;
+    const collective_sum *sum = &self->order.reduce;
+    const collective_forms *forms = &self->settings.forms;
+    const tarry_engine_sum wanted = {
+        .name = sum->name,
+        .dimension = self->settings.dimension,
+        .parts = sum->plan->parts,
+        .part = sum->part,
+        .weights = self->weights,
+        .sum = self->sum,
+        .came = on_came,
+        .user = self,
+        .compress = forms->up,
+        .compress_down = forms->down,
+        .compress_seed = forms->seed,
+        .compress_exact = forms->exact,
+    };
+    tarry_engine_progress progress = {
+        .state = TARRY_ENGINE_FAILED,
+        .suspect = TARRY_NO_WORKER,
+    };
+    let_go(self);
+    sum_digester_begin(&self->digester, sum->name.step, self->sum);
+    tarry_diagnostic why = {{0}};
+    int error = form(self, &progress.suspect, &why);
+    if (error == TARRY_OK)
+        error = engine->methods->start(engine, &wanted);
+    if (error == TARRY_OK) {
+        progress.state = TARRY_ENGINE_RUNNING;
+        work(self, &progress);
+    } else {
+        explain(&progress, error, &why);
+    }
+    bool done = progress.state == TARRY_ENGINE_DONE;
+    if (progress.state == TARRY_ENGINE_FAILED)
+        tell_failure(self, progress.why);
+    if (done)
+        hold(self, &sum->name, sum_digester_end(&self->digester));
+    self->end = (tarry_event){
+        .type = TARRY_EVENT_REDUCED,
+        .sum = done ? self->held : sum->name,
+        .failed = !done,
+        .from = done ? TARRY_NO_WORKER : progress.suspect,
+    };
+}
+
+/* Waits until what the exchange has begun is over. Gives back whether it is done. */
+static bool finish(collective *self, exchange_progress *progress)
+{
+    exchange *others = self->settings.exchange;
+    do
+        others->methods->wait(others, TARRY_NEVER, progress);
+    while (progress->state == EXCHANGE_RUNNING && !is_abandoned(self));
+    if (progress->state == EXCHANGE_RUNNING)
+        others->methods->abandon(others);
+    else if (progress->state == EXCHANGE_FAILED)
+        tell_failure(self, progress->why);
+    return progress->state == EXCHANGE_DONE;
+}
+
+static void run_fetch(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    const collective_order *order = &self->order;
+    size_t count = self->settings.dimension;
+    exchange_progress progress;
+    let_go(self);
+    bool done =
+        others->methods->fetch(others, order->from, &order->sum, self->sum, count) == TARRY_OK &&
+        finish(self, &progress) &&
+        sum_digest(order->sum.step, self->sum, count) == order->sum.digest;
+    if (done)
+        hold(self, &order->sum, order->sum.digest);
+    self->end = (tarry_event){
+        .type = TARRY_EVENT_FETCHED,
+        .sum = order->sum,
+        .failed = !done,
+    };
+}
+
+static void run_load(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    const collective_order *order = &self->order;
+    /* A source that has stepped since gives its newer state. */
+    bool done =
+        others->methods->load(others, order->from, &order->sum) == TARRY_OK &&
+        finish(self, &self->state) &&
+        (self->state.after.step > order->sum.step || sum_id_same(&self->state.after, &order->sum));
+    self->end = (tarry_event){
+        .type = TARRY_EVENT_LOADED,
+        .sum = done ? self->state.after : order->sum,
+        .failed = !done,
+    };
+}
+
+static void run_order(collective *self)
+{
+    switch (self->order.kind) {
+    case COLLECTIVE_REDUCE:
+        run_reduce(self);
+        break;
+    case COLLECTIVE_FETCH:
+        run_fetch(self);
+        break;
+    case COLLECTIVE_LOAD:
+        run_load(self);
+        break;
+    case COLLECTIVE_NOTHING:
+        break;
+    }
+}
+
+/* ---- the thread ---- */
+
+/* With the lock held, which is let go meanwhile. */
+static void carry_out(collective *self)
+{
+    self->running = true;
+    self->abandoning = self->closing;
+    pthread_mutex_unlock(&self->lock);
+    run_order(self);
+    pthread_mutex_lock(&self->lock);
+    self->running = false;
+    self->ended = !self->abandoning;
+    if (!self->ended) {
+        self->got = self->got || self->order.kind == COLLECTIVE_LOAD;
+        self->order.kind = COLLECTIVE_NOTHING;
+    }
+    self->abandoning = false;
+    pthread_cond_broadcast(&self->change);
+    if (!self->ended)
+        return;
+    pthread_mutex_unlock(&self->lock);
+    self->settings.ended(self->settings.user);
+    pthread_mutex_lock(&self->lock);
+}
+
+/* A state that was got lies in the exchange until it is taken, or abandoned. */
+static bool is_free(const collective *self)
+{
+    return self->order.kind != COLLECTIVE_LOAD || !self->ended;
+}
+
+/* The exchange thread; its argument is the collective. */
+static void *collective_run(void *argument)
+{
+    collective *self = argument;
+    exchange *others = self->settings.exchange;
+    pthread_mutex_lock(&self->lock);
+    while (!self->closing) {
+        if (self->order.kind != COLLECTIVE_NOTHING && !self->ended) {
+            carry_out(self);
+        } else if (((self->wanted && !self->lent) || self->got) && is_free(self)) {
+            bool drop = self->got, wanted = self->wanted && !self->lent;
+            self->got = false;
+            self->wanted = self->wanted && !wanted;
+            pthread_mutex_unlock(&self->lock);
+            if (drop)
+                others->methods->abandon(others);
+            if (wanted)
+                serve(self);
+            pthread_mutex_lock(&self->lock);
+        } else {
+            pthread_cond_wait(&self->change, &self->lock);
+        }
+    }
+    pthread_mutex_unlock(&self->lock);
+    return NULL;
+}
+
+int collective_start(collective *self)
+{
+    if (pthread_create(&self->thread, NULL, collective_run, self) != 0)
+        return TARRY_ERROR_SYSTEM;
+    self->started = true;
+    return TARRY_OK;
 }

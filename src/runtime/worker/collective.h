@@ -18,8 +18,10 @@
 #include <tarry/plan.h>
 #include <tarry/replica.h>
 
+#include <tarry/server.h>
+
 #include "runtime/worker/exchange.h"
-#include "runtime/worker/snapshot.h"
+#include "runtime/worker/worker_host.h"
 
 /* The forms in which numbers of sums travel, as in tarry_engine_sum. */
 typedef struct collective_forms {
@@ -28,10 +30,18 @@ typedef struct collective_forms {
     uint32_t exact;
 } collective_forms;
 
+static inline collective_forms collective_forms_of(const tarry_server_settings *server)
+{
+    return (collective_forms){.up = server->compress,
+                              .down = server->compress_down,
+                              .seed = server->compress_seed,
+                              .exact = server->compress_exact};
+}
+
 /* All that is pointed to is borrowed, and must outlive the collective. */
 typedef struct collective_settings {
     uint32_t worker, workers;
-    uint32_t parts;   /* the most */
+    uint32_t parts;
     size_t dimension; /* of the sum */
     tarry_replica replica;
     tarry_sum_id last; /* that the replica has stepped on; step 0: it has the first state */
@@ -55,15 +65,8 @@ typedef struct collective collective;
 typedef struct collective_sum {
     tarry_sum_id name;
     const tarry_plan *plan;
-    uint32_t parts;
     double scale;
     const float *part; /* own, borrowed until the order has ended; NULL: zeros */
-    tarry_shape shape; /* of the group */
-    /* What stands of it, and is not summed again; step 0: nothing. Who has it not fails, and
-     * suspects `from`. */
-    tarry_sum_id piece;
-    size_t whole;
-    uint32_t from;
 } collective_sum;
 
 /* Starts nothing, and makes the replica's parameters the current snapshot. Errors: NO_MEMORY,
@@ -92,8 +95,6 @@ void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum);
 /* From itself: from the server, which has the state of a checkpoint and the id past the last.
  * digests: the event's `state` is wanted. */
 void collective_load(collective *self, uint32_t from, const tarry_sum_id *after, bool digests);
-/* The REDUCE in progress ends as soon as can be; what it has come to is taken as any other end. */
-void collective_halt(collective *self);
 /* Waits until nothing of the order in progress is read or written any more; its end is dropped.
  * Without one nothing happens. */
 void collective_abandon(collective *self);

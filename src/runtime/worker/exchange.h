@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How workers hand each other what was summed and what they hold: a sum that was made, to one that
- * missed it; a state, to one that is behind. Each runtime has its own; the executor calls it from
- * its exchange thread, and it serves others whatever that thread does meanwhile.
+ * missed it; a state, to one that is behind. Messages carry them (pass_exchange.h), or connections
+ * among workers (mesh.h). The executor calls an exchange from its exchange thread, and it serves
+ * others whatever that thread does meanwhile.
  *
  * What is got comes from a member that the server named, and counts only if its digest is right:
  * the sum's is the caller's to check (it is in the sum's id), the state's was checked here.

@@ -1,9 +1,785 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/worker/executor.h"
 
-#include "base/memory.h"
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <tarry/compute.h>
+#include <tarry/straggler.h>
+#include <tarry/worker.h>
+
+#include "base/bitset.h"
+#include "coding/kernel.h"
+#include "coding/layout.h"
+#include "protocol/form.h"
 #include "runtime/clock.h"
-#include "runtime/worker/executor_step.h"
+#include "runtime/worker/collective.h"
+#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/secure_sum.h"
+#include "runtime/worker/worker_host.h"
+
+/* Of one step of the machine. */
+enum { MOST_SENDS = 4 };
+
+/* With the lock held: what may be done under it is done, what may not is kept here. */
+typedef struct due {
+    size_t fold_count; /* of the slate's folds */
+    bool begins_sum;   /* the first of them */
+    tarry_message sends[MOST_SENDS];
+    size_t send_count;
+    bool computes;   /* there is a task */
+    uint32_t voided; /* residuals that were thrown away */
+    bool encode;
+    tarry_effect encode_effect;
+    bool abandon; /* what goes on among the workers */
+    bool order;   /* REDUCE, FETCH, LOAD or STEP */
+    tarry_effect order_effect;
+    bool changed;          /* the executor leaves and has become idle */
+    tarry_refusal refusal; /* nothing is sent any more */
+    bool give_up;          /* the machine failed: the server shall do without this own */
+} due;
+
+/* A spare place for the gradient at `slot`; there has to be one. */
+static float *worker_slate_take_place(worker_slate *self, uint32_t slot)
+{
+    assert(self->spare_count > 0 && self->gradient[slot] == NULL);
+    self->gradient[slot] = self->spare[--self->spare_count];
+    return self->gradient[slot];
+}
+
+/* Gives the place of the gradient at `slot` back, if it has any. */
+static void worker_slate_free_place(worker_slate *self, uint32_t slot)
+{
+    if (self->gradient[slot] != NULL)
+        self->spare[self->spare_count++] = self->gradient[slot];
+    self->gradient[slot] = NULL;
+}
+
+/* TARRY_KEEP_CREDITED: the gradient at `slot` becomes the part, and what the part was takes its
+ * place. */
+static void worker_slate_begin_part(worker_slate *self, uint32_t slot)
+{
+    float *part = self->part;
+    for (uint32_t i = 0; i < self->places; i++)
+        if (self->place[i] == self->gradient[slot])
+            self->place[i] = part;
+    self->part = self->gradient[slot];
+    self->gradient[slot] = part;
+}
+
+/* The gradient at `slot` is not needed any more. With the lock held. */
+static void executor_free_place(executor *self, uint32_t slot)
+{
+    if (self->slate->keep == TARRY_KEEP_CREDITED)
+        worker_slate_free_place(self->slate, slot);
+}
+
+/* The talking thread's, as what it encodes is: no numbers are moved. Gives back how many residuals
+ * were thrown away. */
+static uint32_t settle(worker_slate *seat, const tarry_effect *effect)
+{
+    uint32_t voided = 0;
+    for (uint32_t stripe = 0; stripe < seat->shape.stripes; stripe++) {
+        if (bitset_test(effect->stood, stripe))
+            residuals_commit(seat->residuals, stripe);
+        if (bitset_test(effect->voids, stripe))
+            residuals_void(seat->residuals, stripe);
+        voided += bitset_test(effect->voids, stripe);
+    }
+    return voided;
+}
+
+static void carry_out(executor *self, const tarry_effects *effects, due *todo)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            assert(todo->send_count < MOST_SENDS);
+            todo->sends[todo->send_count++] = effect->message;
+            break;
+        case TARRY_EFFECT_COMPUTE:
+            self->task = (executor_task){
+                .ticket = ++self->tickets,
+                .round = effect->round,
+                .slot = effect->slot,
+                .chunk = effect->chunk,
+            };
+            pthread_cond_broadcast(&self->change);
+            break;
+        case TARRY_EFFECT_CANCEL:
+            self->task.ticket = 0;
+            executor_free_place(self, effect->slot);
+            pthread_cond_broadcast(&self->change);
+            break;
+        case TARRY_EFFECT_FOLD:
+            todo->begins_sum = todo->begins_sum || effect->begins;
+            self->slate->weights[todo->fold_count] = effect->weight;
+            self->slate->folds[todo->fold_count++] = effect->slot;
+            break;
+        case TARRY_EFFECT_DROP:
+            executor_free_place(self, effect->slot);
+            break;
+        case TARRY_EFFECT_SETTLE:
+            todo->voided = settle(self->slate, effect);
+            break;
+        case TARRY_EFFECT_REFUSE:
+            todo->refusal = effect->refusal;
+            break;
+        case TARRY_EFFECT_ENCODE:
+            todo->encode = true;
+            todo->encode_effect = *effect;
+            break;
+        case TARRY_EFFECT_ABANDON:
+            todo->abandon = true;
+            self->abandoning = true;
+            break;
+        case TARRY_EFFECT_REDUCE:
+            collective_gather(self->settings.collective, effect->message.group);
+            todo->order = true;
+            todo->order_effect = *effect;
+            break;
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+            todo->order = true;
+            todo->order_effect = *effect;
+            break;
+        default: /* REJECT: stale or from a server gone astray: nothing to do; the server's */
+            break;
+        }
+    }
+}
+
+/* With the lock held. */
+static void follow_round(executor *self, const tarry_event *event, const tarry_effects *effects)
+{
+    if (event->type != TARRY_EVENT_MESSAGE)
+        return;
+    if (effects->count > 0 && effects->items[0].type == TARRY_EFFECT_REJECT)
+        return;
+    if (event->message->type == TARRY_MESSAGE_ROUND) {
+        self->in_round = true;
+        self->told = event->message->round;
+        if (self->settings.collective != NULL && self->owed.stage == OWED_NOTHING)
+            snapshots_label(self->settings.snapshots, self->told);
+    } else if (event->message->type == TARRY_MESSAGE_FINISH) {
+        self->in_round = false;
+    }
+}
+
+/* Steps the machine; with the lock held. */
+static void step(executor *self, const tarry_event *event, due *todo)
+{
+    const tarry_effects *effects;
+    *todo = (due){0};
+    int error = tarry_worker_step(self->slate->machine, clock_now_ns(), event, &effects);
+    if (error == TARRY_OK) {
+        bool was_in_round = self->in_round;
+        follow_round(self, event, effects);
+        todo->changed = self->leaving && was_in_round && !self->in_round;
+        carry_out(self, effects, todo);
+        todo->computes = self->task.ticket != 0;
+    } else {
+        todo->give_up = true;
+    }
+}
+
+/* The place of a slot's gradient with TARRY_KEEP_ALL. Rounds take turns with the banks, so that
+ * the gradients of one stay while the next is computed. */
+static size_t executor_place_of(const worker_slate *seat, uint64_t round, uint32_t slot)
+{
+    return (size_t)(round % seat->banks) * seat->load + slot;
+}
+
+static bool is_leaving(executor *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool leaving = self->leaving;
+    pthread_mutex_unlock(&self->lock);
+    return leaving;
+}
+
+void executor_claim(executor *self, size_t first, size_t count)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    if (self->settings.collective == NULL) /* else nobody else reads it, but in a REDUCE */
+        uplink->claim(uplink->user, first, count);
+}
+
+/*
+ * The gradient that z equals, number for number; NULL: none. Only for a sum among workers: it is
+ * read there until the order is abandoned or over, and nothing is computed before that.
+ */
+static const float *lone_gradient(const executor *self, const tarry_effect *effect)
+{
+    const worker_slate *seat = self->slate;
+    const float *found = NULL;
+    if (self->settings.collective == NULL || self->settings.cut.parts != 1)
+        return NULL;
+    for (uint32_t slot = 0; slot < seat->load; slot++) {
+        if (effect->coefficients[slot] == 0)
+            continue;
+        if (found != NULL || effect->coefficients[slot] != 1)
+            return NULL;
+        found = seat->inputs[slot];
+    }
+    return found;
+}
+
+/* The stripe of z in the form in which it is sent, at `packed`, with what rounding lost of those
+ * before, if that is kept. */
+static void pack(executor *self, const tarry_effect *effect, compress_form form, const float *z,
+                 size_t count, void *packed)
+{
+    const executor_settings *settings = &self->settings;
+    const uint64_t key = compress_key(settings->compress_seed, effect->round, effect->attempt,
+                                      settings->worker, effect->stripe);
+    if (self->slate->residuals != NULL)
+        residuals_encode(self->slate->residuals, effect->stripe, form, z, key, packed);
+    else
+        compress_encode(form, z, count, key, packed);
+}
+
+/* POWERSGD: lends the round's factor, in the parameters that it came with. False: these are not
+ * there any more, and the round is over. */
+static bool borrow_factor(const executor *self, uint64_t round, snapshot **held,
+                          compress_form *form)
+{
+    const executor_settings *settings = &self->settings;
+    const size_t numbers = form_factor_numbers(settings->form);
+    if (numbers == 0)
+        return true;
+    *held = snapshots_hold(settings->snapshots);
+    if (*held == NULL || (*held)->round != round)
+        return false;
+    *form = form_with(*form, (*held)->parameters + settings->snapshots->parameters - numbers);
+    return true;
+}
+
+/* Sends the stripe of z. Who leaves leaves nothing behind: it is not rounded. */
+static void post_stripe(executor *self, const tarry_effect *effect, const layout *cut)
+{
+    const executor_settings *settings = &self->settings;
+    snapshot *held = NULL;
+    size_t start = layout_stripe_start(cut, effect->stripe);
+    size_t length = layout_stripe_length(cut, effect->stripe);
+    const float *z = self->slate->part + start;
+    void *packed = worker_slate_stripe(self->slate, cut, effect->stripe);
+    const void *bytes = packed;
+    tarry_message part = effect->message;
+    compress_form form =
+        form_of_stripe(form_in_round(settings->form, effect->round), cut, effect->stripe);
+    const bool lent = borrow_factor(self, effect->round, &held, &form);
+    part.form = form.kind;
+    if (part.form != TARRY_COMPRESS_NONE)
+        executor_claim(self, start, length);
+    if (self->slate->residuals != NULL && (!lent || is_leaving(self))) {
+        part.form = TARRY_COMPRESS_NONE;
+        form = (compress_form){.kind = TARRY_COMPRESS_NONE};
+        bytes = residuals_flush(self->slate->residuals, effect->stripe, z);
+    } else if (part.form != TARRY_COMPRESS_NONE) {
+        pack(self, effect, form, z, length, packed);
+    }
+    snapshots_release(settings->snapshots, held);
+    settings->uplink.post_part(settings->uplink.user, &part,
+                               &(executor_stripe){
+                                   .first = start,
+                                   .count = length,
+                                   .bytes = bytes,
+                                   .size = compress_bytes(form, length),
+                               });
+}
+
+/*
+ * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
+ * heard of the end of the encoding, since only this thread brings it messages and nothing is
+ * computed while it encodes.
+ */
+static void encode(executor *self, const tarry_effect *effect)
+{
+    const executor_settings *settings = &self->settings;
+    worker_slate *seat = self->slate;
+    const layout *cut = &settings->cut;
+    size_t start = layout_stripe_start(cut, effect->stripe);
+    const float *lone = NULL;
+    self->answering = true;
+    if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
+        for (uint32_t slot = 0; slot < seat->load; slot++)
+            seat->inputs[slot] = seat->gradient[executor_place_of(
+                seat, effect->round + bitset_test(effect->stale, slot), slot)];
+        lone = lone_gradient(self, effect);
+        executor_claim(self, start, layout_stripe_length(cut, effect->stripe));
+        if (lone == NULL)
+            transfer_encode(settings->kernels, cut, effect->stripe, seat->inputs,
+                            effect->coefficients, seat->load, seat->part + start, seat->scratch);
+    }
+    seat->coded = lone != NULL ? lone : seat->part;
+    if (settings->masking != NULL)
+        executor_post_secure(self, effect, cut);
+    else if (settings->collective == NULL)
+        post_stripe(self, effect, cut);
+    self->encoded = true;
+    self->encoded_event = (tarry_event){
+        .type = TARRY_EVENT_ENCODED,
+        .round = effect->round,
+        .attempt = effect->attempt,
+        .stripe = effect->stripe,
+    };
+}
+
+/* Adds the gradients at the slate's folds to its running sum. */
+static void fold_open(executor *self, size_t count, bool begins)
+{
+    const executor_settings *settings = &self->settings;
+    bool taken = begins && settings->collective != NULL && self->slate->weights[0] == 1;
+    if (taken)
+        worker_slate_begin_part(self->slate, self->slate->folds[0]);
+    for (size_t i = taken; i < count; i++) {
+        const float *gradient = self->slate->gradient[self->slate->folds[i]];
+        settings->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
+                                   settings->cut.dimension,
+                                   begins && i == 0 ? KERNEL_SET : KERNEL_ADD);
+    }
+}
+
+/* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
+ * then that sums change. */
+static void fold(executor *self, const due *todo)
+{
+    const executor_settings *settings = &self->settings;
+    executor_claim(self, 0, settings->cut.dimension);
+    if (settings->masking != NULL)
+        executor_fold_secure(self, todo->fold_count, todo->begins_sum);
+    else
+        fold_open(self, todo->fold_count, todo->begins_sum);
+    pthread_mutex_lock(&self->lock);
+    for (size_t i = 0; i < todo->fold_count; i++)
+        executor_free_place(self, self->slate->folds[i]);
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Leaves the step to the replica's owner. */
+static void owe_step(executor *self, const tarry_effect *effect)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    const float *numbers;
+    int error = collective_lend(self->settings.collective, &effect->sum, &numbers);
+    if (error != TARRY_OK) {
+        uplink->broken(uplink->user, error);
+        return;
+    }
+    pthread_mutex_lock(&self->lock);
+    self->owed = (executor_owed){
+        .stage = OWED_STEP, .sum = effect->sum, .numbers = numbers, .digests = effect->digests};
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void step_replica(executor *self, const tarry_effect *effect)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    uint64_t state = 0;
+    int error = collective_step(self->settings.collective, &effect->sum, effect->digests, &state);
+    if (error != TARRY_OK) {
+        uplink->broken(uplink->user, error);
+        return;
+    }
+    self->stepped = true;
+    self->stepped_event =
+        (tarry_event){.type = TARRY_EVENT_STEPPED, .sum = effect->sum, .state = state};
+}
+
+/* What is to be done among the workers. */
+static void begin_order(executor *self, const tarry_effect *effect)
+{
+    collective *among = self->settings.collective;
+    const worker_slate *seat = self->slate;
+    switch (effect->type) {
+    case TARRY_EFFECT_REDUCE:
+        collective_reduce(among, &(collective_sum){
+                                     .name = effect->sum,
+                                     .plan = seat->plan,
+                                     .scale = effect->scale,
+                                     .part = effect->empty ? NULL : seat->coded,
+                                 });
+        break;
+    case TARRY_EFFECT_FETCH:
+        collective_fetch(among, effect->from, &effect->sum);
+        break;
+    case TARRY_EFFECT_LOAD:
+        collective_load(among, effect->from, &effect->sum, effect->digests);
+        break;
+    default:
+        if (collective_is_stepped(among))
+            owe_step(self, effect);
+        else
+            step_replica(self, effect);
+        break;
+    }
+}
+
+/* Nothing is computed before it is over: it may read gradients. */
+static void abandon(executor *self)
+{
+    collective_abandon(self->settings.collective);
+    pthread_mutex_lock(&self->lock);
+    self->abandoning = false;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Residuals of so many stripes are thrown away; 0: none. */
+static void executor_voided(executor *self, uint32_t stripes)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    if (uplink->voided != NULL && stripes > 0)
+        uplink->voided(uplink->user, stripes);
+}
+
+/* What a step left to be done without the lock. */
+static void follow_up(executor *self, const due *todo)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    if (todo->abandon)
+        abandon(self);
+    executor_voided(self, todo->voided);
+    if (todo->fold_count > 0)
+        fold(self, todo);
+    for (size_t i = 0; i < todo->send_count; i++)
+        uplink->post(uplink->user, &todo->sends[i], todo->computes);
+    if (todo->encode)
+        encode(self, &todo->encode_effect);
+    if (todo->order)
+        begin_order(self, &todo->order_effect);
+    if (todo->changed)
+        uplink->changed(uplink->user);
+    if (todo->refusal != TARRY_REFUSAL_NONE)
+        executor_refuse(self, TARRY_ERROR_STATE, tarry_refusal_text(todo->refusal));
+    if (todo->give_up)
+        uplink->give_up(uplink->user);
+}
+
+/* Whether the task's gradient is there. With the lock held. */
+static bool executor_has_kept(const executor *self)
+{
+    const executor_task *task = &self->task;
+    const worker_slate *seat = self->slate;
+    if (task->begun || seat->keep != TARRY_KEEP_ALL)
+        return false;
+    uint64_t finished = seat->finished[executor_place_of(seat, task->round, task->slot)];
+    return finished > 0 && finished == snapshots_generation(self->settings.snapshots, task->round);
+}
+
+static bool take_answer(executor *self, tarry_event *event)
+{
+    executor_task *task = &self->task;
+    if (task->ticket == 0)
+        return false;
+    bool kept = executor_has_kept(self);
+    bool refused = self->leaving && (!task->begun || clock_now_ns() >= self->grace_until_ns);
+    if (!kept && !refused)
+        return false;
+    if (!kept)
+        executor_free_place(self, task->slot);
+    task->ticket = 0;
+    pthread_cond_broadcast(&self->change);
+    *event = (tarry_event){
+        .type = TARRY_EVENT_COMPUTED, .round = task->round, .slot = task->slot, .failed = !kept};
+    return true;
+}
+
+static void take_step(executor *self, const tarry_event *event)
+{
+    due todo;
+    step(self, event, &todo);
+    assert(event->type != TARRY_EVENT_COMPUTED ||
+           (!todo.encode && !todo.order && todo.fold_count == 0));
+    pthread_mutex_unlock(&self->lock);
+    follow_up(self, &todo);
+    pthread_mutex_lock(&self->lock);
+}
+
+/* Answers what the machine waits for if that needs no computing: a gradient that is there, or a
+ * worker that leaves. With the lock held, as executor_step. */
+static void executor_answer(executor *self)
+{
+    tarry_event answer;
+    while (take_answer(self, &answer))
+        take_step(self, &answer);
+}
+
+static void executor_step(executor *self, const tarry_event *event)
+{
+    take_step(self, event);
+    executor_answer(self);
+}
+
+/* ---- compute ---- */
+
+/* With the lock held. */
+static bool is_current(const executor *self, uint64_t ticket)
+{
+    return self->task.ticket == ticket && !self->closing;
+}
+
+/* What the straggler makes of `bare` for all that the chunk stands for. Seconds of a trace that
+ * belong to chunks are those of the first. */
+static uint64_t injected_ns(const executor *self, const executor_call *call, uint64_t bare)
+{
+    const executor_settings *settings = &self->settings;
+    const tarry_span *spans = call->task.spans;
+    double size = 0;
+    for (uint32_t i = 0; i < call->task.span_count; i++)
+        size += (double)spans[i].count / spans[i].of;
+    uint64_t whole = size == 1 ? bare : (uint64_t)((double)bare / size);
+    uint64_t ns = tarry_straggler_time_ns(settings->straggler, call->task.round, settings->worker,
+                                          call->slot, spans[0].origin, settings->pieces, whole);
+    return size == 1 || ns == TARRY_NEVER ? ns : (uint64_t)((double)ns * size);
+}
+
+/* Stays busy until the injected time is over, as long as the result is wanted. Gives back whether
+ * that time has come; *taken_ns: how long the task took. With the lock held. */
+static bool straggle(executor *self, const executor_call *call, uint64_t *taken_ns)
+{
+    uint64_t bare = clock_now_ns() - call->start_ns;
+    *taken_ns = injected_ns(self, call, bare);
+    if (*taken_ns <= bare) {
+        *taken_ns = bare;
+        return true;
+    }
+    uint64_t end =
+        call->start_ns <= TARRY_NEVER - *taken_ns ? call->start_ns + *taken_ns : TARRY_NEVER;
+    while (is_current(self, call->task.ticket) && clock_now_ns() < end)
+        clock_wait(&self->change, &self->lock, end);
+    return clock_now_ns() >= end;
+}
+
+/*
+ * Whether there is a place for a gradient. While all are taken by finished ones the machine has
+ * given one up, but it is still being folded. With the lock held, and no task out: nobody writes
+ * into a spare place any more.
+ */
+static bool has_place(const executor *self)
+{
+    return self->slate->keep == TARRY_KEEP_ALL || self->slate->spare_count > 0;
+}
+
+/* What needs no computing is left to those who step the machine. */
+static bool has_task(const executor *self)
+{
+    return self->task.ticket != 0 && !self->task.begun && !self->call.out && !self->leaving &&
+           !self->abandoning && has_place(self) && !executor_has_kept(self);
+}
+
+/* How many numbers a round begins with: without a factor that follows them. */
+static size_t executor_parameters(const executor *self)
+{
+    return self->settings.snapshots->parameters - form_factor_numbers(self->settings.form);
+}
+
+/* What is needed while the lock is not held. */
+static void hand_out(executor *self, snapshot *held)
+{
+    worker_slate *seat = self->slate;
+    uint32_t slot = self->task.slot;
+    uint64_t round = self->task.round;
+    size_t place = executor_place_of(seat, round, slot);
+    const collective *among = self->settings.collective;
+    bool bare = among != NULL && !collective_has_parameters(among);
+    const uint32_t *offset = seat->span_offset + slot;
+    self->task.begun = true;
+    if (seat->keep == TARRY_KEEP_ALL)
+        seat->finished[place] = 0;
+    self->call = (executor_call){
+        .out = true,
+        .slot = slot,
+        .seat = seat,
+        .held = held,
+        .generation = held->generation,
+        .start_ns = clock_now_ns(),
+        .task =
+            {
+                .worker = self->settings.worker,
+                .chunk = self->task.chunk,
+                .round = round,
+                .parameters = bare ? NULL : held->parameters,
+                .parameter_count = bare ? 0 : executor_parameters(self),
+                .spans = seat->span + offset[0],
+                .span_count = offset[1] - offset[0],
+                .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
+                                                              : seat->gradient[place],
+                .dimension = self->settings.cut.dimension,
+                .owner = self,
+                .ticket = self->task.ticket,
+            },
+    };
+}
+
+static bool has_step(const executor *self)
+{
+    return self->owed.stage == OWED_STEP && !self->call.out;
+}
+
+/* With the lock held. */
+static void hand_out_step(executor *self)
+{
+    self->owed.stage = OWED_TAKEN;
+    self->call = (executor_call){
+        .out = true,
+        .task =
+            {
+                .worker = self->settings.worker,
+                .sum = self->owed.numbers,
+                .step = self->owed.sum.step,
+                .dimension = self->settings.cut.dimension,
+                .owner = self,
+                .ticket = ++self->tickets,
+            },
+    };
+}
+
+/* With the lock held. */
+static void report(executor *self, bool good, uint64_t taken_ns)
+{
+    uint64_t round = self->task.round;
+    uint32_t slot = self->task.slot;
+    if (good)
+        atomic_fetch_add(&self->busy_ns, taken_ns);
+    else
+        executor_free_place(self, slot);
+    self->task.ticket = 0;
+    executor_step(self,
+                  &(tarry_event){
+                      .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
+}
+
+/* Hands out what there is to step on or to compute, if there is anything. With the lock held, which
+ * is let go for each task whose round is over: all is looked at anew then. */
+static bool begin_task(executor *self)
+{
+    snapshots *pool = self->settings.snapshots;
+    while (!self->closing) {
+        if (has_step(self)) {
+            hand_out_step(self);
+            return true;
+        }
+        if (!has_task(self))
+            return false;
+        snapshot *held = snapshots_hold(pool);
+        if (held != NULL && held->round == self->task.round) {
+            hand_out(self, held);
+            return true;
+        }
+        /* The round is over, and its end is on its way here. */
+        snapshots_release(pool, held);
+        report(self, false, 0);
+    }
+    return false;
+}
+
+/* Waits for a change. Errors: STATE (it is `until_ns`). With the lock held. */
+static int wait_for_change(executor *self, uint64_t until_ns)
+{
+    bool expired = !clock_wait(&self->change, &self->lock, until_ns);
+    return expired && !has_task(self) && !has_step(self) ? TARRY_ERROR_STATE : TARRY_OK;
+}
+
+int executor_take(executor *self, uint64_t until_ns, const tarry_task **task)
+{
+    pthread_mutex_lock(&self->lock);
+    self->callers++;
+    int error = self->call.out ? TARRY_ERROR_STATE : TARRY_OK;
+    while (error == TARRY_OK && !begin_task(self) && !self->closing)
+        error = wait_for_change(self, until_ns);
+    *task = error == TARRY_OK && !self->closing ? &self->call.task : NULL;
+    self->callers--;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+    return error;
+}
+
+/* What was cancelled is kept, too: the server may ask for it again. */
+static int give(executor *self, uint64_t ticket, int result)
+{
+    executor_call *call = &self->call;
+    uint64_t taken_ns;
+    bool good = straggle(self, call, &taken_ns) && result == 0;
+    worker_slate *seat = call->seat;
+    if (good && seat == self->slate && seat->keep == TARRY_KEEP_ALL)
+        seat->finished[executor_place_of(seat, call->task.round, call->slot)] = call->generation;
+    if (good && seat == self->slate && seat->secret.grid.bits != 0)
+        seat->finished[call->slot] = call->generation;
+    call->out = false;
+    if (is_current(self, ticket)) {
+        report(self, good, taken_ns);
+        return TARRY_OK;
+    }
+    executor_answer(self);
+    return TARRY_ERROR_STATE;
+}
+
+/* The talking thread concludes it. With the lock held. */
+static int give_step(executor *self, int result)
+{
+    self->call.out = false;
+    self->owed.stage = OWED_GIVEN;
+    self->owed.result = result;
+    return self->closing ? TARRY_ERROR_STATE : TARRY_OK;
+}
+
+int tarry_task_give(const tarry_task *task, int result)
+{
+    executor *self = task->owner;
+    uint64_t ticket = task->ticket;
+    const executor_uplink *uplink = &self->settings.uplink;
+    if (uplink->given != NULL)
+        uplink->given(uplink->user, task, result);
+    pthread_mutex_lock(&self->lock);
+    self->callers++;
+    int error = TARRY_ERROR_STATE;
+    bool steps = self->owed.stage == OWED_TAKEN && self->call.task.ticket == ticket;
+    if (steps) {
+        error = give_step(self, result);
+    } else if (self->call.held != NULL && self->call.task.ticket == ticket) {
+        snapshots_release(self->settings.snapshots, self->call.held);
+        self->call.held = NULL;
+        error = give(self, ticket, result);
+    }
+    if (steps)
+        mailbox_wake(&self->inbox);
+    self->callers--;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+    return error;
+}
+
+bool tarry_compute_cancelled(const tarry_task *task)
+{
+    executor *self = task->owner;
+    if (self == NULL)
+        return false;
+    pthread_mutex_lock(&self->lock);
+    bool cancelled = task->sum != NULL ? self->closing : !is_current(self, task->ticket);
+    pthread_mutex_unlock(&self->lock);
+    return cancelled;
+}
+
+/* The computing thread; its argument is the executor. */
+static void *executor_compute(void *argument)
+{
+    executor *self = argument;
+    const executor_settings *settings = &self->settings;
+    const tarry_task *task;
+    while (executor_take(self, TARRY_NEVER, &task) == TARRY_OK && task != NULL)
+        tarry_task_give(task, settings->compute(settings->user, task));
+    return NULL;
+}
+
+/* ---- executor ---- */
 
 /* An empty frame says that the server is gone. */
 enum { INBOX_FRAMES = 16, NO_SERVER = 1 };
@@ -120,26 +896,6 @@ static void exchange_slates(executor *self)
     pthread_cond_broadcast(&self->change);
 }
 
-/* With the lock held. */
-static void exchange_parts(executor *self)
-{
-    float *before = self->slate->lent ? NULL : self->slate->part;
-    self->slate->part = self->next_part;
-    self->slate->coded = self->slate->part;
-    self->slate->lent = true;
-    self->next_part = before;
-    self->turning = false;
-}
-
-/* With the lock held. */
-static void take_next(executor *self)
-{
-    if (self->next != NULL)
-        exchange_slates(self);
-    else
-        exchange_parts(self);
-}
-
 /* A machine hands on what it has, but no order that is in progress. */
 static void end_order(executor *self)
 {
@@ -155,12 +911,21 @@ static void turn(executor *self)
     if (self->settings.collective != NULL)
         end_order(self);
     executor_claim(self, 0, self->settings.cut.part_length);
-    const residuals *lost = self->next != NULL ? self->slate->residuals : NULL;
+    const residuals *lost = self->slate->residuals;
     executor_voided(self, lost != NULL ? residuals_count(lost) : 0);
     pthread_mutex_lock(&self->lock);
-    take_next(self);
+    exchange_slates(self);
     pthread_mutex_unlock(&self->lock);
     uplink->changed(uplink->user);
+}
+
+/* Whether a step is with the replica's owner. */
+static bool executor_owes(executor *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool owes = self->owed.stage != OWED_NOTHING;
+    pthread_mutex_unlock(&self->lock);
+    return owes;
 }
 
 static void *talk(void *argument)
@@ -243,28 +1008,15 @@ void executor_cut(executor *self)
     mailbox_put_growing(&self->inbox, NO_SERVER, NULL, 0);
 }
 
-/* With the lock held, of which it lets go. */
-static void begin_exchange(executor *self)
-{
-    self->turning = true;
-    if (!self->talking)
-        take_next(self);
-    pthread_mutex_unlock(&self->lock);
-    mailbox_wake(&self->inbox);
-}
-
 void executor_turn(executor *self, worker_slate *next)
 {
     pthread_mutex_lock(&self->lock);
     self->next = next;
-    begin_exchange(self);
-}
-
-void executor_move(executor *self, float *part)
-{
-    pthread_mutex_lock(&self->lock);
-    self->next_part = part;
-    begin_exchange(self);
+    self->turning = true;
+    if (!self->talking)
+        exchange_slates(self);
+    pthread_mutex_unlock(&self->lock);
+    mailbox_wake(&self->inbox);
 }
 
 bool executor_has_turned(executor *self)
@@ -273,14 +1025,6 @@ bool executor_has_turned(executor *self)
     bool turned = !self->turning;
     pthread_mutex_unlock(&self->lock);
     return turned;
-}
-
-bool executor_owes(executor *self)
-{
-    pthread_mutex_lock(&self->lock);
-    bool owes = self->owed.stage != OWED_NOTHING;
-    pthread_mutex_unlock(&self->lock);
-    return owes;
 }
 
 void executor_leave(executor *self, uint64_t grace_until_ns)
@@ -326,8 +1070,6 @@ void executor_tidy(executor *self, const tarry_allocator *allocator)
         worker_slate_free(self->left, allocator);
         self->left = NULL;
     }
-    vector_release(allocator, self->next_part);
-    self->next_part = NULL;
     if (self->next == NULL)
         return;
     if (has_vector(self->next, written)) {
@@ -388,7 +1130,6 @@ void executor_destroy(executor *self, const tarry_allocator *allocator)
     worker_slate_free(self->slate, allocator);
     worker_slate_free(self->next, allocator);
     worker_slate_free(self->left, allocator);
-    vector_release(allocator, self->next_part);
     mailbox_destroy(&self->inbox);
     pthread_mutex_destroy(&self->lock);
     pthread_cond_destroy(&self->change);

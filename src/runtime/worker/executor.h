@@ -17,15 +17,13 @@
 
 #include <tarry/compute.h>
 #include <tarry/straggler.h>
-#include <tarry/worker.h>
 
 #include "coding/kernel.h"
 #include "coding/layout.h"
 #include "runtime/worker/collective.h"
-#include "runtime/worker/mailbox.h"
-#include "runtime/worker/masking.h"
-#include "runtime/worker/snapshot.h"
-#include "runtime/worker/worker_slate.h"
+#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/secure_sum.h"
+#include "runtime/worker/worker_host.h"
 
 /* A stripe of z, in the form that its PART names. */
 typedef struct executor_stripe {
@@ -72,11 +70,10 @@ typedef struct executor_uplink {
 typedef struct executor_settings {
     uint32_t worker;
     uint32_t pieces; /* of the plan */
-    layout cut;      /* into the least number of parts: it has the longest and most stripes */
+    layout cut;
     const kernel *kernels;
-    compress_form form; /* in which z is sent, */
-    dense_rounds dense; /* but for these rounds, and what it is rounded by */
-    uint64_t compress_seed;
+    compress_form form;               /* in which z is sent, */
+    uint64_t compress_seed;           /* and what it is rounded by */
     const tarry_straggler *straggler; /* NULL for none */
     tarry_compute *compute;           /* NULL: tasks are taken by executor_take */
     void *user;                       /* of compute */
@@ -136,7 +133,6 @@ typedef struct executor {
     worker_slate *slate;
     worker_slate *next; /* to turn to; what it had before when it has turned */
     worker_slate *left;
-    float *next_part; /* to move to; the part that it had before, if that is its own to free */
 
     pthread_mutex_t lock;  /* over the machine, the task and what is written */
     pthread_cond_t change; /* the computing thread waits for it */
@@ -199,12 +195,6 @@ void executor_cut(executor *self);
  */
 void executor_turn(executor *self, worker_slate *next);
 bool executor_has_turned(executor *self);
-/*
- * Makes the part of the slate lie at `part` (as worker_slate_settings has it; borrowed) from now
- * on; what was encoded or summed there is lost, so not within a round. As executor_turn otherwise,
- * and not while it turns.
- */
-void executor_move(executor *self, float *part);
 /* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
 void executor_tidy(executor *self, const tarry_allocator *allocator);
 
@@ -215,8 +205,6 @@ void executor_tidy(executor *self, const tarry_allocator *allocator);
  * are still answered. A later call may change the time. Any thread.
  */
 void executor_leave(executor *self, uint64_t grace_until_ns);
-/* Whether a step is with the replica's owner. */
-bool executor_owes(executor *self);
 /* Whether no round is in progress as far as the executor has heard. Any thread. */
 bool executor_idle(executor *self);
 
@@ -238,5 +226,17 @@ void executor_close(executor *self);
 void executor_join(executor *self);
 /* Joins it first. Nobody may read the slate's part any more then. */
 void executor_destroy(executor *self, const tarry_allocator *allocator);
+
+/* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed. The
+ * talking thread. */
+void executor_claim(executor *self, size_t first, size_t count);
+
+/* Secure sums; the talking thread. The gradients at the first `count` of the slate's folds are
+ * added to its sum, which the first of them may begin. */
+void executor_fold_secure(executor *self, size_t count, bool begins);
+/* Nothing is sent any more, and the worker is to end. */
+void executor_refuse(executor *self, int error, const char *why);
+/* Masks the stripe of an ENCODE, and sends it; or ends all, where that must not be. */
+void executor_post_secure(executor *self, const tarry_effect *effect, const layout *cut);
 
 #endif

@@ -2,17 +2,94 @@
 #include "runtime/worker/pass_exchange.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/allocator.h>
+#include <tarry/error.h>
+#include <tarry/event.h>
+
+#include "base/bytes.h"
 #include "base/digest.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
 #include "runtime/clock.h"
-#include "runtime/worker/pass_message.h"
+#include "runtime/worker/exchange.h"
+
+enum { TICKET = 9, SUM = 24, RANGE = 12 };
+
+static bool has_sum(pass_type type)
+{
+    return type == PASS_ASK_SUM_PIECE || type == PASS_ASK_STATE || type == PASS_STATE;
+}
+
+static bool has_range(pass_type type)
+{
+    return type == PASS_ASK_SUM_PIECE || type == PASS_ASK_STATE_PIECE || type == PASS_PIECE;
+}
+
+static size_t head_of(pass_type type)
+{
+    return TICKET + (has_sum(type) ? SUM : 0U) + (has_range(type) ? RANGE : 0U) +
+           (type == PASS_STATE ? sizeof(uint64_t) + PASS_DIGEST : 0U);
+}
+
+size_t pass_encode(const pass_message *message, uint8_t bytes[PASS_MOST_HEAD])
+{
+    uint8_t *at = bytes_put(bytes, message->type, 1);
+    at = bytes_put(at, message->ticket, 8);
+    if (has_sum(message->type)) {
+        at = bytes_put(at, message->sum.step, 8);
+        at = bytes_put(at, message->sum.term, 4);
+        at = bytes_put(at, message->sum.attempt, 4);
+        at = bytes_put(at, message->sum.digest, 8);
+    }
+    if (has_range(message->type)) {
+        at = bytes_put(at, message->first, 8);
+        at = bytes_put(at, message->size, 4);
+    }
+    if (message->type == PASS_STATE) {
+        at = bytes_put(at, message->first, 8);
+        memcpy(at, message->digest, PASS_DIGEST);
+    }
+    return head_of(message->type);
+}
+
+/* False: these bytes, which may be any, are no message, or one of a longer piece. */
+static bool pass_decode(const uint8_t *bytes, size_t size, uint32_t longest, pass_message *message)
+{
+    *message = (pass_message){.type = size > 0 ? bytes[0] : PASS_PIECE + 1U};
+    if (message->type > PASS_PIECE || size < head_of(message->type))
+        return false;
+    const uint8_t *at = bytes + 1;
+    message->ticket = bytes_get(at, 8);
+    at += 8;
+    if (has_sum(message->type)) {
+        message->sum.step = bytes_get(at, 8);
+        message->sum.term = (uint32_t)bytes_get(at + 8, 4);
+        message->sum.attempt = (uint32_t)bytes_get(at + 12, 4);
+        message->sum.digest = bytes_get(at + 16, 8);
+        at += SUM;
+    }
+    if (has_range(message->type)) {
+        message->first = bytes_get(at, 8);
+        message->size = (uint32_t)bytes_get(at + 8, 4);
+        at += RANGE;
+    }
+    if (message->type == PASS_STATE) {
+        message->first = bytes_get(at, 8);
+        memcpy(message->digest, at + 8, PASS_DIGEST);
+    }
+    message->bytes = at;
+    size_t more = message->type == PASS_PIECE ? message->size : 0;
+    return message->size <= longest && size == head_of(message->type) + more;
+}
+
+/* ---- exchange ---- */
 
 /* Pieces that are asked for ahead of the one that has come. */
 enum { PIECES_AHEAD = 4 };
@@ -48,7 +125,7 @@ typedef struct pass_exchange {
     const float *numbers;
     size_t dimension;
     reader *readers; /* per party */
-    uint8_t *room;   /* for a piece that is given */
+    uint8_t *room;   /* for a piece that is given; NULL: none was yet */
     /* What it gets. */
     exchange_state state;
     const char *why; /* FAILED */
@@ -161,6 +238,10 @@ static int load(exchange *base, uint32_t from, const tarry_sum_id *after)
  */
 static void check_state(pass_exchange *own)
 {
+    if (own->settings.unchecked) {
+        own->state = EXCHANGE_DONE;
+        return;
+    }
     uint8_t found[PASS_DIGEST];
     pthread_mutex_unlock(&own->lock);
     bool good = digest_of_bytes(own->into, (size_t)own->total, found) == 0;
@@ -178,22 +259,13 @@ static bool is_complete(const pass_exchange *own)
     return own->state == EXCHANGE_RUNNING && own->into != NULL && own->got == own->total;
 }
 
-/* With the lock held. False: it is until_ns. */
-static bool wait_for_change(pass_exchange *own, uint64_t until_ns)
-{
-    if (until_ns == TARRY_NEVER)
-        return pthread_cond_wait(&own->change, &own->lock) == 0;
-    struct timespec until = clock_timespec(until_ns);
-    return pthread_cond_timedwait(&own->change, &own->lock, &until) != ETIMEDOUT;
-}
-
 static void wait(exchange *base, uint64_t until_ns, exchange_progress *progress)
 {
     pass_exchange *own = own_of(base);
     pthread_mutex_lock(&own->lock);
     bool time_left = true;
     while (own->state == EXCHANGE_RUNNING && !is_complete(own) && !own->woken && time_left)
-        time_left = wait_for_change(own, until_ns);
+        time_left = clock_wait(&own->change, &own->lock, until_ns);
     own->woken = false;
     if (is_complete(own) && own->loads)
         check_state(own);
@@ -307,18 +379,12 @@ static void forget(pass_exchange *own, reader *of)
     memory_release(&own->allocator, state);
 }
 
-/* Whether a state after `after` does for one who wants that after `wanted`. */
-static bool suffices(const tarry_sum_id *after, const tarry_sum_id *wanted)
-{
-    return after->step > wanted->step || sum_id_same(after, wanted);
-}
-
 /* The answer to a party that waits for a state; NULL: there is none to be had. */
 static void answer_reader(pass_exchange *own, uint32_t party, handed *state)
 {
     pthread_mutex_lock(&own->lock);
     reader *of = &own->readers[party];
-    if (of->waits && state != NULL && suffices(&state->after, &of->wanted)) {
+    if (of->waits && state != NULL && sum_id_suffices(&state->after, &of->wanted)) {
         pass_message message = {
             .type = PASS_STATE, .ticket = of->ticket, .sum = state->after, .first = state->size};
         memcpy(message.digest, state->digest, sizeof(message.digest));
@@ -341,7 +407,7 @@ static int offer(exchange *base, const tarry_sum_id *after, uint8_t *bytes, uint
     int error = bytes != NULL && state == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     if (state != NULL) {
         *state = (handed){.bytes = bytes, .size = size, .after = *after, .users = 1};
-        if (digest_of_bytes(bytes, (size_t)size, state->digest) != 0)
+        if (!own->settings.unchecked && digest_of_bytes(bytes, (size_t)size, state->digest) != 0)
             error = TARRY_ERROR_NO_MEMORY;
     }
     for (uint32_t party = 0; party < own->settings.parties; party++)
@@ -405,7 +471,9 @@ static void give_piece(pass_exchange *own, uint32_t from, const pass_message *as
 {
     const pass_exchange_settings *to = &own->settings;
     const uint8_t *piece = find_piece(own, from, asked);
-    if (piece == NULL) {
+    if (piece != NULL && own->room == NULL)
+        own->room = memory_allocate(&own->allocator, PASS_MOST_BYTES, 1);
+    if (piece == NULL || own->room == NULL) {
         say_word(own, from, PASS_NONE, asked->ticket);
         return;
     }
@@ -478,10 +546,9 @@ int pass_exchange_create(const pass_exchange_settings *settings, const tarry_all
     own->allocator = memory_allocator(allocator);
     own->settings = *settings;
     own->readers = memory_allocate(allocator, settings->parties, sizeof(*own->readers));
-    own->room = memory_allocate(allocator, PASS_MOST_BYTES, 1);
     own->has_lock = pthread_mutex_init(&own->lock, NULL) == 0;
     own->has_change = clock_init_condition(&own->change) == 0;
-    if (own->readers == NULL || own->room == NULL || !own->has_lock || !own->has_change) {
+    if (own->readers == NULL || !own->has_lock || !own->has_change) {
         int error = own->has_lock && own->has_change ? TARRY_ERROR_NO_MEMORY : TARRY_ERROR_SYSTEM;
         pass_exchange_free(&own->base);
         return error;
@@ -507,4 +574,181 @@ void pass_exchange_free(exchange *self)
     memory_release(&allocator, own->room);
     memory_release(&allocator, own->readers);
     memory_release(&allocator, own);
+}
+
+/* ---- mailbox ---- */
+
+typedef struct mailbox_head {
+    uint32_t sender;
+    uint32_t size;
+} mailbox_head;
+
+static size_t entry_bytes(const mailbox_batch *batch)
+{
+    return sizeof(mailbox_head) + batch->stride;
+}
+
+static bool grow(mailbox *box, mailbox_batch *batch, size_t capacity, size_t stride)
+{
+    mailbox_batch larger = {.stride = stride, .count = batch->count, .capacity = capacity};
+    larger.bytes = memory_allocate(&box->allocator, capacity, entry_bytes(&larger));
+    if (larger.bytes == NULL)
+        return false;
+    for (size_t i = 0; i < batch->count; i++)
+        memcpy(larger.bytes + i * entry_bytes(&larger), batch->bytes + i * entry_bytes(batch),
+               entry_bytes(batch));
+    memory_release(&box->allocator, batch->bytes);
+    *batch = larger;
+    return true;
+}
+
+static size_t stride_for(size_t size)
+{
+    return (size + 7) / 8 * 8;
+}
+
+static int init_conditions(mailbox *box)
+{
+    if (clock_init_condition(&box->filled) != 0)
+        return -1;
+    if (pthread_cond_init(&box->drained, NULL) != 0) {
+        pthread_cond_destroy(&box->filled);
+        return -1;
+    }
+    return 0;
+}
+
+int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_allocator *allocator)
+{
+    *box = (mailbox){.allocator = memory_allocator(allocator)};
+    size_t stride = stride_for(max_size);
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (!grow(box, &box->incoming, capacity, stride) || !grow(box, &box->taken, capacity, stride))
+        goto release_batches;
+    error = TARRY_ERROR_SYSTEM;
+    if (pthread_mutex_init(&box->lock, NULL) != 0)
+        goto release_batches;
+    if (init_conditions(box) != 0)
+        goto destroy_lock;
+    return TARRY_OK;
+
+destroy_lock:
+    pthread_mutex_destroy(&box->lock);
+release_batches:
+    memory_release(&box->allocator, box->incoming.bytes);
+    memory_release(&box->allocator, box->taken.bytes);
+    return error;
+}
+
+void mailbox_destroy(mailbox *box)
+{
+    pthread_cond_destroy(&box->drained);
+    pthread_cond_destroy(&box->filled);
+    pthread_mutex_destroy(&box->lock);
+    memory_release(&box->allocator, box->incoming.bytes);
+    memory_release(&box->allocator, box->taken.bytes);
+}
+
+static void append(mailbox *box, uint32_t sender, const void *bytes, size_t size)
+{
+    assert(size <= box->incoming.stride);
+    mailbox_head head = {.sender = sender, .size = (uint32_t)size};
+    uint8_t *entry = box->incoming.bytes + box->incoming.count * entry_bytes(&box->incoming);
+    memcpy(entry, &head, sizeof(head));
+    if (size > 0)
+        memcpy(entry + sizeof(head), bytes, size);
+    box->incoming.count++;
+}
+
+/* Who takes needs the lock, and would wait for it if it were told before. */
+static void unlock_and_tell(mailbox *box)
+{
+    bool waiting = box->waiting;
+    pthread_mutex_unlock(&box->lock);
+    if (waiting)
+        pthread_cond_signal(&box->filled);
+}
+
+bool mailbox_put(mailbox *box, uint32_t sender, const void *bytes, size_t size)
+{
+    pthread_mutex_lock(&box->lock);
+    while (!box->closed && box->incoming.count == box->incoming.capacity)
+        pthread_cond_wait(&box->drained, &box->lock);
+    bool open = !box->closed;
+    if (open)
+        append(box, sender, bytes, size);
+    unlock_and_tell(box);
+    return open;
+}
+
+bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_t size)
+{
+    pthread_mutex_lock(&box->lock);
+    mailbox_batch *incoming = &box->incoming;
+    size_t stride = size > incoming->stride ? stride_for(size) : incoming->stride;
+    size_t capacity = incoming->capacity * (incoming->count < incoming->capacity ? 1 : 2);
+    bool fits = stride == incoming->stride && capacity == incoming->capacity;
+    bool put = !box->closed && (fits || grow(box, incoming, capacity, stride));
+    if (put)
+        append(box, sender, bytes, size);
+    unlock_and_tell(box);
+    return put;
+}
+
+static bool idle(const mailbox *box)
+{
+    return box->incoming.count == 0 && !box->woken && !box->closed;
+}
+
+size_t mailbox_take(mailbox *box, uint64_t until_ns)
+{
+    pthread_mutex_lock(&box->lock);
+    box->waiting = true;
+    bool expired = until_ns == 0;
+    while (idle(box) && !expired)
+        expired = !clock_wait(&box->filled, &box->lock, until_ns);
+    box->waiting = false;
+    box->woken = false;
+
+    mailbox_batch batch = box->incoming;
+    box->incoming = box->taken;
+    box->incoming.count = 0;
+    box->taken = batch;
+    if (batch.count > 0)
+        pthread_cond_broadcast(&box->drained);
+    pthread_mutex_unlock(&box->lock);
+    return batch.count;
+}
+
+mailbox_frame mailbox_frame_at(const mailbox *box, size_t index)
+{
+    assert(index < box->taken.count);
+    const uint8_t *entry = box->taken.bytes + index * entry_bytes(&box->taken);
+    mailbox_head head;
+    memcpy(&head, entry, sizeof(head));
+    return (mailbox_frame){head.sender, head.size, entry + sizeof(head)};
+}
+
+void mailbox_wake(mailbox *box)
+{
+    pthread_mutex_lock(&box->lock);
+    box->woken = true;
+    unlock_and_tell(box);
+}
+
+void mailbox_close(mailbox *box)
+{
+    pthread_mutex_lock(&box->lock);
+    box->closed = true;
+    pthread_cond_broadcast(&box->filled);
+    pthread_cond_broadcast(&box->drained);
+    pthread_mutex_unlock(&box->lock);
+}
+
+bool mailbox_closed(mailbox *box)
+{
+    pthread_mutex_lock(&box->lock);
+    bool closed = box->closed;
+    pthread_mutex_unlock(&box->lock);
+    return closed;
 }

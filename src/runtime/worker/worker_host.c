@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An executor for a transport that somebody else wrote. */
-#include <tarry/host.h>
+#include "runtime/worker/worker_host.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <tarry/error.h>
+#include <tarry/host.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "coding/layout.h"
 #include "plan/plan.h"
-#include "runtime/clock.h"
+#include "protocol/form.h"
+#include "runtime/masked_words.h"
 #include "runtime/worker/executor.h"
 #include "runtime/worker/pass_exchange.h"
 #include "straggler/straggler.h"
+
+/* An executor for a transport that somebody else wrote. */
 
 enum { DEFAULT_STRIPE = 65536 };
 
@@ -20,7 +28,7 @@ struct tarry_worker_host {
     tarry_allocator allocator;
     tarry_worker_host_settings settings;
     const tarry_plan *plan;
-    layout cut; /* into the least number of parts */
+    layout cut;
     snapshots snapshots;
     executor executor;
     pthread_mutex_t sending; /* one frame at a time; also over what the talking thread changes */
@@ -129,10 +137,7 @@ static int make_collective(tarry_worker_host *own)
         .replica = settings->replica,
         .last = settings->last,
         .engine = settings->engine,
-        .forms = {.up = settings->server.compress,
-                  .down = settings->server.compress_down,
-                  .seed = settings->server.compress_seed,
-                  .exact = settings->server.compress_exact},
+        .forms = collective_forms_of(&settings->server),
         .exchange = own->others,
         .snapshots = &own->snapshots,
         .ended = executor_ended,
@@ -145,14 +150,9 @@ static int make_collective(tarry_worker_host *own)
 
 static int make_slate(const tarry_worker_host *own, const tarry_plan *plan, worker_slate **made)
 {
-    const tarry_server_settings *server = &own->settings.server;
     const worker_slate_settings wanted = {
         .cut = own->cut,
-        .keep = server->keep,
-        .ahead = server->ahead,
-        .keeps_stale = server->fill == TARRY_FILL_STALE,
-        .conditioning_limit = server->conditioning_limit,
-        .sum = server->sum,
+        .server = &own->settings.server,
         .last = own->settings.last,
     };
     return worker_slate_create(plan, own->settings.worker, &wanted, &own->allocator, made);
@@ -208,14 +208,6 @@ static int make(tarry_worker_host *own)
     return error == TARRY_OK ? make_executor(own) : error;
 }
 
-/* Whether numbers are in a form on their way among workers. */
-static bool sums_round(const tarry_worker_host_settings *settings)
-{
-    const tarry_server_settings *server = &settings->server;
-    return server->sum == TARRY_SUM_EVERYWHERE && (server->compress != TARRY_COMPRESS_NONE ||
-                                                   server->compress_down != TARRY_COMPRESS_NONE);
-}
-
 static int check_settings(const tarry_plan *plan, const tarry_worker_host_settings *settings,
                           tarry_diagnostic *diagnostic)
 {
@@ -227,21 +219,20 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: where everyone gets the sum, it needs a replica, an engine "
                         "and a way to other workers");
-    if (settings->server.sum == TARRY_SUM_EVERYWHERE && settings->compute != NULL &&
-        settings->replica.step == NULL)
+    if (settings->server.sum == TARRY_SUM_EVERYWHERE && settings->replica.step == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: steps are only taken where tasks are, too");
-    if (settings->parameters == 0 || settings->dimension == 0 || settings->send == NULL ||
-        settings->worker >= plan->workers)
+    if (settings->parameters == 0 || settings->dimension == 0 || settings->compute == NULL ||
+        settings->send == NULL || settings->worker >= plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "worker host: parameters, dimension, a worker of the plan and a way to "
-                        "send must be set");
+                        "worker host: parameters, dimension, a worker of the plan, what it "
+                        "computes and a way to send must be set");
     if (settings->server.sum == TARRY_SUM_SERVER &&
         settings->server.compress != TARRY_COMPRESS_NONE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: a transport of one's own carries float32 alone: compress "
                         "has to be none");
-    if (sums_round(settings) && !settings->engine->methods->forms)
+    if (form_workers_round(&settings->server) && !settings->engine->methods->forms)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: the engine '%s' sums float32: compress and compress_down "
                         "have to be none",
@@ -270,8 +261,7 @@ int tarry_worker_host_create(const tarry_plan *plan, const tarry_worker_host_set
     made->settings = *settings;
     made->plan = plan;
     made->workers = plan->workers;
-    made->cut = layout_make(settings->dimension, plan_least_parts(plan),
-                            stripe > 0 ? stripe : DEFAULT_STRIPE);
+    made->cut = layout_make(settings->dimension, plan->parts, stripe > 0 ? stripe : DEFAULT_STRIPE);
     error = make(made);
     if (error != TARRY_OK) {
         tarry_worker_host_free(made);
@@ -287,8 +277,6 @@ void tarry_worker_host_free(tarry_worker_host *worker)
         return;
     tarry_allocator allocator = worker->allocator;
     executor_close(&worker->executor);
-    if (worker->settings.compute == NULL)
-        executor_abandon(&worker->executor);
     executor_destroy(&worker->executor, &allocator);
     collective_free(worker->collective);
     pass_exchange_free(worker->others);
@@ -324,8 +312,7 @@ int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
     const tarry_plan *plan = worker->plan;
     worker_slate *made;
     if (next->workers != plan->workers || next->origins != plan->origins ||
-        next->pieces != plan->pieces || next->parts != plan->parts ||
-        next->adaptive != plan->adaptive)
+        next->pieces != plan->pieces || next->parts != plan->parts)
         return TARRY_ERROR_ARGUMENT;
     int error = make_slate(worker, next, &made);
     if (error != TARRY_OK)
@@ -338,17 +325,6 @@ int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
     executor_tidy(&worker->executor, &worker->allocator);
     worker->plan = next;
     return TARRY_OK;
-}
-
-int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns, const tarry_task **task)
-{
-    assert(worker->settings.compute == NULL);
-    return executor_take(&worker->executor, clock_from_now(wait_ns), task);
-}
-
-void tarry_worker_host_dismiss(tarry_worker_host *worker)
-{
-    executor_close(&worker->executor);
 }
 
 /* ---- what comes from other workers ---- */
@@ -380,4 +356,367 @@ void tarry_worker_host_cut(tarry_worker_host *worker)
 {
     if (worker->collective != NULL && worker->executor.talking)
         executor_cut(&worker->executor);
+}
+
+/* ---- slate ---- */
+
+static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
+{
+    self->place = memory_allocate(allocator, self->places, sizeof(*self->place));
+    self->spare = memory_allocate(allocator, self->places, sizeof(*self->spare));
+    self->folds = memory_allocate(allocator, self->places, sizeof(*self->folds));
+    self->weights = memory_allocate(allocator, self->places, sizeof(*self->weights));
+    if (self->place == NULL || self->spare == NULL || self->folds == NULL || self->weights == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t i = 0; i < self->places; i++) {
+        self->place[i] = vector_allocate(allocator, cut->dimension);
+        if (self->place[i] == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+        self->spare[self->spare_count++] = self->place[i];
+    }
+    return TARRY_OK;
+}
+
+void *worker_slate_stripe(const worker_slate *self, const layout *cut, uint32_t stripe)
+{
+    return self->packed != NULL ? (void *)(self->packed + stripe * self->packed_stride)
+                                : (void *)(self->part + layout_stripe_start(cut, stripe));
+}
+
+/* A masked part: its stripes as they are sent, from a cache line on each. */
+static int allocate_masked(worker_slate *self, const layout *cut, const ring *grid,
+                           const tarry_allocator *allocator)
+{
+    enum { LINE_BYTES = 64 };
+    const size_t bytes = masked_stripe_bytes(grid, cut, 0);
+    self->packed_stride = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
+    return self->packed != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+static int allocate_packed(worker_slate *self, const layout *cut,
+                           const worker_slate_settings *settings, const tarry_allocator *allocator)
+{
+    const compress_form form = form_of_parts(settings->server);
+    if (self->secret.grid.bits != 0)
+        return allocate_masked(self, cut, &self->secret.grid, allocator);
+    if (form.kind == TARRY_COMPRESS_NONE)
+        return TARRY_OK;
+    self->packed_stride = form_packed_bytes(form, cut);
+    self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
+    if (self->packed == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return compress_feeds_back(form.kind)
+               ? residuals_create(cut->part_length, cut->stripe_length, allocator, &self->residuals)
+               : TARRY_OK;
+}
+
+static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t parts,
+                            const tarry_allocator *allocator)
+{
+    size_t vectors = (size_t)self->banks * self->load;
+    self->words = memory_allocate(allocator, codec_words(&self->shape), sizeof(uint64_t));
+    self->gradient = memory_allocate(allocator, vectors, sizeof(*self->gradient));
+    self->finished = memory_allocate(allocator, vectors, sizeof(uint64_t));
+    self->inputs = memory_allocate(allocator, self->load, sizeof(*self->inputs));
+    self->scratch = memory_allocate(allocator, transfer_encode_scratch(self->load, parts), 1);
+    if (self->words == NULL || self->gradient == NULL || self->finished == NULL ||
+        self->inputs == NULL || self->part == NULL || self->scratch == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    if (self->keep == TARRY_KEEP_CREDITED)
+        return allocate_places(self, cut, allocator);
+    for (size_t i = 0; i < vectors; i++) {
+        self->gradient[i] = vector_allocate(allocator, cut->dimension);
+        if (self->gradient[i] == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+    }
+    return TARRY_OK;
+}
+
+/* Their own copies: a computation may outlast the plan. */
+static int copy_spans(worker_slate *self, const tarry_plan *plan, uint32_t id,
+                      const tarry_allocator *allocator)
+{
+    self->span_offset = memory_allocate(allocator, (size_t)self->load + 1, sizeof(uint32_t));
+    if (self->span_offset == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t slot = 0; slot < self->load; slot++)
+        self->span_offset[slot + 1] =
+            self->span_offset[slot] + tarry_plan_span_count(plan, tarry_plan_chunk(plan, id, slot));
+    self->span = memory_allocate(allocator, self->span_offset[self->load], sizeof(*self->span));
+    if (self->span == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t slot = 0; slot < self->load; slot++) {
+        uint32_t first = self->span_offset[slot], chunk = tarry_plan_chunk(plan, id, slot);
+        for (uint32_t i = first; i < self->span_offset[slot + 1]; i++)
+            self->span[i] = tarry_plan_span(plan, chunk, i - first);
+    }
+    return TARRY_OK;
+}
+
+/* In floats. */
+static size_t part_room(const worker_slate_settings *settings)
+{
+    const size_t length = settings->cut.part_length;
+    return settings->grid.bits == 0 ? length : ring_bytes(&settings->grid, length) / sizeof(float);
+}
+
+int worker_slate_create(const tarry_plan *plan, uint32_t worker,
+                        const worker_slate_settings *settings, const tarry_allocator *allocator,
+                        worker_slate **made)
+{
+    const layout *cut = &settings->cut;
+    const tarry_server_settings *server = settings->server;
+    worker_slate *self = memory_allocate(allocator, 1, sizeof(*self));
+    if (self == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    self->plan = plan;
+    self->load = tarry_plan_load(plan, worker);
+    self->banks = server->fill == TARRY_FILL_STALE ? 2 : 1;
+    self->shape = codec_shape_of(plan, worker, cut->stripes);
+    if (settings->grid.bits != 0)
+        codec_shape_secure(&self->shape, plan);
+    self->keep = server->keep;
+    self->places = server->ahead < self->load ? server->ahead + 1 : self->load;
+    self->part = vector_allocate(allocator, part_room(settings));
+    self->coded = self->part;
+    tarry_worker_settings machine = {.worker = worker, .server = *server, .last = settings->last};
+    machine.server.dimension = cut->dimension;
+    machine.server.stripe_length = cut->stripe_length;
+    machine.server.secure = settings->grid.bits;
+    secure_sum_init(&self->secret, &settings->grid);
+    int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
+    if (error == TARRY_OK)
+        error = allocate_packed(self, cut, settings, allocator);
+    if (error == TARRY_OK)
+        error = copy_spans(self, plan, worker, allocator);
+    if (error == TARRY_OK)
+        error = tarry_worker_create(plan, &machine, allocator, &self->machine, NULL);
+    if (error != TARRY_OK) {
+        worker_slate_free(self, allocator);
+        return error;
+    }
+    *made = self;
+    return TARRY_OK;
+}
+
+static void release_vector(float **vector, const float *kept, const tarry_allocator *allocator)
+{
+    if (*vector == kept)
+        return;
+    vector_release(allocator, *vector);
+    *vector = NULL;
+}
+
+void worker_slate_clear(worker_slate *self, const float *kept, const tarry_allocator *allocator)
+{
+    tarry_worker_free(self->machine);
+    self->machine = NULL;
+    for (size_t i = 0; self->place != NULL && i < self->places; i++)
+        release_vector(&self->place[i], kept, allocator);
+    if (self->gradient != NULL && self->keep == TARRY_KEEP_ALL)
+        for (size_t i = 0; i < (size_t)self->banks * self->load; i++)
+            release_vector(&self->gradient[i], kept, allocator);
+    vector_release(allocator, self->part);
+    self->part = NULL;
+    memory_release(allocator, self->packed);
+    residuals_free(self->residuals);
+    self->residuals = NULL;
+    memory_release(allocator, self->scratch);
+    self->packed = NULL;
+    memory_release(allocator, self->inputs);
+    memory_release(allocator, self->words);
+    self->scratch = NULL;
+    self->inputs = NULL;
+    self->words = NULL;
+}
+
+void worker_slate_free(worker_slate *self, const tarry_allocator *allocator)
+{
+    if (self == NULL)
+        return;
+    worker_slate_clear(self, NULL, allocator);
+    memory_release(allocator, self->folds);
+    memory_release(allocator, self->weights);
+    memory_release(allocator, self->spare);
+    memory_release(allocator, self->place);
+    memory_release(allocator, self->finished);
+    memory_release(allocator, self->gradient);
+    memory_release(allocator, self->span);
+    memory_release(allocator, self->span_offset);
+    memory_release(allocator, self);
+}
+
+/* ---- snapshot ---- */
+
+int snapshots_init(snapshots *pool, size_t parameters, size_t holders,
+                   const tarry_allocator *allocator)
+{
+    *pool = (snapshots){.allocator = memory_allocator(allocator), .parameters = parameters};
+    pool->capacity = holders + 2; /* the current one and the next */
+    pool->items = memory_allocate(&pool->allocator, pool->capacity, sizeof(*pool->items));
+    if (pool->items == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    if (pthread_mutex_init(&pool->lock, NULL) != 0) {
+        memory_release(&pool->allocator, pool->items);
+        return TARRY_ERROR_SYSTEM;
+    }
+    return TARRY_OK;
+}
+
+void snapshots_destroy(snapshots *pool)
+{
+    for (size_t i = 0; i < pool->capacity; i++)
+        vector_release(&pool->allocator, pool->items[i].parameters);
+    memory_release(&pool->allocator, pool->items);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+/* One with memory if there is one; with the lock held. */
+static snapshot *find_free(snapshots *pool)
+{
+    snapshot *bare = NULL;
+    for (size_t i = 0; i < pool->capacity; i++) {
+        snapshot *item = &pool->items[i];
+        if (item->holders > 0)
+            continue;
+        if (item->parameters != NULL)
+            return item;
+        if (bare == NULL)
+            bare = item;
+    }
+    return bare;
+}
+
+static void copy(const snapshots *pool, snapshot *item, const float *parameters)
+{
+    memcpy(item->parameters, parameters, pool->parameters * sizeof(float));
+}
+
+/* With the lock held. */
+static void make_current(snapshots *pool, snapshot *item, uint64_t round)
+{
+    item->round = round;
+    item->generation = ++pool->generation;
+    if (pool->current != NULL && pool->current != item)
+        pool->current->holders--;
+    pool->current = item;
+}
+
+/* Whoever asks meanwhile waits for the lock, and gets the new one. */
+static bool overwrite_current(snapshots *pool, uint64_t round, const float *parameters)
+{
+    if (pool->current == NULL || pool->current->holders > 1)
+        return false;
+    copy(pool, pool->current, parameters);
+    pool->current->digested = false;
+    make_current(pool, pool->current, round);
+    return true;
+}
+
+/* One that is free, with memory, held by the pool; NULL if there is no memory. */
+static snapshot *take_free(snapshots *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    snapshot *next = find_free(pool);
+    assert(next != NULL);
+    next->holders = 1;
+    next->digested = false;
+    pthread_mutex_unlock(&pool->lock);
+    if (next->parameters == NULL)
+        next->parameters = vector_allocate(&pool->allocator, pool->parameters);
+    if (next->parameters != NULL)
+        return next;
+    snapshots_release(pool, next);
+    return NULL;
+}
+
+int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters)
+{
+    assert(pool->begun == NULL);
+    pthread_mutex_lock(&pool->lock);
+    if (overwrite_current(pool, round, parameters)) {
+        pthread_mutex_unlock(&pool->lock);
+        return TARRY_OK;
+    }
+    pthread_mutex_unlock(&pool->lock);
+
+    snapshot *next = take_free(pool);
+    if (next == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    copy(pool, next, parameters);
+    pthread_mutex_lock(&pool->lock);
+    make_current(pool, next, round);
+    pthread_mutex_unlock(&pool->lock);
+    return TARRY_OK;
+}
+
+float *snapshots_begin(snapshots *pool)
+{
+    if (pool->begun == NULL)
+        pool->begun = take_free(pool);
+    return pool->begun == NULL ? NULL : pool->begun->parameters;
+}
+
+void snapshots_commit(snapshots *pool, uint64_t round)
+{
+    assert(pool->begun != NULL);
+    pthread_mutex_lock(&pool->lock);
+    make_current(pool, pool->begun, round);
+    pthread_mutex_unlock(&pool->lock);
+    pool->begun = NULL;
+}
+
+void snapshots_set_digest(snapshots *pool, const uint8_t digest[32])
+{
+    assert(pool->begun != NULL);
+    memcpy(pool->begun->digest, digest, sizeof(pool->begun->digest));
+    pool->begun->digested = true;
+}
+
+bool snapshots_digest(snapshots *pool, uint64_t generation, uint8_t digest[32])
+{
+    pthread_mutex_lock(&pool->lock);
+    const snapshot *current = pool->current;
+    bool found = current != NULL && current->generation == generation && current->digested;
+    if (found)
+        memcpy(digest, current->digest, sizeof(current->digest));
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+void snapshots_label(snapshots *pool, uint64_t round)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (pool->current->round != round)
+        make_current(pool, pool->current, round);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+uint64_t snapshots_generation(snapshots *pool, uint64_t round)
+{
+    pthread_mutex_lock(&pool->lock);
+    const snapshot *current = pool->current;
+    uint64_t generation = current != NULL && current->round == round ? current->generation : 0;
+    pthread_mutex_unlock(&pool->lock);
+    return generation;
+}
+
+snapshot *snapshots_hold(snapshots *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    snapshot *held = pool->current;
+    if (held != NULL)
+        held->holders++;
+    pthread_mutex_unlock(&pool->lock);
+    return held;
+}
+
+void snapshots_release(snapshots *pool, snapshot *held)
+{
+    if (held == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    held->holders--;
+    pthread_mutex_unlock(&pool->lock);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/bitset.h"
+#include "test.h"
 
-static void set_bits_are_found_and_counted(void **state)
+TEST(set_bits_are_found_and_counted)
 {
-    (void)state;
     uint64_t set[3] = {0};
     const size_t bits[] = {0, 1, 63, 64, 127, 128, 190};
     for (size_t i = 0; i < sizeof(bits) / sizeof(*bits); i++)
@@ -27,9 +21,8 @@ static void set_bits_are_found_and_counted(void **state)
     assert_int_equal(bitset_count(set, 192), 0);
 }
 
-static void copies_cross_words(void **state)
+TEST(copies_cross_words)
 {
-    (void)state;
     uint64_t from[2] = {UINT64_C(0xA5A5A5A5A5A5A5A5), UINT64_C(0x0F0F0F0F0F0F0F0F)};
     uint64_t to[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     bitset_copy(to, 40, from, 10, 100);
@@ -40,9 +33,8 @@ static void copies_cross_words(void **state)
 }
 
 /* Every place within a word, on both sides, and lengths of less than a word to more than two. */
-static void copies_are_those_of_single_bits(void **state)
+TEST(copies_are_those_of_single_bits)
 {
-    (void)state;
     enum { WORDS = 4, LONGEST = 131 };
     uint64_t from[WORDS];
     for (size_t word = 0; word < WORDS; word++)
@@ -58,14 +50,4 @@ static void copies_are_those_of_single_bits(void **state)
                 bitset_copy(to, at, from, start, bits);
                 assert_memory_equal(to, wanted, sizeof(to));
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_bits_are_found_and_counted),
-        cmocka_unit_test(copies_cross_words),
-        cmocka_unit_test(copies_are_those_of_single_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/digest.h"
+#include "test.h"
 
 /* The bytes 00 01 .. 07 and the bytes of 1.0; the expected value is that of sha256sum. */
-static void digest_is_sha256_of_little_endian_bytes(void **state)
+TEST(digest_is_sha256_of_little_endian_bytes)
 {
-    (void)state;
     const uint32_t words[] = {0x07060504};
     const double one = 1.0;
     const uint8_t expected[4] = {0x19, 0x11, 0xb0, 0x81};
@@ -31,12 +25,4 @@ static void digest_is_sha256_of_little_endian_bytes(void **state)
     memcpy(bytes + 8, (const uint8_t[]){0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, 8);
     assert_int_equal(digest_of_bytes(bytes, sizeof(bytes), at_once), 0);
     assert_memory_equal(at_once, out, sizeof(out));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digest_is_sha256_of_little_endian_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <tarry/error.h>
 
 #include "base/diagnostic.h"
+#include "test.h"
 
-static void every_error_has_a_text_of_its_own(void **state)
+TEST(every_error_has_a_text_of_its_own)
 {
-    (void)state;
     for (int a = TARRY_ERROR_MASKS; a <= TARRY_OK; a++) {
         assert_true(strlen(tarry_error_text(a)) > 0);
         assert_string_not_equal(tarry_error_text(a), tarry_error_text(1));
@@ -22,9 +16,8 @@ static void every_error_has_a_text_of_its_own(void **state)
     }
 }
 
-static void long_diagnostics_are_cut(void **state)
+TEST(long_diagnostics_are_cut)
 {
-    (void)state;
     char text[2 * TARRY_DIAGNOSTIC_SIZE];
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = '\0';
@@ -34,13 +27,4 @@ static void long_diagnostics_are_cut(void **state)
     assert_int_equal(diagnose_no_memory(NULL, "plan"), TARRY_ERROR_NO_MEMORY);
     diagnose_no_memory(&diagnostic, "plan");
     assert_string_equal(diagnostic.text, "plan: out of memory");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_error_has_a_text_of_its_own),
-        cmocka_unit_test(long_diagnostics_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hex.h"
+#include "test.h"
 
-static void every_byte_is_what_printf_writes(void **state)
+TEST(every_byte_is_what_printf_writes)
 {
-    (void)state;
     for (unsigned value = 0; value < 256; value++) {
         uint8_t byte = (uint8_t)value, again = 0;
         char text[3] = "xx", wanted[3];
@@ -25,9 +18,8 @@ static void every_byte_is_what_printf_writes(void **state)
     }
 }
 
-static void only_pairs_of_digits_are_read(void **state)
+TEST(only_pairs_of_digits_are_read)
 {
-    (void)state;
     uint8_t bytes[3];
     for (unsigned other = 0; other < 256; other++) {
         char text[] = {'1', '2', 'a', (char)other, '3', '4'};
@@ -37,9 +29,8 @@ static void only_pairs_of_digits_are_read(void **state)
     }
 }
 
-static void nothing_is_touched_beyond_its_room(void **state)
+TEST(nothing_is_touched_beyond_its_room)
 {
-    (void)state;
     uint8_t bytes[3] = {7, 7, 7};
     char text[] = "xx";
     assert_int_equal(hex_get("0102", 3, bytes, 3), 1);
@@ -49,14 +40,4 @@ static void nothing_is_touched_beyond_its_room(void **state)
     assert_ptr_equal(hex_put(text, bytes, 0), text);
     assert_string_equal(text, "");
     assert_int_equal(text[1], 'x');
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_is_what_printf_writes),
-        cmocka_unit_test(only_pairs_of_digits_are_read),
-        cmocka_unit_test(nothing_is_touched_beyond_its_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

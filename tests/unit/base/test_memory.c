@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "failing_allocator.h"
+#include "test.h"
 
-static void overflow_and_exhaustion_give_null(void **state)
+TEST(overflow_and_exhaustion_give_null)
 {
-    (void)state;
     assert_null(memory_allocate(NULL, SIZE_MAX / 2, 3));
     assert_null(vector_allocate(NULL, SIZE_MAX / 4));
     failing_allocator failing;
@@ -21,9 +15,8 @@ static void overflow_and_exhaustion_give_null(void **state)
     assert_null(vector_allocate(&failing.allocator, 1));
 }
 
-static void vectors_begin_at_a_cache_line_and_are_zero(void **state)
+TEST(vectors_begin_at_a_cache_line_and_are_zero)
 {
-    (void)state;
     failing_allocator counting;
     failing_allocator_init(&counting, SIZE_MAX);
     for (size_t length = 0; length < 100; length++) {
@@ -40,9 +33,8 @@ static void vectors_begin_at_a_cache_line_and_are_zero(void **state)
     memory_release(NULL, NULL);
 }
 
-static void buffers_grow_and_keep_what_they_hold(void **state)
+TEST(buffers_grow_and_keep_what_they_hold)
 {
-    (void)state;
     assert_int_equal(memory_room(0, 1, 16), 16);
     assert_int_equal(memory_room(16, 16, 16), 16);
     assert_int_equal(memory_room(16, 17, 16), 32);
@@ -71,12 +63,15 @@ static void buffers_grow_and_keep_what_they_hold(void **state)
     assert_int_equal(counting.live, 0);
 }
 
-int main(void)
+TEST(texts_are_joined)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overflow_and_exhaustion_give_null),
-        cmocka_unit_test(vectors_begin_at_a_cache_line_and_are_zero),
-        cmocka_unit_test(buffers_grow_and_keep_what_they_hold),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failing_allocator failing;
+    char *joined = memory_text(NULL, "folder/name", 7, "file");
+    assert_string_equal(joined, "folder/file");
+    memory_release(NULL, joined);
+    joined = memory_text(NULL, "", 0, "");
+    assert_string_equal(joined, "");
+    memory_release(NULL, joined);
+    failing_allocator_init(&failing, 0);
+    assert_null(memory_text(&failing.allocator, "a", 1, ""));
 }

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "base/random.h"
 #include "seed.h"
+#include "test.h"
 
 static locale_t c_locale;
 
 static int make_locale(void **state)
 {
-    (void)state;
     c_locale = number_locale();
     return c_locale == (locale_t)0;
 }
@@ -30,9 +23,8 @@ static number_status parse(const char *text, float *value)
     return number_parse_float(text, strlen(text), c_locale, value);
 }
 
-static void written_numbers_are_read(void **state)
+TEST(written_numbers_are_read)
 {
-    (void)state;
     const struct {
         const char *text;
         double value;
@@ -64,9 +56,8 @@ static void written_numbers_are_read(void **state)
     assert_true(zero == 0 && signbit(zero));
 }
 
-static void what_is_no_number_is_told_apart(void **state)
+TEST(what_is_no_number_is_told_apart)
 {
-    (void)state;
     const struct {
         const char *text;
         number_status status;
@@ -104,9 +95,8 @@ static void what_is_no_number_is_told_apart(void **state)
 }
 
 /* The C library is the oracle; the test does not set a locale. */
-static void numbers_are_read_as_the_c_library_reads_them(void **state)
+TEST(numbers_are_read_as_the_c_library_reads_them)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("numbers", 1), RANDOM_TEST, 0, 0);
     for (int i = 0; i < 200000; i++) {
         char text[64];
@@ -120,9 +110,8 @@ static void numbers_are_read_as_the_c_library_reads_them(void **state)
     }
 }
 
-static void only_the_given_length_is_read(void **state)
+TEST(only_the_given_length_is_read)
 {
-    (void)state;
     float value;
     assert_int_equal(number_parse_float("12:5", 2, c_locale, &value), NUMBER_OK);
     assert_true(value == 12);
@@ -130,13 +119,4 @@ static void only_the_given_length_is_read(void **state)
     assert_true(value == 1234567890123456789.0F);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_numbers_are_read),
-        cmocka_unit_test(what_is_no_number_is_told_apart),
-        cmocka_unit_test(numbers_are_read_as_the_c_library_reads_them),
-        cmocka_unit_test(only_the_given_length_is_read),
-    };
-    return cmocka_run_group_tests(tests, make_locale, NULL);
-}
+TEST_GROUP(make_locale, NULL)

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/parse.h"
+#include "test.h"
 
-static void whole_numbers(void **state)
+TEST(whole_numbers)
 {
-    (void)state;
     const struct {
         const char *text;
         uint64_t value;
@@ -21,7 +15,7 @@ static void whole_numbers(void **state)
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         uint64_t value = 1;
-        assert_int_equal(parse_whole(good[i].text, 0, UINT64_MAX, &value, NULL), TARRY_OK);
+        assert_ok(parse_whole(good[i].text, 0, UINT64_MAX, &value, NULL));
         assert_true(value == good[i].value);
     }
     const char *const bad[] = {
@@ -36,13 +30,12 @@ static void whole_numbers(void **state)
     }
 }
 
-static void whole_numbers_have_a_range(void **state)
+TEST(whole_numbers_have_a_range)
 {
-    (void)state;
     uint64_t value = 0;
     tarry_diagnostic why;
-    assert_int_equal(parse_whole("3", 3, 5, &value, &why), TARRY_OK);
-    assert_int_equal(parse_whole("5", 3, 5, &value, &why), TARRY_OK);
+    assert_ok(parse_whole("3", 3, 5, &value, &why));
+    assert_ok(parse_whole("5", 3, 5, &value, &why));
     assert_int_equal(parse_whole("6", 3, 5, &value, &why), TARRY_ERROR_FORMAT);
     assert_string_equal(why.text, "6 is not in the range 3 to 5");
     assert_int_equal(parse_whole("2", 3, UINT64_MAX, &value, &why), TARRY_ERROR_FORMAT);
@@ -50,13 +43,12 @@ static void whole_numbers_have_a_range(void **state)
     assert_true(value == 5);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     int value = 0;
-    assert_int_equal(parse_integer("-12", -12, 12, &value, NULL), TARRY_OK);
+    assert_ok(parse_integer("-12", -12, 12, &value, NULL));
     assert_int_equal(value, -12);
-    assert_int_equal(parse_integer("+7", -12, 12, &value, NULL), TARRY_OK);
+    assert_ok(parse_integer("+7", -12, 12, &value, NULL));
     assert_int_equal(value, 7);
     const char *const bad[] = {"", "-", "+-1", "1.5", "13", "-13", "99999999999999999999", "1e1"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -64,28 +56,16 @@ static void integers(void **state)
     assert_int_equal(value, 7);
 }
 
-static void real_numbers(void **state)
+TEST(real_numbers)
 {
-    (void)state;
     double value = 0;
-    assert_int_equal(parse_real("2.5e-3", 0, 1, true, &value, NULL), TARRY_OK);
+    assert_ok(parse_real("2.5e-3", 0, 1, true, &value, NULL));
     assert_true(value == 2.5e-3);
-    assert_int_equal(parse_real("0", 0, 1, false, &value, NULL), TARRY_OK);
-    assert_int_equal(parse_real("1", 0, 1, true, &value, NULL), TARRY_OK);
+    assert_ok(parse_real("0", 0, 1, false, &value, NULL));
+    assert_ok(parse_real("1", 0, 1, true, &value, NULL));
     const char *const bad[] = {"",  " 1",   "1 ",  "nan",   "inf", "0x1",
                                "0", "-0.1", "1.1", "1e999", "1..2"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(parse_real(bad[i], 0, 1, true, &value, NULL), TARRY_ERROR_FORMAT);
     assert_true(value == 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(whole_numbers_have_a_range),
-        cmocka_unit_test(integers),
-        cmocka_unit_test(real_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

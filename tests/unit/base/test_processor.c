@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/processor.h"
+#include "test.h"
 
 static const char plain[] = "plain", wide[] = "wide", fused[] = "fused", widest[] = "widest";
 
@@ -28,9 +22,8 @@ static void check(unsigned features, const char *const *wanted, size_t count)
     assert_ptr_equal(processor_variant_best(of, features), wanted[count - 1]);
 }
 
-static void a_variant_runs_where_there_is_all_that_it_needs(void **state)
+TEST(a_variant_runs_where_there_is_all_that_it_needs)
 {
-    (void)state;
     check(PROCESSOR_ANY, (const char *[]){plain}, 1);
     check(PROCESSOR_FMA | PROCESSOR_AVX512F | PROCESSOR_AVX512DQ, (const char *[]){plain}, 1);
     check(PROCESSOR_AVX2, (const char *[]){plain, wide}, 2);
@@ -40,22 +33,12 @@ static void a_variant_runs_where_there_is_all_that_it_needs(void **state)
     check(~0U, (const char *[]){plain, wide, fused, widest}, 4);
 }
 
-static void a_processor_with_a_wide_form_has_what_that_stands_on(void **state)
+TEST(a_processor_with_a_wide_form_has_what_that_stands_on)
 {
-    (void)state;
     const unsigned found = processor_features();
     assert_int_equal(found, processor_features());
     if ((found & (PROCESSOR_AVX512BW | PROCESSOR_AVX512DQ)) != 0)
         assert_true((found & PROCESSOR_AVX512F) != 0);
     if ((found & PROCESSOR_AVX512F) != 0)
         assert_true((found & PROCESSOR_AVX2) != 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_variant_runs_where_there_is_all_that_it_needs),
-        cmocka_unit_test(a_processor_with_a_wide_form_has_what_that_stands_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "base/quantile.h"
+#include "test.h"
 
-static void quantiles_are_interpolated(void **state)
+TEST(quantiles_are_interpolated)
 {
-    (void)state;
     double values[] = {4, 1, 3, 2};
     assert_true(quantile_of(values, 4, 0) == 1);
     assert_true(quantile_of(values, 4, 0.5) == 2.5);
@@ -21,22 +14,12 @@ static void quantiles_are_interpolated(void **state)
     assert_true(isnan(quantile_of(values, 0, 0.5)));
 }
 
-static void infinite_values_are_the_largest(void **state)
+TEST(infinite_values_are_the_largest)
 {
-    (void)state;
     double values[] = {INFINITY, 1, INFINITY, 2, 3};
     assert_true(quantile_of(values, 5, 0.5) == 3);
     assert_true(quantile_of(values, 5, 0.375) == 2.5);
     assert_true(quantile_of(values, 5, 0.6) == INFINITY);
     assert_true(quantile_of(values, 5, 0.9) == INFINITY);
     assert_true(quantile_of(values, 5, 1) == INFINITY);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantiles_are_interpolated),
-        cmocka_unit_test(infinite_values_are_the_largest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "seed.h"
+#include "test.h"
 
 /* Known answer of Random123's kat_vectors: philox4x32-10, counter and key zero. */
-static void philox_matches_its_known_answer(void **state)
+TEST(philox_matches_its_known_answer)
 {
-    (void)state;
     random_stream stream = random_stream_make(0, (random_purpose)0, 0, 0);
     const uint32_t expected[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
     for (int i = 0; i < 4; i++)
         assert_int_equal(random_u32(&stream), expected[i]);
 }
 
-static void draws_have_their_distributions_moments(void **state)
+TEST(draws_have_their_distributions_moments)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("moments", 1), RANDOM_TEST, 0, 0);
     const int draws = 200000;
     double uniform = 0, exponential = 0, normal = 0, square = 0;
@@ -42,9 +34,8 @@ static void draws_have_their_distributions_moments(void **state)
     assert_true(fabs(square / draws - 1) < 2 * tolerance);
 }
 
-static void bounded_draws_hit_every_value_equally(void **state)
+TEST(bounded_draws_hit_every_value_equally)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("bounded", 2), RANDOM_TEST, 1, 0);
     int hits[7] = {0};
     for (int i = 0; i < 70000; i++)
@@ -53,9 +44,8 @@ static void bounded_draws_hit_every_value_equally(void **state)
         assert_in_range(hits[i], 9500, 10500);
 }
 
-static void a_shuffle_is_a_permutation(void **state)
+TEST(a_shuffle_is_a_permutation)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("shuffle", 3), RANDOM_TEST, 2, 0);
     uint32_t values[100];
     int seen[100] = {0}, moved = 0;
@@ -71,9 +61,8 @@ static void a_shuffle_is_a_permutation(void **state)
     assert_true(moved > 80);
 }
 
-static void streams_of_other_purpose_or_index_differ(void **state)
+TEST(streams_of_other_purpose_or_index_differ)
 {
-    (void)state;
     random_stream base = random_stream_make(7, RANDOM_TEST, 0, 0);
     random_stream others[] = {
         random_stream_make(8, RANDOM_TEST, 0, 0), random_stream_make(7, RANDOM_DESIGN, 0, 0),
@@ -81,16 +70,4 @@ static void streams_of_other_purpose_or_index_differ(void **state)
     uint64_t first = random_u64(&base);
     for (int i = 0; i < 4; i++)
         assert_true(random_u64(&others[i]) != first);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_matches_its_known_answer),
-        cmocka_unit_test(draws_have_their_distributions_moments),
-        cmocka_unit_test(bounded_draws_hit_every_value_equally),
-        cmocka_unit_test(a_shuffle_is_a_permutation),
-        cmocka_unit_test(streams_of_other_purpose_or_index_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <lapacke.h>
-#include <math.h>
 
 #include "base/digest.h"
 #include "base/dot.h"
 #include "base/random.h"
 #include "base/svd.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST_ROWS = 16, MOST_COLUMNS = 8 };
 
@@ -102,9 +98,8 @@ static uint32_t matrices(void)
     return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 20000;
 }
 
-static void matrices_of_every_rank_agree_with_lapack(void **state)
+TEST(matrices_of_every_rank_agree_with_lapack)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("ranks", 1), RANDOM_TEST, 0, 0);
     for (uint32_t trial = 0; trial < matrices(); trial++) {
         double scale = pow(10, -9 * random_uniform(&stream));
@@ -119,9 +114,8 @@ static void matrices_of_every_rank_agree_with_lapack(void **state)
     }
 }
 
-static void the_basis_changes_nothing(void **state)
+TEST(the_basis_changes_nothing)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("basis", 2), RANDOM_TEST, 1, 0);
     for (uint32_t trial = 0; trial < 500; trial++) {
         matrix with = draw_matrix(&stream, 1 + trial % MOST_COLUMNS, 1e-3), without = with;
@@ -133,9 +127,8 @@ static void the_basis_changes_nothing(void **state)
 }
 
 /* Recorded: every compiler and processor has to come to these bits. */
-static void the_bits_are_the_same_everywhere(void **state)
+TEST(the_bits_are_the_same_everywhere)
 {
-    (void)state;
     static const char expected[] =
         "3a15a98b6f2f707aa467a9d5717ed48c13f45831d725919dd3d0430c0ed7f357";
     random_stream stream = random_stream_make(3, RANDOM_TEST, 2, 0);
@@ -156,29 +149,15 @@ static void the_bits_are_the_same_everywhere(void **state)
     assert_string_equal(got, expected);
 }
 
-static void a_matrix_of_zeros_is_orthogonal(void **state)
+TEST(a_matrix_of_zeros_is_orthogonal)
 {
-    (void)state;
     double zero[6] = {0}, basis[4];
     assert_true(svd_rotate(zero, 3, 2, basis));
     assert_true(basis[0] == 1 && basis[1] == 0 && basis[2] == 0 && basis[3] == 1);
 }
 
-static void numbers_that_are_not_finite_are_found(void **state)
+TEST(numbers_that_are_not_finite_are_found)
 {
-    (void)state;
     double bad[4] = {1, NAN, 2, 3};
     assert_false(svd_rotate(bad, 2, 2, NULL));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices_of_every_rank_agree_with_lapack),
-        cmocka_unit_test(the_basis_changes_nothing),
-        cmocka_unit_test(the_bits_are_the_same_everywhere),
-        cmocka_unit_test(a_matrix_of_zeros_is_orthogonal),
-        cmocka_unit_test(numbers_that_are_not_finite_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program defines that uses cli/text/complain.h. */
-#include "cli/text/program.h"
+#include "cli/text/complain.h"
 
 const char program_name[] = "tarry";

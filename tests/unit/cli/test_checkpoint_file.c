@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -15,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/checkpoint/checkpoint_file.h"
+#include "cli/checkpoint/checkpoint.h"
+#include "test.h"
 
 typedef struct place {
     char folder[32], path[64], previous[64], link[64];
@@ -39,7 +33,7 @@ int __wrap_link(const char *from, const char *to)
 static void open_file(place *its, const char *path)
 {
     tarry_diagnostic why;
-    assert_int_equal(checkpoint_file_open(path, &its->file, &why), TARRY_OK);
+    assert_ok(checkpoint_file_open(path, &its->file, &why));
 }
 
 static void begin(place *its)
@@ -61,6 +55,8 @@ static void end(place *its)
     assert_int_equal(rmdir(its->folder), 0);
 }
 
+#define PLACE(name) TEST_OF(name, place, its, end)
+
 static void save(const place *its, uint64_t round)
 {
     const float numbers[] = {1, 2, 3};
@@ -77,7 +73,7 @@ static void save(const place *its, uint64_t round)
         .vectors = 1,
     };
     tarry_diagnostic why;
-    assert_int_equal(checkpoint_file_write(its->file, &state, vectors, &why), TARRY_OK);
+    assert_ok(checkpoint_file_write(its->file, &state, vectors, &why));
 }
 
 static uint64_t round_at(const char *path)
@@ -86,8 +82,8 @@ static uint64_t round_at(const char *path)
     checkpoint state;
     const uint8_t *vectors[CHECKPOINT_VECTORS];
     tarry_diagnostic fault, why;
-    assert_int_equal(checkpoint_file_open(path, &file, &why), TARRY_OK);
-    assert_int_equal(checkpoint_file_read(file, &state, vectors, NULL, &fault, &why), TARRY_OK);
+    assert_ok(checkpoint_file_open(path, &file, &why));
+    assert_ok(checkpoint_file_read(file, &state, vectors, NULL, &fault, &why));
     assert_string_equal(fault.text, "");
     uint64_t round = state.round;
     checkpoint_file_close(file);
@@ -130,19 +126,15 @@ static unsigned times_gone(const place *its)
     return gone;
 }
 
-static void file_is_always_there(void **state)
+PLACE(file_is_always_there)
 {
-    (void)state;
-    place its;
-    begin(&its);
-    save(&its, 1);
-    assert_int_equal(times_gone(&its), 0);
-    end(&its);
+    begin(its);
+    save(its, 1);
+    assert_int_equal(times_gone(its), 0);
 }
 
-static void without_hard_links(void **state)
+TEST(without_hard_links)
 {
-    (void)state;
     const int errors[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK};
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         place its;
@@ -155,83 +147,59 @@ static void without_hard_links(void **state)
 }
 
 /* Killed when FILE.previous was a second name of FILE, and FILE.new not renamed yet. */
-static void two_names_of_one_file(void **state)
+PLACE(two_names_of_one_file)
 {
-    (void)state;
-    place its;
-    begin(&its);
-    save(&its, 1);
-    assert_int_equal(__real_link(its.path, its.previous), 0);
-    save(&its, 2);
-    assert_int_equal(round_at(its.previous), 1);
-    end(&its);
+    begin(its);
+    save(its, 1);
+    assert_int_equal(__real_link(its->path, its->previous), 0);
+    save(its, 2);
+    assert_int_equal(round_at(its->previous), 1);
 }
 
 /* One that somebody removed. */
-static void one_before_stays_where_there_is_no_other(void **state)
+PLACE(one_before_stays_where_there_is_no_other)
 {
-    (void)state;
-    place its;
-    begin(&its);
-    save(&its, 1);
-    save(&its, 2);
-    assert_int_equal(unlink(its.path), 0);
-    save(&its, 3);
-    assert_int_equal(round_at(its.previous), 1);
-    end(&its);
+    begin(its);
+    save(its, 1);
+    save(its, 2);
+    assert_int_equal(unlink(its->path), 0);
+    save(its, 3);
+    assert_int_equal(round_at(its->previous), 1);
 }
 
-static void through_a_link_that_dangles(void **state)
+PLACE(through_a_link_that_dangles)
 {
-    (void)state;
-    place its;
     struct stat status;
-    begin(&its);
-    checkpoint_file_close(its.file);
-    assert_int_equal(symlink("ck", its.link), 0);
-    open_file(&its, its.link);
-    assert_false(checkpoint_file_exists(its.file));
-    save(&its, 1);
-    save(&its, 2);
-    checkpoint_file_close(its.file);
-    assert_int_equal(lstat(its.link, &status), 0);
+    begin(its);
+    checkpoint_file_close(its->file);
+    assert_int_equal(symlink("ck", its->link), 0);
+    open_file(its, its->link);
+    assert_false(checkpoint_file_exists(its->file));
+    save(its, 1);
+    save(its, 2);
+    checkpoint_file_close(its->file);
+    assert_int_equal(lstat(its->link, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
-    assert_int_equal(round_at(its.previous), 1);
-    assert_int_equal(unlink(its.path), 0);
-    open_file(&its, its.link);
-    assert_true(checkpoint_file_exists(its.file));
-    save(&its, 3);
-    assert_int_equal(unlink(its.link), 0);
-    end(&its);
+    assert_int_equal(round_at(its->previous), 1);
+    assert_int_equal(unlink(its->path), 0);
+    open_file(its, its->link);
+    assert_true(checkpoint_file_exists(its->file));
+    save(its, 3);
+    assert_int_equal(unlink(its->link), 0);
 }
 
-static void a_second_one_is_refused(void **state)
+PLACE(a_second_one_is_refused)
 {
-    (void)state;
-    place its;
     checkpoint_file *second = NULL;
     tarry_diagnostic why;
     char expected[160];
-    begin(&its);
+    begin(its);
     snprintf(expected, sizeof(expected),
-             "%s: another process goes on with this run, or writes its checkpoints here", its.path);
-    assert_int_equal(checkpoint_file_open(its.path, &second, &why), TARRY_ERROR_FILE);
+             "%s: another process goes on with this run, or writes its checkpoints here",
+             its->path);
+    assert_int_equal(checkpoint_file_open(its->path, &second, &why), TARRY_ERROR_FILE);
     assert_string_equal(why.text, expected);
     assert_null(second);
-    save(&its, 1);
-    save(&its, 2);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(file_is_always_there),
-        cmocka_unit_test(without_hard_links),
-        cmocka_unit_test(two_names_of_one_file),
-        cmocka_unit_test(one_before_stays_where_there_is_no_other),
-        cmocka_unit_test(through_a_link_that_dangles),
-        cmocka_unit_test(a_second_one_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    save(its, 1);
+    save(its, 2);
 }

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/job/chunk_gradient.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "cli/job/gradients.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "seed.h"
+#include "test.h"
+
+OWNED_BY(chunk_gradient, chunk_gradient_free)
 
 enum { ROWS = 31, FEATURES = 4, CHUNKS = 3 };
 
@@ -80,15 +76,14 @@ static int compute(chunk_gradient *of, tarry_span span, float gradient[FEATURES]
 
 /* A worker that has all samples and one that fetches those of its chunks take the same local steps,
  * whatever either computed before. */
-static void copies_are_the_same_to_the_bit(void **state)
+TEST(copies_are_the_same_to_the_bit)
 {
     samples *made = *state;
-    chunk_gradient *whole, *fetching;
-    assert_int_equal(chunk_gradient_create(made->model, &made->all, &batch, 1, &whole), TARRY_OK);
-    assert_int_equal(chunk_gradient_create_fetching(made->model, fetch, made, &batch, 1, &fetching),
-                     TARRY_OK);
-    assert_int_equal(chunk_gradient_step_locally(whole, &local), TARRY_OK);
-    assert_int_equal(chunk_gradient_step_locally(fetching, &local), TARRY_OK);
+    OWNED(chunk_gradient) whole = NULL, fetching = NULL;
+    assert_ok(chunk_gradient_create(made->model, &made->all, &batch, 1, &whole));
+    assert_ok(chunk_gradient_create_fetching(made->model, fetch, made, &batch, 1, &fetching));
+    assert_ok(chunk_gradient_step_locally(whole, &local));
+    assert_ok(chunk_gradient_step_locally(fetching, &local));
     float one[CHUNKS][FEATURES], other[CHUNKS][FEATURES];
     for (uint32_t i = 0; i < CHUNKS; i++) {
         const uint32_t back = CHUNKS - 1 - i;
@@ -99,22 +94,19 @@ static void copies_are_the_same_to_the_bit(void **state)
     }
     assert_memory_equal(one, other, sizeof(one));
     assert_memory_not_equal(one[0], one[1], sizeof(one[0]));
-    chunk_gradient_free(whole);
-    chunk_gradient_free(fetching);
 }
 
 /* Which a server may name whose plan is not the tool's. */
-static void a_share_of_a_chunk_takes_no_local_steps(void **state)
+TEST(a_share_of_a_chunk_takes_no_local_steps)
 {
     samples *made = *state;
     const tarry_span half = {.origin = 1, .first = 1, .count = 1, .of = 2};
     float gradient[FEATURES];
-    chunk_gradient *of;
-    assert_int_equal(chunk_gradient_create(made->model, &made->all, &batch, 1, &of), TARRY_OK);
+    OWNED(chunk_gradient) of = NULL;
+    assert_ok(chunk_gradient_create(made->model, &made->all, &batch, 1, &of));
     assert_int_equal(compute(of, half, gradient), 0);
-    assert_int_equal(chunk_gradient_step_locally(of, &local), TARRY_OK);
+    assert_ok(chunk_gradient_step_locally(of, &local));
     assert_int_not_equal(compute(of, half, gradient), 0);
-    chunk_gradient_free(of);
 }
 
 static const batch_settings every = {.rows = ROWS, .chunks = CHUNKS};
@@ -156,20 +148,19 @@ static void clipped_oracle(const samples *made, const sampler *draws, uint64_t r
     }
 }
 
-static void a_chunk_is_the_clipped_samples_that_are_drawn(void **state)
+TEST(a_chunk_is_the_clipped_samples_that_are_drawn)
 {
     samples *made = *state;
     privacy_keys keys;
     sampler draws = {.rate = 0.3};
     const double clip = 2;
-    chunk_gradient *whole, *fetching;
+    OWNED(chunk_gradient) whole = NULL, fetching = NULL;
     assert_int_equal(privacy_keys_of_seed(5, &keys), 0);
     memcpy(draws.key, keys.draws, sizeof(draws.key));
-    assert_int_equal(chunk_gradient_create(made->model, &made->all, &every, 1, &whole), TARRY_OK);
-    assert_int_equal(chunk_gradient_create_fetching(made->model, fetch, made, &every, 1, &fetching),
-                     TARRY_OK);
-    assert_int_equal(chunk_gradient_sample(whole, &draws, clip), TARRY_OK);
-    assert_int_equal(chunk_gradient_sample(fetching, &draws, clip), TARRY_OK);
+    assert_ok(chunk_gradient_create(made->model, &made->all, &every, 1, &whole));
+    assert_ok(chunk_gradient_create_fetching(made->model, fetch, made, &every, 1, &fetching));
+    assert_ok(chunk_gradient_sample(whole, &draws, clip));
+    assert_ok(chunk_gradient_sample(fetching, &draws, clip));
     for (uint64_t round = 0; round < DRAWN_ROUNDS; round++) {
         for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
             const tarry_span all = {.origin = chunk, .count = 1, .of = 1};
@@ -192,8 +183,6 @@ static void a_chunk_is_the_clipped_samples_that_are_drawn(void **state)
             }
         }
     }
-    chunk_gradient_free(whole);
-    chunk_gradient_free(fetching);
 }
 
 /* ---- steps that are limited in time ---- */
@@ -268,18 +257,18 @@ static void descend(const samples *made, uint32_t chunk, uint32_t steps, double 
 
 /* FedNova's x - tau_eff sum_j p_j Delta_j / tau_j, of the first so many chunks: the others were
  * late. */
-static void means_of_chunks_that_break_off_are_fednovas(void **context)
+TEST(means_of_chunks_that_break_off_are_fednovas)
 {
-    const samples *made = *context;
+    const samples *made = *state;
     const uint32_t worker[CHUNKS] = {0, 0, 1}, steps[CHUNKS] = {3, 1, 3};
     for (uint32_t there = 1; there <= CHUNKS; there++) {
         double now = 100, wanted[FEATURES] = {0}, mean_steps = 0;
-        chunk_gradient *state = limited_chunks(made, &now);
+        OWNED(chunk_gradient) its = limited_chunks(made, &now);
         float sum[FEATURES + 2] = {0}, gradient[FEATURES];
         for (uint32_t chunk = 0; chunk < there; chunk++) {
             float part[FEATURES + 2];
             double change[FEATURES], share = (double)made->own[chunk].rows / ROWS;
-            assert_near(part_of(state, worker[chunk], 6, chunk, part), steps[chunk], 1e-6);
+            assert_near(part_of(its, worker[chunk], 6, chunk, part), steps[chunk], 1e-6);
             descend(made, chunk, steps[chunk], change);
             mean_steps += share * steps[chunk];
             for (size_t i = 0; i < FEATURES; i++)
@@ -292,15 +281,14 @@ static void means_of_chunks_that_break_off_are_fednovas(void **context)
         assert_near(local_used_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
         for (size_t i = 0; i < FEATURES; i++)
             assert_near(gradient[i], mean_steps * wanted[i], 1e-5);
-        chunk_gradient_free(state);
     }
 }
 
 /* One chunk takes many steps and the others one each: no weights on the chunks' changes sum up to
  * more than the limit, whatever tau_eff is. */
-static void late_chunks_are_not_stretched(void **context)
+TEST(late_chunks_are_not_stretched)
 {
-    const samples *made = *context;
+    const samples *made = *state;
     const local_settings settings = {.steps = 400, .inner = {OPTIMIZER_GD, 0.5, 0}, .seconds = 1};
     const double early = 400, share = 0.125, change[2] = {1, 0.25}; /* of the early one, the late */
     float sum[FEATURES + 2] = {0}, gradient[FEATURES];
@@ -318,28 +306,16 @@ static void late_chunks_are_not_stretched(void **context)
 
 /* Its later ones take a step each; other workers have time of their own, and so has the next round.
  */
-static void a_workers_time_begins_with_its_first_chunk_of_a_round(void **context)
+TEST(a_workers_time_begins_with_its_first_chunk_of_a_round)
 {
     double now = 0;
     float part[FEATURES + 2];
-    chunk_gradient *state = limited_chunks(*context, &now);
-    assert_near(part_of(state, 0, 6, 0, part), 3, 1e-6);
-    assert_near(part_of(state, 0, 6, 1, part), 1, 1e-6);
-    assert_near(part_of(state, 1, 6, 1, part), 3, 1e-6);
-    assert_near(part_of(state, 0, 6, 2, part), 1, 1e-6);
-    assert_near(part_of(state, 0, 7, 2, part), 3, 1e-6);
-    chunk_gradient_free(state);
+    OWNED(chunk_gradient) its = limited_chunks(*state, &now);
+    assert_near(part_of(its, 0, 6, 0, part), 3, 1e-6);
+    assert_near(part_of(its, 0, 6, 1, part), 1, 1e-6);
+    assert_near(part_of(its, 1, 6, 1, part), 3, 1e-6);
+    assert_near(part_of(its, 0, 6, 2, part), 1, 1e-6);
+    assert_near(part_of(its, 0, 7, 2, part), 3, 1e-6);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_the_same_to_the_bit),
-        cmocka_unit_test(a_share_of_a_chunk_takes_no_local_steps),
-        cmocka_unit_test(means_of_chunks_that_break_off_are_fednovas),
-        cmocka_unit_test(late_chunks_are_not_stretched),
-        cmocka_unit_test(a_workers_time_begins_with_its_first_chunk_of_a_round),
-        cmocka_unit_test(a_chunk_is_the_clipped_samples_that_are_drawn),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

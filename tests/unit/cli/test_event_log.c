@@ -1,47 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cli/output/event_log.h"
-
-static char path[] = "/tmp/tarry-event-log-XXXXXX";
-
-static int make_file(void **state)
-{
-    (void)state;
-    strcpy(path + strlen(path) - 6, "XXXXXX");
-    int file = mkstemp(path);
-    return file < 0 ? -1 : close(file);
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
+#include "test.h"
+#include "test_file.h"
 
 static event_log *open_log(void)
 {
     event_log *log;
-    assert_int_equal(event_log_open(path, &log, NULL), TARRY_OK);
+    assert_ok(event_log_open(test_file, &log, NULL));
     return log;
 }
 
 static long size_of_file(void)
 {
     struct stat status;
-    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(stat(test_file, &status), 0);
     return (long)status.st_size;
 }
 
@@ -49,7 +28,7 @@ static long size_of_file(void)
 static void assert_lines(const char *const events[], size_t count)
 {
     char line[256];
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(test_file, "r");
     assert_non_null(file);
     for (size_t i = 0; i < count; i++) {
         assert_non_null(fgets(line, sizeof(line), file));
@@ -73,9 +52,8 @@ static void limit_file(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_line_that_was_cut_off_costs_no_other(void **state)
+TEST_SET_UP(a_line_that_was_cut_off_costs_no_other, test_file_make, test_file_remove)
 {
-    (void)state;
     signal(SIGXFSZ, SIG_IGN);
     event_log *log = open_log();
     event_log_add(log, "first", NULL);
@@ -90,13 +68,12 @@ static void a_line_that_was_cut_off_costs_no_other(void **state)
     assert_lines(events, 4);
 }
 
-static void what_another_process_left_is_ended(void **state)
+TEST_SET_UP(what_another_process_left_is_ended, test_file_make, test_file_remove)
 {
-    (void)state;
     event_log *log = open_log();
     event_log_add(log, "first", NULL);
     assert_true(event_log_close(log));
-    assert_int_equal(truncate(path, size_of_file() - 5), 0);
+    assert_int_equal(truncate(test_file, size_of_file() - 5), 0);
     log = open_log();
     event_log_add(log, "next", NULL);
     assert_true(event_log_close(log));
@@ -105,14 +82,4 @@ static void what_another_process_left_is_ended(void **state)
     assert_true(event_log_close(log));
     const char *const events[] = {NULL, "next", "last"};
     assert_lines(events, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_line_that_was_cut_off_costs_no_other, make_file,
-                                        remove_file),
-        cmocka_unit_test_setup_teardown(what_another_process_left_is_ended, make_file, remove_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/output/file_lock.h"
+#include "cli/checkpoint/checkpoint.h"
+#include "test.h"
 
 typedef struct place {
     char folder[32], path[64], other[64];
@@ -33,37 +27,34 @@ static void end(const place *its)
     assert_int_equal(rmdir(its->folder), 0);
 }
 
-static void one_at_a_time(void **state)
+#define PLACE(name) TEST_OF(name, place, its, end)
+
+PLACE(one_at_a_time)
 {
-    (void)state;
-    place its;
     struct stat status;
     int first, second = -1;
-    begin(&its);
+    begin(its);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(file_lock_take(its.path, &first), FILE_LOCK_TAKEN);
+        assert_int_equal(file_lock_take(its->path, &first), FILE_LOCK_TAKEN);
         assert_int_equal(fcntl(first, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-        assert_int_equal(stat(its.path, &status), 0);
+        assert_int_equal(stat(its->path, &status), 0);
         assert_int_equal(status.st_mode & 0777, 0600);
-        assert_int_equal(file_lock_take(its.path, &second), FILE_LOCK_HELD);
+        assert_int_equal(file_lock_take(its->path, &second), FILE_LOCK_HELD);
         assert_int_equal(second, -1);
-        file_lock_drop(its.path, first);
-        assert_int_not_equal(stat(its.path, &status), 0);
+        file_lock_drop(its->path, first);
+        assert_int_not_equal(stat(its->path, &status), 0);
     }
-    end(&its);
 }
 
-static void a_killed_process_lets_it_go(void **state)
+PLACE(a_killed_process_lets_it_go)
 {
-    (void)state;
-    place its;
     int ready[2], lock;
     char byte;
-    begin(&its);
+    begin(its);
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
-        if (file_lock_take(its.path, &lock) == FILE_LOCK_TAKEN && write(ready[1], "", 1) == 1)
+        if (file_lock_take(its->path, &lock) == FILE_LOCK_TAKEN && write(ready[1], "", 1) == 1)
             pause();
         _exit(1);
     }
@@ -71,51 +62,46 @@ static void a_killed_process_lets_it_go(void **state)
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
     close(ready[0]);
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_HELD);
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_HELD);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_equal(access(its.path, F_OK), 0);
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_TAKEN);
-    file_lock_drop(its.path, lock);
-    end(&its);
+    assert_int_equal(access(its->path, F_OK), 0);
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_TAKEN);
+    file_lock_drop(its->path, lock);
 }
 
-static void what_is_no_lock_is_left_alone(void **state)
+PLACE(what_is_no_lock_is_left_alone)
 {
-    (void)state;
-    place its;
     int lock;
-    begin(&its);
-    assert_int_equal(symlink(its.other, its.path), 0);
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_FOREIGN);
-    assert_int_not_equal(access(its.other, F_OK), 0);
-    assert_int_equal(unlink(its.path), 0);
-    assert_int_equal(mkdir(its.path, 0700), 0);
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_FOREIGN);
-    assert_int_equal(rmdir(its.path), 0);
-    assert_int_equal(mkfifo(its.path, 0600), 0);
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_FOREIGN);
-    assert_int_equal(unlink(its.path), 0);
-    FILE *text = fopen(its.path, "w");
+    begin(its);
+    assert_int_equal(symlink(its->other, its->path), 0);
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
+    assert_int_not_equal(access(its->other, F_OK), 0);
+    assert_int_equal(unlink(its->path), 0);
+    assert_int_equal(mkdir(its->path, 0700), 0);
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
+    assert_int_equal(rmdir(its->path), 0);
+    assert_int_equal(mkfifo(its->path, 0600), 0);
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
+    assert_int_equal(unlink(its->path), 0);
+    FILE *text = fopen(its->path, "w");
     assert_non_null(text);
     fputs("mine", text);
     fclose(text);
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_FOREIGN);
-    assert_int_equal(unlink(its.path), 0);
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
+    assert_int_equal(unlink(its->path), 0);
     /* Nor what came to have the name meanwhile. */
-    assert_int_equal(file_lock_take(its.path, &lock), FILE_LOCK_TAKEN);
-    text = fopen(its.other, "w");
+    assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_TAKEN);
+    text = fopen(its->other, "w");
     assert_non_null(text);
     fclose(text);
-    assert_int_equal(rename(its.other, its.path), 0);
-    file_lock_drop(its.path, lock);
-    assert_int_equal(unlink(its.path), 0);
-    end(&its);
+    assert_int_equal(rename(its->other, its->path), 0);
+    file_lock_drop(its->path, lock);
+    assert_int_equal(unlink(its->path), 0);
 }
 
-static void where_none_can_be_made(void **state)
+TEST(where_none_can_be_made)
 {
-    (void)state;
     int lock;
     assert_int_equal(file_lock_take("/nowhere/at/all", &lock), FILE_LOCK_UNAVAILABLE);
     assert_int_equal(file_lock_take("/proc/lock", &lock), FILE_LOCK_UNAVAILABLE);
@@ -138,17 +124,15 @@ static int take_turns(const place *its, int turns)
     return 0;
 }
 
-static void those_who_remove_it_never_let_two_in(void **state)
+PLACE(those_who_remove_it_never_let_two_in)
 {
-    (void)state;
     enum { PROCESSES = 4, TURNS = 500 };
-    place its;
     pid_t children[PROCESSES];
-    begin(&its);
+    begin(its);
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         if (children[i] == 0)
-            _exit(take_turns(&its, TURNS));
+            _exit(take_turns(its, TURNS));
         assert_true(children[i] > 0);
     }
     int failed = 0, status;
@@ -157,17 +141,4 @@ static void those_who_remove_it_never_let_two_in(void **state)
         failed += status != 0;
     }
     assert_int_equal(failed, 0);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_at_a_time),
-        cmocka_unit_test(a_killed_process_lets_it_go),
-        cmocka_unit_test(what_is_no_lock_is_left_alone),
-        cmocka_unit_test(where_none_can_be_made),
-        cmocka_unit_test(those_who_remove_it_never_let_two_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

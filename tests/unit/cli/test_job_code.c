@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/job/job_code.h"
+#include "cli/job/job.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "seed.h"
+#include "test.h"
 
 static optimizer_settings draw_optimizer(random_stream *stream)
 {
@@ -106,20 +100,18 @@ static void assert_same(const job_spec *a, const job_spec *b)
     assert_same_optimizer(&a->local.inner, &b->local.inner);
 }
 
-static void every_job_comes_back(void **state)
+TEST(every_job_comes_back)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("job", 1), RANDOM_TEST, 0, 0);
     for (int i = 0; i < 500; i++) {
         const job_spec spec = draw(&stream);
         job_spec read;
-        char *text;
+        OWNED(char) text = NULL;
         tarry_diagnostic why;
-        assert_int_equal(job_encode(&spec, &text), TARRY_OK);
+        assert_ok(job_encode(&spec, &text));
         if (job_decode(text, strlen(text), &read, &why) != TARRY_OK)
             fail_msg("%s: %s", text, why.text);
         assert_same(&spec, &read);
-        free(text);
     }
 }
 
@@ -143,12 +135,11 @@ static void assert_refused(const char *text, const char *said)
         fail_msg("'%s' does not say '%s'", why.text, said);
 }
 
-static void what_can_t_be_is_refused(void **state)
+TEST(what_can_t_be_is_refused)
 {
-    (void)state;
     job_spec read;
     const char *good = JOB("2", "softmax", "[]", GOOD);
-    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_ok(job_decode(good, strlen(good), &read, NULL));
     for (size_t size = 0; size < strlen(good); size++)
         assert_int_equal(job_decode(good, size, &read, NULL), TARRY_ERROR_FORMAT);
     assert_refused("[]", "this is none");
@@ -187,14 +178,14 @@ static void what_can_t_be_is_refused(void **state)
 #define EVERYWHERE(steps) GOOD ",\"optimizer\":" steps
 #define LOCALLY(count, steps) GOOD ",\"local_steps\":" count ",\"inner\":" steps
     good = JOB("2", "softmax", "[]", EVERYWHERE(STEPS("\"nesterov\"", "0.5", "0.9")));
-    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_ok(job_decode(good, strlen(good), &read, NULL));
     assert_true(read.everywhere && read.local.steps == 0);
     good = JOB("2", "softmax", "[]", LOCALLY("5", STEPS("\"gd\"", "0.5", "0.9")));
-    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_ok(job_decode(good, strlen(good), &read, NULL));
     assert_true(!read.everywhere && read.local.steps == 5 && read.local.seconds == 0);
 #define LIMITED(seconds) LOCALLY("5", STEPS("\"gd\"", "0.5", "0.9")) ",\"local_seconds\":" seconds
     good = JOB("2", "softmax", "[]", LIMITED("0.25"));
-    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_ok(job_decode(good, strlen(good), &read, NULL));
     assert_true(read.local.steps == 5 && read.local.seconds == 0.25);
     const char *const wrong[] = {
         STEPS("\"newton\"", "0.5", "0.9"),
@@ -227,18 +218,17 @@ static void what_can_t_be_is_refused(void **state)
 
 /* A sum that one sample changes by a bounded length is one of chunks that are drawn, and no other.
  */
-static void what_breaks_privacy_is_refused(void **state)
+TEST(what_breaks_privacy_is_refused)
 {
-    (void)state;
     job_spec read;
 #define PRIVATE(clip, sample, rest)                                                                \
     JOB("2", "softmax", "[]", GOOD ",\"clip\":" clip ",\"sample\":" sample rest)
     const char *good = PRIVATE("0.5", "1.0", "");
-    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_ok(job_decode(good, strlen(good), &read, NULL));
     assert_true(read.clip == 0.5 && read.sample == 1 && !read.tells_draws);
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddee" /* and a byte */
     good = PRIVATE("0.5", "1.0", ",\"draws\":\"" KEY "7f\"");
-    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_ok(job_decode(good, strlen(good), &read, NULL));
     assert_true(read.tells_draws && read.draws[1] == 0x11 && read.draws[31] == 0x7f);
     assert_refused(PRIVATE("0.0", "0.5", ""), "clip:");
     assert_refused(PRIVATE("-1.0", "0.5", ""), "clip:");
@@ -258,9 +248,8 @@ static void what_breaks_privacy_is_refused(void **state)
         "clip:");
 }
 
-static void any_bytes_may_come_in(void **state)
+TEST(any_bytes_may_come_in)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("job-bytes", 2), RANDOM_TEST, 1, 0);
     const char good[] =
         JOB("2", "perceptron", "[3,4]", EVERYWHERE(STEPS("\"adam\"", "0.25", "0.9")));
@@ -270,25 +259,13 @@ static void any_bytes_may_come_in(void **state)
         memcpy(bytes, good, sizeof(good));
         bytes[random_below(&stream, sizeof(good) - 1)] = (char)random_u32(&stream);
         job_spec read, again;
-        char *text;
+        OWNED(char) text = NULL;
         if (job_decode(bytes, sizeof(good) - 1, &read, NULL) != TARRY_OK)
             continue;
         accepted++;
-        assert_int_equal(job_encode(&read, &text), TARRY_OK);
-        assert_int_equal(job_decode(text, strlen(text), &again, NULL), TARRY_OK);
+        assert_ok(job_encode(&read, &text));
+        assert_ok(job_decode(text, strlen(text), &again, NULL));
         assert_same(&read, &again);
-        free(text);
     }
     assert_true(accepted > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_job_comes_back),
-        cmocka_unit_test(what_can_t_be_is_refused),
-        cmocka_unit_test(what_breaks_privacy_is_refused),
-        cmocka_unit_test(any_bytes_may_come_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What workers hold where everyone gets the sum, against the server's own steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "cli/job/job_replicas.h"
+#include "cli/job/job.h"
+#include "test.h"
 
 enum { FEATURES = 5, SAMPLES = 20, WORKERS = 3 };
 
@@ -31,12 +25,12 @@ static void begin(pair *run, optimizer_kind kind)
 {
     const objective_settings model = {
         .model = MODEL_LOGISTIC, .features = FEATURES, .classes = 2, .l2 = 0.1};
-    assert_int_equal(objective_create(&model, NULL, &run->model, NULL), TARRY_OK);
+    assert_ok(objective_create(&model, NULL, &run->model, NULL));
     run->dimension = objective_dimension(run->model);
     assert_int_equal(run->dimension, FEATURES);
     objective_initial(run->model, 1, run->parameters);
     const optimizer_settings steps = {kind, 0.5, OPTIMIZER_USUAL_DECAY};
-    assert_int_equal(optimizer_create(&steps, FEATURES, NULL, &run->optimizer), TARRY_OK);
+    assert_ok(optimizer_create(&steps, FEATURES, NULL, &run->optimizer));
     const job_replicas_settings settings = {
         .model = run->model,
         .optimizer = steps,
@@ -44,7 +38,7 @@ static void begin(pair *run, optimizer_kind kind)
         .parameters = run->parameters,
         .state = optimizer_state_of(run->optimizer),
     };
-    assert_int_equal(job_replicas_create(&settings, WORKERS, &run->replicas), TARRY_OK);
+    assert_ok(job_replicas_create(&settings, WORKERS, &run->replicas));
 }
 
 static void end(pair *run)
@@ -53,6 +47,7 @@ static void end(pair *run)
     optimizer_free(run->optimizer);
     objective_free(run->model);
 }
+OWNED_STRUCT_BY(pair, end)
 
 /* The server's step, and what it steps on. */
 static void step_server(pair *run, uint64_t step)
@@ -66,22 +61,21 @@ static void step_server(pair *run, uint64_t step)
 static void step_worker(pair *run, uint32_t worker, uint64_t step)
 {
     const tarry_replica *replica = &job_replicas_list(run->replicas)[worker];
-    assert_int_equal(replica->step(replica->user, step, run->sum), TARRY_OK);
+    assert_ok(replica->step(replica->user, step, run->sum));
 }
 
 static void assert_has(pair *run, uint32_t worker)
 {
     const tarry_replica *replica = &job_replicas_list(run->replicas)[worker];
     float found[FEATURES];
-    assert_int_equal(replica->parameters(replica->user, found), TARRY_OK);
+    assert_ok(replica->parameters(replica->user, found));
     assert_memory_equal(found, run->parameters, sizeof(found));
 }
 
-static void workers_step_as_the_server(void **state)
+TEST(workers_step_as_the_server)
 {
-    (void)state;
     for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
-        pair run;
+        OWNED(pair) run;
         begin(&run, kinds[kind]);
         for (uint64_t step = 1; step <= 5; step++) {
             step_server(&run, step);
@@ -90,7 +84,6 @@ static void workers_step_as_the_server(void **state)
                 assert_has(&run, worker);
             }
         }
-        end(&run);
     }
 }
 
@@ -101,19 +94,18 @@ static int pass(const tarry_replica *from, const tarry_replica *to, size_t size,
     int error = TARRY_OK;
     for (uint64_t first = 0; first < total && error == TARRY_OK; first += size) {
         size_t length = total - first < size ? (size_t)(total - first) : size;
-        assert_int_equal(from->save(from->user, first, piece, length), TARRY_OK);
+        assert_ok(from->save(from->user, first, piece, length));
         error = to->load(to->user, total, first, piece, length);
     }
     return error;
 }
 
-static void a_state_goes_from_one_to_another(void **state)
+TEST(a_state_goes_from_one_to_another)
 {
-    (void)state;
     const size_t sizes[] = {1, 7, 48, 49, 1024};
     for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++)
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            pair run;
+            OWNED(pair) run;
             begin(&run, kinds[kind]);
             const tarry_replica *list = job_replicas_list(run.replicas);
             for (uint64_t step = 1; step <= 3; step++) {
@@ -121,20 +113,18 @@ static void a_state_goes_from_one_to_another(void **state)
                 step_worker(&run, 0, step);
             }
             uint64_t total = list[0].state_size(list[0].user);
-            assert_int_equal(pass(&list[0], &list[1], sizes[i], total), TARRY_OK);
+            assert_ok(pass(&list[0], &list[1], sizes[i], total));
             assert_has(&run, 1);
             step_server(&run, 4); /* the optimizer's state has come along */
             step_worker(&run, 0, 4);
             step_worker(&run, 1, 4);
             assert_has(&run, 0);
             assert_has(&run, 1);
-            end(&run);
         }
 }
 
-static void a_state_of_another_kind_is_refused(void **state)
+TEST(a_state_of_another_kind_is_refused)
 {
-    (void)state;
     pair run, other;
     begin(&run, OPTIMIZER_MOMENTUM);
     begin(&other, OPTIMIZER_NESTEROV);
@@ -157,13 +147,12 @@ static uint64_t save(const pair *run, uint8_t bytes[1024])
     const tarry_replica *replica = job_replicas_list(run->replicas);
     uint64_t total = replica->state_size(replica->user);
     assert_true(total <= 1024);
-    assert_int_equal(replica->save(replica->user, 0, bytes, (size_t)total), TARRY_OK);
+    assert_ok(replica->save(replica->user, 0, bytes, (size_t)total));
     return total;
 }
 
-static void a_state_is_read_only_after_its_step(void **state)
+TEST(a_state_is_read_only_after_its_step)
 {
-    (void)state;
     pair run, other;
     uint8_t bytes[1024];
     begin(&run, OPTIMIZER_ADAM);
@@ -183,7 +172,7 @@ static void a_state_is_read_only_after_its_step(void **state)
     assert_int_equal(job_replicas_read(its, 3, bytes, total, parameters, read), TARRY_ERROR_FORMAT);
     bytes[0]--;
     assert_memory_equal(parameters, none, sizeof(parameters));
-    assert_int_equal(job_replicas_read(its, 3, bytes, total, parameters, read), TARRY_OK);
+    assert_ok(job_replicas_read(its, 3, bytes, total, parameters, read));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
     const optimizer_state *had = optimizer_state_of(run.optimizer);
     assert_memory_equal(read->velocity, had->velocity, sizeof(parameters));
@@ -191,7 +180,7 @@ static void a_state_is_read_only_after_its_step(void **state)
     assert_true(read->decayed == had->decayed && read->square_decayed == had->square_decayed);
     uint8_t *copied;
     uint64_t size;
-    assert_int_equal(job_replicas_copy(run.replicas, &copied, &size), TARRY_OK);
+    assert_ok(job_replicas_copy(run.replicas, &copied, &size));
     assert_int_equal(size, total);
     assert_memory_equal(copied, bytes, total);
     memory_release(NULL, copied);
@@ -200,9 +189,8 @@ static void a_state_is_read_only_after_its_step(void **state)
 }
 
 /* As a worker of another process makes it, which the job tells the seed. */
-static void the_first_state_is_drawn_by_the_seed(void **state)
+TEST(the_first_state_is_drawn_by_the_seed)
 {
-    (void)state;
     const objective_settings model = {
         .model = MODEL_PERCEPTRON,
         .features = 3,
@@ -213,14 +201,14 @@ static void the_first_state_is_drawn_by_the_seed(void **state)
     job_replicas_settings settings = {.optimizer = {.kind = OPTIMIZER_GD, .rate = 1}, .samples = 1};
     objective *made;
     float wanted[64], found[64];
-    assert_int_equal(objective_create(&model, NULL, &made, NULL), TARRY_OK);
+    assert_ok(objective_create(&model, NULL, &made, NULL));
     assert_true(objective_dimension(made) <= 64);
     settings.model = made;
     for (settings.seed = 1; settings.seed <= 2; settings.seed++) {
         job_replicas *drawn;
-        assert_int_equal(job_replicas_create(&settings, 1, &drawn), TARRY_OK);
+        assert_ok(job_replicas_create(&settings, 1, &drawn));
         const tarry_replica *replica = job_replicas_list(drawn);
-        assert_int_equal(replica->parameters(replica->user, found), TARRY_OK);
+        assert_ok(replica->parameters(replica->user, found));
         objective_initial(made, settings.seed, wanted);
         assert_memory_equal(found, wanted, objective_dimension(made) * sizeof(float));
         job_replicas_free(drawn);
@@ -240,10 +228,9 @@ static void *step_beside(void *user)
     return NULL;
 }
 
-static void whoever_looks_waits_for_the_step(void **state)
+TEST(whoever_looks_waits_for_the_step)
 {
-    (void)state;
-    pair run;
+    OWNED(pair) run;
     begin(&run, OPTIMIZER_ADAM);
     step_server(&run, 1);
     stepping own = {&run, 2};
@@ -252,7 +239,7 @@ static void whoever_looks_waits_for_the_step(void **state)
     optimizer *mine;
     float parameters[FEATURES];
     const optimizer_settings steps = {OPTIMIZER_ADAM, 0.5, OPTIMIZER_USUAL_DECAY};
-    assert_int_equal(optimizer_create(&steps, FEATURES, NULL, &mine), TARRY_OK);
+    assert_ok(optimizer_create(&steps, FEATURES, NULL, &mine));
     job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
     const optimizer_state *had = optimizer_state_of(run.optimizer);
@@ -262,18 +249,4 @@ static void whoever_looks_waits_for_the_step(void **state)
     assert_true(got->decayed == had->decayed && got->square_decayed == had->square_decayed);
     pthread_join(thread, NULL);
     optimizer_free(mine);
-    end(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(workers_step_as_the_server),
-        cmocka_unit_test(a_state_goes_from_one_to_another),
-        cmocka_unit_test(a_state_of_another_kind_is_refused),
-        cmocka_unit_test(a_state_is_read_only_after_its_step),
-        cmocka_unit_test(the_first_state_is_drawn_by_the_seed),
-        cmocka_unit_test(whoever_looks_waits_for_the_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

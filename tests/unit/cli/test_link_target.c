@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +7,13 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "cli/output/link_target.h"
+#include "cli/output/output.h"
+#include "test.h"
 
 static char top[] = "/tmp/tarry-test-XXXXXX";
 
 static int begin(void **state)
 {
-    (void)state;
     if (mkdtemp(top) == NULL || chdir(top) != 0 || mkdir("real", 0700) != 0)
         return -1;
     int made = open("real/there", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -29,7 +22,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     return unlink("real/there") == 0 && rmdir("real") == 0 && chdir("/") == 0 ? rmdir(top) : -1;
 }
 
@@ -49,26 +41,23 @@ static void link_leads_to(const char *to, const char *link, const char *expected
     assert_int_equal(unlink(link), 0);
 }
 
-static void what_is_no_link_is_itself(void **state)
+TEST(what_is_no_link_is_itself)
 {
-    (void)state;
     leads_to("missing", "missing");
     leads_to("no/such/folder", "no/such/folder");
     leads_to("/missing-from-the-root", "/missing-from-the-root");
 }
 
-static void links_to_what_is_there(void **state)
+TEST(links_to_what_is_there)
 {
-    (void)state;
     char expected[64];
     snprintf(expected, sizeof(expected), "%s/real/there", top);
     link_leads_to("real/there", "link", expected);
     link_leads_to("there", "real/link", expected);
 }
 
-static void links_to_what_is_not(void **state)
+TEST(links_to_what_is_not)
 {
-    (void)state;
     link_leads_to("real/missing", "link", "real/missing");
     link_leads_to("missing", "real/link", "real/missing");
     link_leads_to("../missing", "real/link", "real/../missing");
@@ -76,9 +65,8 @@ static void links_to_what_is_not(void **state)
     link_leads_to("no/such/folder", "link", "no/such/folder");
 }
 
-static void links_to_links(void **state)
+TEST(links_to_links)
 {
-    (void)state;
     assert_int_equal(symlink("second", "real/first"), 0);
     assert_int_equal(symlink("../third", "real/second"), 0);
     assert_int_equal(symlink("real/missing", "third"), 0);
@@ -93,20 +81,9 @@ static void links_to_links(void **state)
     assert_int_equal(unlink("real/first"), 0);
 }
 
-static void loops(void **state)
+TEST(loops)
 {
-    (void)state;
     link_leads_to("link", "link", "link");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_link_is_itself),
-        cmocka_unit_test(links_to_what_is_there),
-        cmocka_unit_test(links_to_what_is_not),
-        cmocka_unit_test(links_to_links),
-        cmocka_unit_test(loops),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_GROUP(begin, end)

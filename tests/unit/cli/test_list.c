@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "cli/options/options.h"
+#include "test.h"
 
-#include "cli/options/list.h"
-
-static void whole_numbers(void **state)
+TEST(whole_numbers)
 {
-    (void)state;
     whole_list list;
-    assert_int_equal(list_whole("4", 1, 9, &list, NULL), TARRY_OK);
+    assert_ok(list_whole("4", 1, 9, &list, NULL));
     assert_int_equal(list.count, 1);
     assert_int_equal(list.values[0], 4);
-    assert_int_equal(list_whole("9,1,1e0", 1, 9, &list, NULL), TARRY_OK);
+    assert_ok(list_whole("9,1,1e0", 1, 9, &list, NULL));
     assert_int_equal(list.count, 3);
     assert_int_equal(list.values[0], 9);
     assert_int_equal(list.values[2], 1);
 }
 
-static void what_is_no_list_changes_nothing(void **state)
+TEST(what_is_no_list_changes_nothing)
 {
-    (void)state;
     whole_list whole = {.count = 77};
     const char *const bad[] = {"", ",", "1,", ",1", "1,,2", "0", "10", "1 2", "x", "1:2"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -41,25 +34,23 @@ static void what_is_no_list_changes_nothing(void **state)
     }
 }
 
-static void ascending_numbers_and_ranges(void **state)
+TEST(ascending_numbers_and_ranges)
 {
-    (void)state;
     real_list list;
-    assert_int_equal(list_ascending("0.5,1,1e1", 10, &list, NULL), TARRY_OK);
+    assert_ok(list_ascending("0.5,1,1e1", 10, &list, NULL));
     assert_int_equal(list.count, 3);
     assert_true(list.values[0] == 0.5 && list.values[2] == 10);
-    assert_int_equal(list_ascending("2:4:5", 10, &list, NULL), TARRY_OK);
+    assert_ok(list_ascending("2:4:5", 10, &list, NULL));
     assert_int_equal(list.count, 5);
     for (size_t i = 0; i < 5; i++)
         assert_true(list.values[i] == 2 + 0.5 * (double)i);
-    assert_int_equal(list_ascending("1:10:1000", 10, &list, NULL), TARRY_OK);
+    assert_ok(list_ascending("1:10:1000", 10, &list, NULL));
     assert_int_equal(list.count, LIST_MOST);
     assert_true(list.values[LIST_MOST - 1] == 10);
 }
 
-static void too_many(void **state)
+TEST(too_many)
 {
-    (void)state;
     char text[2 * LIST_MOST + 3];
     for (size_t i = 0; i <= LIST_MOST; i++)
         memcpy(text + 2 * i, "1,", 2);
@@ -67,13 +58,12 @@ static void too_many(void **state)
     text[2 * LIST_MOST + 1] = '\0';
     assert_int_equal(list_whole(text, 1, 1, &list, NULL), TARRY_ERROR_FORMAT);
     text[2 * LIST_MOST - 1] = '\0';
-    assert_int_equal(list_whole(text, 1, 1, &list, NULL), TARRY_OK);
+    assert_ok(list_whole(text, 1, 1, &list, NULL));
     assert_int_equal(list.count, LIST_MOST);
 }
 
-static void items_one_by_one(void **state)
+TEST(items_one_by_one)
 {
-    (void)state;
     const char *left = "abc,,d";
     char item[4];
     assert_true(list_next(&left, ',', item, sizeof(item)));
@@ -92,16 +82,4 @@ static void items_one_by_one(void **state)
     assert_true(list_next(&left, ':', item, sizeof(item)));
     assert_false(list_next(&left, ':', item, sizeof(item)));
     assert_string_equal(left, "bcde");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(what_is_no_list_changes_nothing),
-        cmocka_unit_test(ascending_numbers_and_ranges),
-        cmocka_unit_test(too_many),
-        cmocka_unit_test(items_one_by_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of machines and control groups, from folders that look like a kernel's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/options/machine_room.h"
+#include "test.h"
 
 enum { PATH = 512, MEGA = 1000 * 1000 };
 
@@ -46,7 +40,6 @@ static void drop(const char *folder)
 /* A machine of 8 GB, of which 6 are free; none of its processes is in a control group. */
 static int begin(void **state)
 {
-    (void)state;
     strcpy(root + strlen(root) - 6, "XXXXXX");
     assert_non_null(mkdtemp(root));
     put("proc/meminfo", "MemTotal:        8000000 kB\nMemFree:          100000 kB\n"
@@ -60,14 +53,12 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     drop("");
     return 0;
 }
 
-static void a_machine_without_groups_has_what_is_free(void **state)
+TEST_SET_UP(a_machine_without_groups_has_what_is_free, begin, end)
 {
-    (void)state;
     const machine_room own = machine_room_find(root, false),
                        children = machine_room_find(root, true);
     assert_true(own.memory_bytes == 8e6 * 1024);
@@ -78,16 +69,14 @@ static void a_machine_without_groups_has_what_is_free(void **state)
     assert_true(children.threads <= 60000 && children.threads > own.threads);
 }
 
-static void nothing_is_known_of_a_machine_without_files(void **state)
+TEST_SET_UP(nothing_is_known_of_a_machine_without_files, begin, end)
 {
-    (void)state;
     const machine_room room = machine_room_find("/nowhere/at/all", true);
     assert_true(isinf(room.memory_bytes));
 }
 
-static void groups_of_version_2_and_those_around_them_limit(void **state)
+TEST_SET_UP(groups_of_version_2_and_those_around_them_limit, begin, end)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/jobs/one\n");
     put("sys/fs/cgroup/jobs/one/memory.max", "max\n");
     put("sys/fs/cgroup/jobs/one/memory.current", "5000000\n");
@@ -106,9 +95,8 @@ static void groups_of_version_2_and_those_around_them_limit(void **state)
 }
 
 /* In a container the path is one of the machine outside. */
-static void groups_of_version_1_limit(void **state)
+TEST_SET_UP(groups_of_version_1_limit, begin, end)
 {
-    (void)state;
     put("proc/self/cgroup", "9:cpu,cpuacct:/a\n8:memory:/docker/0123\n7:pids:/docker/0123\n0::/\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000000\n");
     put("sys/fs/cgroup/memory/memory.usage_in_bytes", "500000000\n");
@@ -121,16 +109,4 @@ static void groups_of_version_1_limit(void **state)
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* no limit */
     room = machine_room_find(root, false);
     assert_true(room.free_bytes == 6e6 * 1024);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_machine_without_groups_has_what_is_free, begin, end),
-        cmocka_unit_test_setup_teardown(nothing_is_known_of_a_machine_without_files, begin, end),
-        cmocka_unit_test_setup_teardown(groups_of_version_2_and_those_around_them_limit, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(groups_of_version_1_limit, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

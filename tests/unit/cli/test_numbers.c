@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "cli/text/numbers.h"
+#include "test.h"
 
-static void seconds_have_a_fitting_unit(void **state)
+TEST(seconds_have_a_fitting_unit)
 {
-    (void)state;
     const struct {
         double seconds;
         const char *text;
@@ -37,9 +31,8 @@ static void seconds_have_a_fitting_unit(void **state)
     }
 }
 
-static void bytes_and_whole_numbers(void **state)
+TEST(bytes_and_whole_numbers)
 {
-    (void)state;
     char text[NUMBER_TEXT_SIZE];
     bytes_text(0, text);
     assert_string_equal(text, "0 B");
@@ -59,13 +52,4 @@ static void bytes_and_whole_numbers(void **state)
     assert_string_equal(text, "1,000");
     whole_text(UINT64_MAX, text);
     assert_string_equal(text, "18,446,744,073,709,551,615");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seconds_have_a_fitting_unit),
-        cmocka_unit_test(bytes_and_whole_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
-#include "cli/job/numerics.h"
-#include "cli/runner/mixture.h"
+#include "cli/job/gradients.h"
+#include "cli/runner/runner.h"
+#include "edge_plan.h"
+#include "test.h"
 
 static const objective_settings models[] = {
     {.model = MODEL_LEAST_SQUARES, .features = 300},
@@ -24,27 +19,25 @@ static const objective_settings models[] = {
 };
 enum { MODELS = sizeof(models) / sizeof(*models), WORKERS = 4 };
 
-static void a_fingerprint_is_of_the_model_and_the_same_again(void **state)
+TEST(a_fingerprint_is_of_the_model_and_the_same_again)
 {
-    (void)state;
     uint64_t found[2 * MODELS];
     for (size_t i = 0; i < 2 * MODELS; i++) {
         uint64_t again;
         bool sparse = i % 2 == 1;
-        assert_int_equal(numerics_fingerprint(&models[i / 2], sparse, &found[i]), TARRY_OK);
-        assert_int_equal(numerics_fingerprint(&models[i / 2], sparse, &again), TARRY_OK);
+        assert_ok(numerics_fingerprint(&models[i / 2], sparse, &found[i]));
+        assert_ok(numerics_fingerprint(&models[i / 2], sparse, &again));
         assert_true(found[i] == again && again != 0);
         for (size_t k = 0; k < i; k++)
             assert_true(found[k] != found[i]);
     }
 }
 
-static void the_rounding_is_that_of_float32(void **state)
+TEST(the_rounding_is_that_of_float32)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * MODELS; i++) {
         double rounding;
-        assert_int_equal(numerics_rounding(&models[i / 2], i % 2 == 1, &rounding), TARRY_OK);
+        assert_ok(numerics_rounding(&models[i / 2], i % 2 == 1, &rounding));
         assert_true(rounding > 0 && rounding < 1e-5);
     }
 }
@@ -57,15 +50,12 @@ static tarry_plan *make_plan(void)
     settings.workers = settings.chunks = WORKERS;
     settings.replication = settings.parts = 2;
     settings.design = TARRY_DESIGN_CYCLIC;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_make(&settings);
 }
 
-static void kinds_meet_where_they_share_a_chunk(void **state)
+TEST(kinds_meet_where_they_share_a_chunk)
 {
-    (void)state;
-    tarry_plan *plan = make_plan();
+    OWNED(tarry_plan) plan = make_plan();
     const struct {
         uint64_t numerics[WORKERS];
         uint32_t kinds;
@@ -85,15 +75,13 @@ static void kinds_meet_where_they_share_a_chunk(void **state)
         assert_true(cases[i].numerics[one] != 0 && cases[i].numerics[other] != 0);
         assert_true((one + 1) % WORKERS == other || (other + 1) % WORKERS == one);
     }
-    tarry_plan_free(plan);
 }
 
 /* All errors of copies of two holders that point the worst way, through the decode matrix and its
  * inverse by hand: within the bound, and for two parts not far below it. */
-static void the_bound_holds_what_two_copies_can_do(void **state)
+TEST(the_bound_holds_what_two_copies_can_do)
 {
-    (void)state;
-    tarry_plan *plan = make_plan();
+    OWNED(tarry_plan) plan = make_plan();
     const double apart = 1e-6;
     double worst = 0, bound = mixture_bound(plan, 2, apart / 2, INFINITY);
     for (uint32_t chunk = 0; chunk < WORKERS; chunk++) {
@@ -101,7 +89,7 @@ static void the_bound_holds_what_two_copies_can_do(void **state)
         for (uint32_t i = 0; i < 2; i++)
             for (uint32_t part = 0; part < 2; part++)
                 r[part][i] =
-                    tarry_plan_decode_weight(plan, 2, part, tarry_plan_holder(plan, chunk, i));
+                    tarry_plan_decode_weight(plan, part, tarry_plan_holder(plan, chunk, i));
         double determinant = r[0][0] * r[1][1] - r[0][1] * r[1][0];
         const double inverse[2][2] = {{r[1][1] / determinant, -r[0][1] / determinant},
                                       {-r[1][0] / determinant, r[0][0] / determinant}};
@@ -112,16 +100,4 @@ static void the_bound_holds_what_two_copies_can_do(void **state)
     }
     assert_true(worst <= bound && worst > bound / 10);
     assert_true(mixture_bound(plan, 2, apart / 2, 1) <= bound);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fingerprint_is_of_the_model_and_the_same_again),
-        cmocka_unit_test(the_rounding_is_that_of_float32),
-        cmocka_unit_test(kinds_meet_where_they_share_a_chunk),
-        cmocka_unit_test(the_bound_holds_what_two_copies_can_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,6 @@
  * (Jagielski, Ullman, Oprea, arXiv 2006.07709). The bound may not exceed the claim; with an error
  * planted it does.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +14,11 @@
 #include <tarry/privacy.h>
 #include <tarry/settings.h>
 
-#include "cli/job/chunk_gradient.h"
+#include "cli/job/gradients.h"
 #include "cli/options/options.h"
-#include "cli/train/train_privacy.h"
+#include "cli/train/train_job.h"
 #include "seed.h"
+#include "test.h"
 
 enum { ROWS = 8, FEATURES = 3, CANARY = 5, WORKERS = 2, CHUNKS = 4 };
 
@@ -73,8 +67,8 @@ static tarry_plan *make_plan(tarry_settings *settings)
     settings->plan.replication = 2;
     settings->plan.pieces = 1;
     settings->noised = true;
-    assert_int_equal(tarry_settings_settle(settings, 0, &conflict), TARRY_OK);
-    assert_int_equal(tarry_plan_create(&settings->plan, NULL, &plan, &why), TARRY_OK);
+    assert_ok(tarry_settings_settle(settings, 0, &conflict));
+    assert_ok(tarry_plan_create(&settings->plan, NULL, &plan, &why));
     return plan;
 }
 
@@ -84,8 +78,8 @@ static float release(tarry_runtime *runtime, tarry_dp *privacy)
     float sum[FEATURES];
     tarry_round_result result;
     tarry_diagnostic why;
-    assert_int_equal(tarry_runtime_round(runtime, parameters, sum, &result, &why), TARRY_OK);
-    assert_int_equal(train_privacy_release(privacy, &result, sum, FEATURES, &why), TARRY_OK);
+    assert_ok(tarry_runtime_round(runtime, parameters, sum, &result, &why));
+    assert_ok(train_privacy_release(privacy, &result, sum, FEATURES, &why));
     return sum[0];
 }
 
@@ -135,12 +129,10 @@ static uint32_t attack(const trainings *of, uint64_t seed, bool there, const pla
     objective *model;
     tarry_dp *privacy;
     pipeline own = {.twice = planted->twice};
-    assert_int_equal(objective_create(&model_settings, NULL, &model, NULL), TARRY_OK);
+    assert_ok(objective_create(&model_settings, NULL, &model, NULL));
     assert_int_equal(train_privacy_create(&option, ROWS, NULL, &privacy), OPTIONS_PROCEED);
-    assert_int_equal(chunk_gradient_create(model, &data, &batch, WORKERS, &own.gradients),
-                     TARRY_OK);
-    assert_int_equal(chunk_gradient_sample(own.gradients, dp_draws(privacy), clip * planted->clip),
-                     TARRY_OK);
+    assert_ok(chunk_gradient_create(model, &data, &batch, WORKERS, &own.gradients));
+    assert_ok(chunk_gradient_sample(own.gradients, dp_draws(privacy), clip * planted->clip));
     tarry_settings settings;
     tarry_plan *plan = make_plan(&settings);
     tarry_local_settings local;
@@ -151,7 +143,7 @@ static uint32_t attack(const trainings *of, uint64_t seed, bool there, const pla
     local.user = &own;
     tarry_runtime *runtime;
     tarry_diagnostic why;
-    assert_int_equal(tarry_local_create(plan, &local, NULL, &runtime, &why), TARRY_OK);
+    assert_ok(tarry_local_create(plan, &local, NULL, &runtime, &why));
     uint32_t hits = guesses(of, runtime, privacy);
     tarry_runtime_free(runtime, true);
     tarry_plan_free(plan);
@@ -208,9 +200,7 @@ static double claimed_delta(const trainings *of)
     settings.noise = of->noise;
     settings.sample = sample;
     settings.steps = of->rounds;
-    assert_int_equal(
-        tarry_privacy_delta(&settings, epsilon, TARRY_ACCOUNTANT_BEST, NULL, &delta, NULL),
-        TARRY_OK);
+    assert_ok(tarry_privacy_delta(&settings, epsilon, TARRY_ACCOUNTANT_BEST, NULL, &delta, NULL));
     return delta;
 }
 
@@ -228,53 +218,36 @@ static double audit(const trainings *of, const plant *planted)
     return found;
 }
 
-static void the_attack_finds_no_more_than_is_claimed(void **state)
+TEST(the_attack_finds_no_more_than_is_claimed)
 {
-    (void)state;
     double found = audit(&one_round, &no_plant);
     assert_true(found <= epsilon);
     assert_true(found > 0.3); /* it is an attack: next to the claim, not next to nothing */
 }
 
-static void nor_after_ten_rounds(void **state)
+TEST(nor_after_ten_rounds)
 {
-    (void)state;
     double found = audit(&ten_rounds, &no_plant);
     assert_true(found <= epsilon);
     assert_true(found > 0.3);
 }
 
-static void half_the_noise_is_found(void **state)
+TEST(half_the_noise_is_found)
 {
-    (void)state;
     const plant planted = {0.5, 1, false};
     assert_true(audit(&one_round, &planted) > epsilon);
     assert_true(audit(&ten_rounds, &planted) > epsilon);
 }
 
-static void clipping_that_is_skipped_is_found(void **state)
+TEST(clipping_that_is_skipped_is_found)
 {
-    (void)state;
     const plant planted = {1, 1e6, false};
     assert_true(audit(&one_round, &planted) > epsilon);
 }
 
-static void a_sample_that_is_drawn_twice_is_found(void **state)
+TEST(a_sample_that_is_drawn_twice_is_found)
 {
-    (void)state;
     const plant planted = {1, 1, true};
     assert_true(audit(&one_round, &planted) > epsilon);
     assert_true(audit(&ten_rounds, &planted) > epsilon);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_attack_finds_no_more_than_is_claimed),
-        cmocka_unit_test(nor_after_ten_rounds),
-        cmocka_unit_test(half_the_noise_is_found),
-        cmocka_unit_test(clipping_that_is_skipped_is_found),
-        cmocka_unit_test(a_sample_that_is_drawn_twice_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

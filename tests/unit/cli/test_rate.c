@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include "cli/text/rate.h"
+#include "cli/output/event_log.h"
+#include "test.h"
 
 static void assert_rate(double found, double expected)
 {
@@ -15,9 +10,8 @@ static void assert_rate(double found, double expected)
         fail_msg("%.17g, not %.17g", found, expected);
 }
 
-static void units_per_second(void **state)
+TEST(units_per_second)
 {
-    (void)state;
     rate its;
     rate_begin(&its, 100, 50);
     assert_rate(rate_look(&its, 100, 50), 0);
@@ -27,9 +21,8 @@ static void units_per_second(void **state)
 }
 
 /* It was slow for an hour: soon nothing of that is left, whether a unit takes long or not. */
-static void only_what_was_of_late_counts(void **state)
+TEST(only_what_was_of_late_counts)
 {
-    (void)state;
     for (int slow = 0; slow < 2; slow++) {
         double unit = slow ? 40 : 0.01, now = 3600, last = 0;
         rate its;
@@ -45,9 +38,8 @@ static void only_what_was_of_late_counts(void **state)
     }
 }
 
-static void what_is_passed_over_does_not_count(void **state)
+TEST(what_is_passed_over_does_not_count)
 {
-    (void)state;
     rate its;
     rate_begin(&its, 0, 0);
     rate_pass_over(&its, 59);
@@ -55,14 +47,4 @@ static void what_is_passed_over_does_not_count(void **state)
     assert_rate(rate_look(&its, 2, 61), 1);
     rate_pass_over(&its, 100);
     assert_rate(rate_look(&its, 3, 162), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_per_second),
-        cmocka_unit_test(only_what_was_of_late_counts),
-        cmocka_unit_test(what_is_passed_over_does_not_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/runner/refusals.h"
+#include "cli/runner/runner.h"
+#include "test.h"
 
 #define NONE UINT32_MAX
 #define SECOND UINT64_C(1000000000)
@@ -24,9 +18,8 @@ static void expect(refusals *self, uint64_t now, uint32_t worker, const char *pe
         assert_string_equal(line, expected);
 }
 
-static void one_address_and_reason_is_printed_once(void **state)
+TEST(one_address_and_reason_is_printed_once)
 {
-    (void)state;
     refusals self = {.lines = 0};
     expect(&self, SECOND, NONE, "10.0.0.1:5000", "no key", "refused 10.0.0.1: no key");
     expect(&self, SECOND, NONE, "10.0.0.1:5001", "no key", NULL);
@@ -39,9 +32,8 @@ static void one_address_and_reason_is_printed_once(void **state)
     expect(&self, SECOND + REFUSALS_NS, NONE, "10.0.0.1:9", "no key", "refused 10.0.0.1: no key");
 }
 
-static void a_crowd_gets_few_lines(void **state)
+TEST(a_crowd_gets_few_lines)
 {
-    (void)state;
     refusals self = {.lines = 0};
     char line[REFUSALS_LINE], peer[64];
     uint32_t said = 0;
@@ -54,23 +46,12 @@ static void a_crowd_gets_few_lines(void **state)
            "refused 10.9.9.9: no key (9992 more refusals were not printed)");
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
-    (void)state;
     refusals self = {.lines = 0};
     char line[REFUSALS_LINE], text[2000];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     assert_true(refusals_line(&self, SECOND, NONE, text, text, line));
     assert_false(refusals_line(&self, SECOND, NONE, text, text, line));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_address_and_reason_is_printed_once),
-        cmocka_unit_test(a_crowd_gets_few_lines),
-        cmocka_unit_test(long_texts_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

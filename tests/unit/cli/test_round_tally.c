@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "cli/job/gradients.h"
+#include "edge_plan.h"
+#include "test.h"
 
-#include <cmocka.h>
-
-#include "cli/job/round_tally.h"
+OWNED_BY(round_tally, round_tally_free)
 
 enum { CHUNKS = 4 };
 
@@ -18,9 +15,7 @@ static tarry_plan *make_plan(uint32_t pieces)
     settings.workers = settings.chunks = CHUNKS;
     settings.replication = 1;
     settings.pieces = pieces;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_make(&settings);
 }
 
 /* What `fill` is asked for, and gives. */
@@ -51,13 +46,12 @@ static objective_tally sum(round_tally *tallies, uint64_t round, missing *asked)
     return tally;
 }
 
-static void chunks_that_nobody_noted_are_worked_out(void **state)
+TEST(chunks_that_nobody_noted_are_worked_out)
 {
-    (void)state;
-    tarry_plan *plan = make_plan(1);
-    round_tally *tallies;
+    OWNED(tarry_plan) plan = make_plan(1);
+    OWNED(round_tally) tallies;
     missing asked;
-    assert_int_equal(round_tally_create(plan, &tallies), TARRY_OK);
+    assert_ok(round_tally_create(plan, &tallies));
     note(tallies, plan, 7, 2, 20);
     note(tallies, plan, 7, 0, 1);
     objective_tally tally = sum(tallies, 7, &asked);
@@ -66,56 +60,37 @@ static void chunks_that_nobody_noted_are_worked_out(void **state)
     assert_true(asked.chunks[0] == 1 && asked.chunks[1] == 3);
     sum(tallies, 8, &asked);
     assert_int_equal(asked.count, CHUNKS);
-    round_tally_free(tallies);
-    tarry_plan_free(plan);
 }
 
-static void what_a_straggler_notes_of_an_old_round_is_dropped(void **state)
+TEST(what_a_straggler_notes_of_an_old_round_is_dropped)
 {
-    (void)state;
-    tarry_plan *plan = make_plan(1);
-    round_tally *tallies;
+    OWNED(tarry_plan) plan = make_plan(1);
+    OWNED(round_tally) tallies;
     missing asked;
-    assert_int_equal(round_tally_create(plan, &tallies), TARRY_OK);
+    assert_ok(round_tally_create(plan, &tallies));
     for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
         note(tallies, plan, 1, chunk, 1);
     note(tallies, plan, 0, 2, 50);
     assert_true(sum(tallies, 1, &asked).loss == CHUNKS && asked.count == 0);
     note(tallies, plan, 2, 2, 3);
     assert_true(sum(tallies, 2, &asked).loss == 3003 && asked.count == CHUNKS - 1);
-    round_tally_free(tallies);
-    tarry_plan_free(plan);
 }
 
-static void another_plan_has_other_chunks(void **state)
+TEST(another_plan_has_other_chunks)
 {
-    (void)state;
-    tarry_plan *plan = make_plan(1), *pieces = make_plan(2);
-    round_tally *tallies;
+    OWNED(tarry_plan) plan = make_plan(1), pieces = make_plan(2);
+    OWNED(round_tally) tallies;
     missing asked;
-    assert_int_equal(round_tally_create(plan, &tallies), TARRY_OK);
-    assert_int_equal(round_tally_replan(tallies, pieces), TARRY_OK);
+    assert_ok(round_tally_create(plan, &tallies));
+    assert_ok(round_tally_replan(tallies, pieces));
     assert_int_equal(tarry_plan_chunks(pieces), 2 * CHUNKS);
     for (uint32_t piece = 0; piece < 2 * CHUNKS; piece++)
         note(tallies, pieces, 3, piece, piece);
     assert_true(sum(tallies, 3, &asked).loss == 28 && asked.count == 0);
     /* A piece that is no chunk's beginning is nobody's. */
-    assert_int_equal(round_tally_replan(tallies, plan), TARRY_OK);
+    assert_ok(round_tally_replan(tallies, plan));
     for (uint32_t piece = 0; piece < 2 * CHUNKS; piece++)
         if (tarry_plan_span(pieces, piece, 0).first > 0)
             note(tallies, pieces, 4, piece, 5);
     assert_true(sum(tallies, 4, &asked).loss == CHUNKS * 1000 && asked.count == CHUNKS);
-    round_tally_free(tallies);
-    tarry_plan_free(pieces);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_that_nobody_noted_are_worked_out),
-        cmocka_unit_test(what_a_straggler_notes_of_an_old_round_is_dropped),
-        cmocka_unit_test(another_plan_has_other_chunks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a server ships of a data set. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include <tarry/tcp.h>
 
-#include "cli/job/shipped_data.h"
-#include "learn/dataset_code.h"
+#include "cli/runner/runner.h"
+#include "learn/dataset.h"
+#include "test.h"
 
-static void chunks_are_the_rows_of_their_samples(void **state)
+TEST(chunks_are_the_rows_of_their_samples)
 {
-    (void)state;
     float values[] = {1, 2, 3, 4, 5, 6}, labels[] = {0, 1, 0};
     const dataset data = {.rows = 3, .features = 2, .value = values, .label = labels};
     shipped_data *shipped;
-    assert_int_equal(
-        shipped_data_create(&data, &(batch_settings){.rows = 3, .chunks = 2}, &shipped, NULL),
-        TARRY_OK);
+    assert_ok(
+        shipped_data_create(&data, &(batch_settings){.rows = 3, .chunks = 2}, &shipped, NULL));
     uint8_t expected[2][256];
     const size_t first[] = {0, 1}, count[] = {1, 2};
     for (uint32_t chunk = 0; chunk < 2; chunk++) {
@@ -30,7 +22,7 @@ static void chunks_are_the_rows_of_their_samples(void **state)
         size_t size = dataset_encoded_size(&data, first[chunk], count[chunk]), got;
         assert_true(size <= sizeof(expected[chunk]));
         dataset_encode(&data, first[chunk], count[chunk], expected[chunk]);
-        assert_int_equal(shipped_data_give(shipped, chunk, &bytes, &got), TARRY_OK);
+        assert_ok(shipped_data_give(shipped, chunk, &bytes, &got));
         assert_int_equal(got, size);
         assert_memory_equal(bytes, expected[chunk], size);
     }
@@ -41,15 +33,14 @@ static void chunks_are_the_rows_of_their_samples(void **state)
 }
 
 /* Nobody reads the rows before they are asked for. */
-static void a_chunk_that_no_worker_would_take_is_refused(void **state)
+TEST(a_chunk_that_no_worker_would_take_is_refused)
 {
-    (void)state;
     const size_t most = (TARRY_TCP_SHIP_MOST - DATASET_CODE_HEAD_BYTES) / sizeof(float);
     dataset data = {.rows = 4, .features = (uint32_t)(most / 2) - 1};
     const batch_settings batch = {.rows = 4, .chunks = 2};
     shipped_data *shipped = NULL;
     tarry_diagnostic why = {{0}};
-    assert_int_equal(shipped_data_create(&data, &batch, &shipped, &why), TARRY_OK);
+    assert_ok(shipped_data_create(&data, &batch, &shipped, &why));
     shipped_data_free(shipped);
     shipped = NULL;
     data.features++;
@@ -57,13 +48,4 @@ static void a_chunk_that_no_worker_would_take_is_refused(void **state)
     assert_null(shipped);
     assert_non_null(strstr(why.text, "the samples of chunk 0 are 1073741832 bytes"));
     assert_non_null(strstr(why.text, "more chunks are needed"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_are_the_rows_of_their_samples),
-        cmocka_unit_test(a_chunk_that_no_worker_would_take_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

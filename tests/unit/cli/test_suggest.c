@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "cli/options/suggest.h"
+#include "cli/options/options.h"
+#include "test.h"
 
 static const char *const names[] = {"workers", "chunks", "parts", "plot", "l2"};
 
@@ -15,9 +9,8 @@ static const char *nearest(const char *word)
     return suggest(word, names, sizeof(names) / sizeof(names[0]));
 }
 
-static void the_nearest_name(void **state)
+TEST(the_nearest_name)
 {
-    (void)state;
     assert_string_equal(nearest("workers"), "workers");
     assert_string_equal(nearest("wrkers"), "workers");  /* a letter left out */
     assert_string_equal(nearest("wokrers"), "workers"); /* two swapped */
@@ -26,21 +19,11 @@ static void the_nearest_name(void **state)
     assert_string_equal(nearest("l1"), "l2");
 }
 
-static void nothing_near(void **state)
+TEST(nothing_near)
 {
-    (void)state;
     assert_null(nearest("frobnicate"));
     assert_null(nearest("wxyzers"));
     assert_null(nearest(""));
     assert_null(nearest("a-word-that-is-longer-than-any-option-of-any-command-could-ever-be-long"));
     assert_null(suggest("workers", NULL, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_nearest_name),
-        cmocka_unit_test(nothing_near),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

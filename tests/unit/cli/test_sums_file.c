@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log of committed sums on disk: what a server that starts again gets of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/checkpoint/sums_file.h"
+#include "cli/checkpoint/history.h"
+#include "test.h"
 
 static char path[64];
 
@@ -20,7 +13,6 @@ static char path[64];
 
 static int set_up(void **state)
 {
-    (void)state;
     snprintf(path, sizeof(path), "sums.%ld", (long)getpid());
     remove(path);
     return 0;
@@ -28,7 +20,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     return remove(path);
 }
 
@@ -51,19 +42,18 @@ static tarry_sum_log run(uint64_t steps, uint64_t count)
     sums_file *file;
     tarry_sum_log log;
     tarry_diagnostic why;
-    assert_int_equal(sums_file_open(path, steps != ANEW, steps, &file, &log, &why), TARRY_OK);
+    assert_ok(sums_file_open(path, steps != ANEW, steps, &file, &log, &why));
     uint64_t first = steps == ANEW ? 1 : steps + 1;
     for (uint64_t step = first; step < first + count; step++) {
         const tarry_sum_id next = entry(step, log.term, (uint32_t)step);
-        assert_int_equal(log.append(log.user, &next), TARRY_OK);
+        assert_ok(log.append(log.user, &next));
     }
     sums_file_close(file);
     return log;
 }
 
-static void a_new_run_begins_with_nothing(void **state)
+TEST_SET_UP(a_new_run_begins_with_nothing, set_up, tear_down)
 {
-    (void)state;
     tarry_sum_log log = run(ANEW, 3);
     assert_int_equal(log.term, 1);
     assert_int_equal(log.last[0].step, 0);
@@ -73,9 +63,8 @@ static void a_new_run_begins_with_nothing(void **state)
     assert_is(log.last[0], entry(1, 1, 1));
 }
 
-static void a_run_goes_on_with_the_last_two(void **state)
+TEST_SET_UP(a_run_goes_on_with_the_last_two, set_up, tear_down)
 {
-    (void)state;
     run(ANEW, 5);
     tarry_sum_log log = run(5, 2);
     assert_int_equal(log.term, 2);
@@ -87,9 +76,8 @@ static void a_run_goes_on_with_the_last_two(void **state)
     assert_is(log.last[1], entry(6, 2, 6));
 }
 
-static void what_is_behind_the_checkpoint_is_void(void **state)
+TEST_SET_UP(what_is_behind_the_checkpoint_is_void, set_up, tear_down)
 {
-    (void)state;
     run(ANEW, 5);
     tarry_sum_log log = run(3, 1);
     assert_int_equal(log.term, 2);
@@ -104,9 +92,8 @@ static void what_is_behind_the_checkpoint_is_void(void **state)
     assert_non_null(strstr(why.text, "not all steps"));
 }
 
-static void a_return_uses_up_its_term(void **state)
+TEST_SET_UP(a_return_uses_up_its_term, set_up, tear_down)
 {
-    (void)state;
     run(ANEW, 5);
     assert_int_equal(run(3, 0).term, 2); /* nothing was committed in it */
     assert_int_equal(run(3, 0).term, 3);
@@ -115,9 +102,8 @@ static void a_return_uses_up_its_term(void **state)
     assert_int_equal(run(0, 0).term, 3);
 }
 
-static void what_is_torn_is_cut_off(void **state)
+TEST_SET_UP(what_is_torn_is_cut_off, set_up, tear_down)
 {
-    (void)state;
     run(ANEW, 3);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
@@ -131,9 +117,8 @@ static void what_is_torn_is_cut_off(void **state)
     assert_is(log.last[0], entry(2, 1, 2));
 }
 
-static void no_bytes_do_harm(void **state)
+TEST_SET_UP(no_bytes_do_harm, set_up, tear_down)
 {
-    (void)state;
     run(ANEW, 3);
     uint8_t bytes[SUMS_HEAD_BYTES + 4 * SUMS_ENTRY_BYTES]; /* the start, and three steps */
     FILE *file = fopen(path, "rb");
@@ -158,37 +143,22 @@ static void no_bytes_do_harm(void **state)
 }
 
 /* Where the log is, and the entry of an earlier step; a start that went back counts. */
-static void a_log_may_be_ahead(void **state)
+TEST_SET_UP(a_log_may_be_ahead, set_up, tear_down)
 {
-    (void)state;
     tarry_diagnostic why;
     tarry_sum_id found;
     uint64_t newest = 0;
     run(ANEW, 7);
-    assert_int_equal(sums_file_newest(path, 4, &newest, &found, &why), TARRY_OK);
+    assert_ok(sums_file_newest(path, 4, &newest, &found, &why));
     assert_int_equal(newest, 7);
     assert_is(found, entry(4, 1, 4));
     tarry_sum_log log = run(7, 0); /* a start that stays there */
     assert_is(log.last[0], entry(7, 1, 7));
-    assert_int_equal(sums_file_newest(path, 4, &newest, &found, &why), TARRY_OK);
+    assert_ok(sums_file_newest(path, 4, &newest, &found, &why));
     assert_int_equal(newest, 7);
     run(4, 1); /* one that goes back, and a step */
-    assert_int_equal(sums_file_newest(path, 4, &newest, &found, &why), TARRY_OK);
+    assert_ok(sums_file_newest(path, 4, &newest, &found, &why));
     assert_int_equal(newest, 5);
     assert_is(found, entry(4, 1, 4));
     assert_int_equal(sums_file_newest(path, 6, &newest, &found, &why), TARRY_ERROR_FORMAT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_new_run_begins_with_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_run_goes_on_with_the_last_two, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_behind_the_checkpoint_is_void, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_return_uses_up_its_term, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_torn_is_cut_off, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_log_may_be_ahead, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(no_bytes_do_harm, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

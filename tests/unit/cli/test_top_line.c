@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <locale.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "cli/top/top_line.h"
+#include "cli/top/top_view.h"
 #include "seed.h"
+#include "test.h"
 
 static const char *ended(top_line *line)
 {
@@ -18,9 +13,8 @@ static const char *ended(top_line *line)
     return line->text;
 }
 
-static void columns_are_cut(void **state)
+TEST(columns_are_cut)
 {
-    (void)state;
     top_line line;
     top_line_begin(&line, 10, false);
     top_line_add(&line, "seven77");
@@ -39,9 +33,8 @@ static void columns_are_cut(void **state)
     assert_string_equal(ended(&line), "7 of 9  x");
 }
 
-static void styles(void **state)
+TEST(styles)
 {
-    (void)state;
     top_line line;
     top_line_begin(&line, 10, true);
     top_line_style(&line, TOP_RED);
@@ -56,9 +49,8 @@ static void styles(void **state)
     assert_string_equal(ended(&line), "a");
 }
 
-static void bars(void **state)
+TEST(bars)
 {
-    (void)state;
     static const struct {
         double part, whole;
         const char *text;
@@ -79,9 +71,8 @@ static void bars(void **state)
 }
 
 /* Needs the locale, which every C library of Linux has. */
-static void characters(void **state)
+TEST(characters)
 {
-    (void)state;
     static const struct {
         const char *text, *shown;
         unsigned columns;
@@ -122,9 +113,8 @@ static void characters(void **state)
 }
 
 /* Whatever comes, only our own sequences move anything, and the line ends in plain style. */
-static void any_bytes(void **state)
+TEST(any_bytes)
 {
-    (void)state;
     random_stream random = random_stream_make(test_seed("any_bytes", 71), RANDOM_TEST, 0, 0);
     static const char *const locales[] = {"C", "C.UTF-8"};
     for (unsigned i = 0; i < 20000; i++) {
@@ -150,13 +140,4 @@ static void any_bytes(void **state)
     const char *text = ended(&line);
     assert_string_equal(text + strlen(text) - 4, "\x1b[0m");
     setlocale(LC_CTYPE, "C");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_cut), cmocka_unit_test(styles),    cmocka_unit_test(bars),
-        cmocka_unit_test(characters),      cmocka_unit_test(any_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

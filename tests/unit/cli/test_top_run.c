@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include <stdio.h>
 
 #include "base/random.h"
-#include "cli/top/top_run.h"
+#include "cli/top/command_top.h"
 #include "seed.h"
+#include "test.h"
+#include "told.h"
+
+OWNED_STRUCT_BY(top_run, top_run_free)
 
 #define SECOND UINT64_C(1000000000)
 
 static void take(top_run *run, uint64_t done, uint64_t now_ns)
 {
-    const wire_status status = {.done = done, .running = true};
-    assert_int_equal(top_run_take(run, &status, NULL, now_ns), TARRY_OK);
+    const status_run status = {.done = done, .running = true};
+    tell_top(run, &status, NULL, now_ns);
 }
 
-static void rates(void **state)
+TEST(rates)
 {
-    (void)state;
-    top_run run = {.told = false};
+    OWNED(top_run) run = {.told = false};
     take(&run, 100, 0);
     assert_true(isnan(top_run_rate(&run)));
     take(&run, 100, 5 * SECOND);
@@ -49,53 +47,50 @@ static void rates(void **state)
     /* Time in which workers are waited for is none in which rounds could have been done. */
     take(&run, 92, 81 * SECOND);
     assert_true(fabs(top_run_rate(&run) - 2) < 1e-12);
-    const wire_status waiting = {.done = 92, .waiting = true};
-    assert_int_equal(top_run_take(&run, &waiting, NULL, 82 * SECOND), TARRY_OK);
-    assert_int_equal(top_run_take(&run, &waiting, NULL, 90 * SECOND), TARRY_OK);
+    const status_run waiting = {.done = 92, .waiting = true};
+    tell_top(&run, &waiting, NULL, 82 * SECOND);
+    tell_top(&run, &waiting, NULL, 90 * SECOND);
     take(&run, 94, 91 * SECOND);
     assert_true(fabs(top_run_rate(&run) - 2) < 1e-12);
-    top_run_free(&run);
 }
 
-static bool comes_before(const top_run *run, top_sort sort, uint32_t i, uint32_t j)
+static bool comes_before(top_sort sort, const status_worker *a, const status_worker *b)
 {
     static const wire_worker_state order[] = {WIRE_WORKER_SILENT, WIRE_WORKER_GONE,
                                               WIRE_WORKER_LATE,   WIRE_WORKER_BEHIND,
                                               WIRE_WORKER_LEFT,   WIRE_WORKER_ABSENT};
-    const wire_worker_status *a = &run->worker[i], *b = &run->worker[j];
     for (size_t k = 0; sort == TOP_SORT_TROUBLE && k < 6; k++) {
         if ((a->state == order[k]) != (b->state == order[k]))
             return a->state == order[k];
     }
     if (sort == TOP_SORT_PACE && a->pace_ns != b->pace_ns)
         return a->pace_ns > b->pace_ns;
-    return i < j;
+    return a->id < b->id;
 }
 
-static void orders(void **state)
+TEST(orders)
 {
-    (void)state;
     random_stream random = random_stream_make(test_seed("orders", 72), RANDOM_TEST, 0, 0);
     top_run run = {.told = false};
-    wire_worker_status worker[60];
+    status_worker worker[60];
     for (unsigned trial = 0; trial < 300; trial++) {
-        const wire_status status = {.workers = random_below(&random, 61)};
+        const status_run status = {.workers = random_below(&random, 61)};
         for (uint32_t j = 0; j < status.workers; j++) {
-            worker[j] = (wire_worker_status){
+            worker[j] = (status_worker){
                 .state = (wire_worker_state)random_below(&random, WIRE_WORKER_STATES),
                 .pace_ns = random_below(&random, 4),
             };
         }
-        assert_int_equal(top_run_take(&run, &status, worker, trial), TARRY_OK);
+        tell_top(&run, &status, worker, trial);
         for (top_sort sort = TOP_SORT_TROUBLE; sort < TOP_SORTS; sort++) {
             bool seen[60] = {false};
             top_run_sort(&run, sort);
             for (uint32_t i = 0; i < status.workers; i++) {
-                assert_in_range(run.order[i], 0, status.workers - 1);
-                assert_false(seen[run.order[i]]);
-                seen[run.order[i]] = true;
+                assert_in_range(run.worker[i].id, 0, status.workers - 1);
+                assert_false(seen[run.worker[i].id]);
+                seen[run.worker[i].id] = true;
                 if (i > 0)
-                    assert_true(comes_before(&run, sort, run.order[i - 1], run.order[i]));
+                    assert_true(comes_before(sort, &run.worker[i - 1], &run.worker[i]));
             }
         }
     }
@@ -103,11 +98,52 @@ static void orders(void **state)
     assert_false(run.told);
 }
 
-int main(void)
+/* What a document must have is named; what is new in it is left alone. */
+TEST(documents)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates),
-        cmocka_unit_test(orders),
+    static const char run_part[] =
+        "\"run\":{\"rounds_done\":7,\"rounds\":null,\"rounds_exact\":6,\"running\":true,"
+        "\"waiting\":false,\"round_seconds\":0.5,\"median_seconds\":null,\"attempts\":1,"
+        "\"note\":\"\",\"new\":[1]}";
+    static const char one[] =
+        "{\"worker\":%d,\"state\":\"%s\",\"heard_seconds\":null,\"arrivals\":1,\"chunks_held\":4,"
+        "\"chunks_done\":2,\"chunks_ever\":9,\"chunk_seconds\":1,\"received_bytes\":5,"
+        "\"sent_bytes\":6,\"rack\":\"r\",\"host\":\"a\"}";
+    static const struct {
+        const char *version, *state;
+        int id;
+        const char *sum, *why; /* NULL: it is read */
+    } cases[] = {
+        {"1", "late", 0, "null", NULL},
+        {"2", "late", 0, "null", "this is not a status of version 1"},
+        {"1", "new", 0, "null", "'workers.state' is missing or wrong"},
+        {"1", "late", 1, "null", "workers are out of order"},
+        {"1", "late", 0, "{}", "'sum.step' is missing or wrong"},
+        {"1", "late", 0, "", "this is not a status of version 1"},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char worker[512], text[2048];
+        OWNED(top_run) run = {.told = false};
+        tarry_diagnostic why;
+        snprintf(worker, sizeof(worker), one, cases[i].id, cases[i].state);
+        int length = snprintf(text, sizeof(text),
+                              "{\"version\":%s,%s,\"sum\":%s,\"workers\":[%s],\"unlisted\":{"
+                              "\"gone\":3},\"events\":[]}",
+                              cases[i].version, run_part, cases[i].sum, worker);
+        int error = top_run_read(&run, text, (size_t)length, 0, &why);
+        assert_int_equal(error, cases[i].why != NULL ? TARRY_ERROR_FORMAT : TARRY_OK);
+        assert_int_equal(run.told, error == TARRY_OK);
+        if (error != TARRY_OK) {
+            assert_string_equal(why.text, cases[i].why);
+            continue;
+        }
+        assert_int_equal(run.status.done, 7);
+        assert_int_equal(run.status.elapsed_ns, SECOND / 2);
+        assert_int_equal(run.status.others[WIRE_WORKER_GONE], 3);
+        assert_int_equal(run.worker[0].state, WIRE_WORKER_LATE);
+        assert_int_equal(run.worker[0].pace_ns, SECOND);
+        assert_string_equal(run.worker[0].rack, "r");
+        for (int end = 0; end < length; end++)
+            assert_int_equal(top_run_read(&run, text, (size_t)end, 0, &why), TARRY_ERROR_FORMAT);
+    }
 }

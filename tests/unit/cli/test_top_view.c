@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pictures of runs, as they stand on a screen. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "cli/top/top_view.h"
 #include "seed.h"
+#include "test.h"
+#include "told.h"
+
+OWNED_STRUCT_BY(top_run, top_run_free)
 
 #define SECOND UINT64_C(1000000000)
 
@@ -51,14 +49,13 @@ static const char *draw(top_run *run, const top_link *link, const top_screen *sc
 
 static const top_link here = {.address = "node0:7000"};
 
-static const wire_worker_status workers[] = {
+static const status_worker workers[] = {
     {.state = WIRE_WORKER_COMPUTING,
      .load = 4,
      .finished = 2,
      .arrivals = 1,
      .pace_ns = 1234567,
-     .received = 12300000,
-     .near = true},
+     .received = 12300000},
     {.state = WIRE_WORKER_RESTING,
      .load = 4,
      .finished = 4,
@@ -75,12 +72,12 @@ static const wire_worker_status workers[] = {
     {.state = WIRE_WORKER_SILENT, .load = 4, .arrivals = 1, .heard_ns = 12 * SECOND},
     {.state = WIRE_WORKER_GONE, .load = 4, .arrivals = 3, .heard_ns = 190 * SECOND},
     {.state = WIRE_WORKER_LEFT, .load = 4, .arrivals = 1, .heard_ns = 36000 * SECOND},
-    {.state = WIRE_WORKER_ABSENT, .load = 4, .heard_ns = TARRY_NEVER},
+    {.state = WIRE_WORKER_ABSENT, .load = 4},
 };
 
 enum { WORKERS = sizeof(workers) / sizeof(workers[0]) };
 
-static const wire_status status = {
+static const status_run status = {
     .done = 1233,
     .running = true,
     .elapsed_ns = 43200000,
@@ -92,11 +89,10 @@ static const wire_status status = {
     .note = "loss 0.4123",
 };
 
-static void a_run_as_plain_text(void **state)
+TEST(a_run_as_plain_text)
 {
-    (void)state;
-    top_run run = {.told = false};
-    assert_int_equal(top_run_take(&run, &status, workers, 0), TARRY_OK);
+    OWNED(top_run) run = {.told = false};
+    tell_top(&run, &status, workers, 0);
     const top_screen screen = {.columns = 120, .sort = TOP_SORT_WORKER};
     assert_string_equal(
         draw(&run, &here, &screen),
@@ -107,8 +103,7 @@ static void a_run_as_plain_text(void **state)
         "8 workers: 1 left, 1 gone, 1 silent, 1 late, 1 sending, 1 computing, 1 resting, 1 absent\n"
         "\n"
         " WORKER  STATE              CHUNKS                    DONE      PACE  CAME  RECEIVED\n"
-        "      0  computing          ##########..........       2/4   1.23 ms     1   12.3 MB  "
-        "near\n"
+        "      0  computing          ##########..........       2/4   1.23 ms     1   12.3 MB\n"
         "      1  resting            ####################       4/4   2.00 ms     1   4.00 kB\n"
         "      2  sending            ####################       4/4    990 us     2     999 B\n"
         "      3  late               #####...............       1/4    70.0 s     1       0 B"
@@ -121,14 +116,12 @@ static void a_run_as_plain_text(void **state)
         "  took its leave\n"
         "      7  absent             ....................       0/4         -     0       0 B"
         "  has not come yet\n");
-    top_run_free(&run);
 }
 
-static void a_screen_of_80_columns(void **state)
+TEST(a_screen_of_80_columns)
 {
-    (void)state;
-    top_run run = {.told = false};
-    assert_int_equal(top_run_take(&run, &status, workers, 0), TARRY_OK);
+    OWNED(top_run) run = {.told = false};
+    tell_top(&run, &status, workers, 0);
     const top_screen screen = {.rows = 12, .columns = 79};
     assert_string_equal(
         draw(&run, &here, &screen),
@@ -144,18 +137,15 @@ static void a_screen_of_80_columns(void **state)
         "      3  late               ##......       1/4    70.0 s     1       0 B\n"
         "       and 5 more: 1 left, 1 sending, 1 computing, 1 resting, 1 absent\n"
         "q quit   s sort (trouble first)\n");
-    top_run_free(&run);
 }
 
 /* More workers than the server lists. */
-static void workers_that_are_not_listed(void **state)
+TEST(workers_that_are_not_listed)
 {
-    (void)state;
-    top_run run = {.told = false};
-    wire_status many = status;
-    many.others[WIRE_WORKER_GONE] = 2;
-    many.others[WIRE_WORKER_COMPUTING] = 100000;
-    assert_int_equal(top_run_take(&run, &many, workers, 0), TARRY_OK);
+    OWNED(top_run) run = {.told = false};
+    tell_top(&run, &status, workers, 0);
+    run.status.others[WIRE_WORKER_GONE] = 2;
+    run.status.others[WIRE_WORKER_COMPUTING] = 100000;
     const top_screen all = {.columns = 120, .sort = TOP_SORT_WORKER};
     const char *text = draw(&run, &here, &all);
     assert_non_null(strstr(text, "\n100010 workers: 1 left, 3 gone, 1 silent, 1 late, 1 sending, "
@@ -164,18 +154,18 @@ static void workers_that_are_not_listed(void **state)
     assert_non_null(strstr(text, "\n       and 100002 more: 2 gone, 100000 computing\n"));
     const top_screen some = {.rows = 12, .columns = 79};
     assert_non_null(strstr(draw(&run, &here, &some), "\n       and 100007 more: 1 left, 2 gone, "));
-    many.workers = 0;
-    assert_int_equal(top_run_take(&run, &many, NULL, 0), TARRY_OK);
+    run.status.workers = 0;
     assert_non_null(strstr(draw(&run, &here, &some), "\n       and 100002 more: 2 gone, "));
-    top_run_free(&run);
+    run.status.others[WIRE_WORKER_GONE] = run.status.others[WIRE_WORKER_LATE] = UINT32_MAX;
+    run.status.others[WIRE_WORKER_COMPUTING] = 0;
+    assert_non_null(strstr(draw(&run, &here, &some), "\n8589934590 workers: "));
 }
 
-static void between_rounds(void **state)
+TEST(between_rounds)
 {
-    (void)state;
-    top_run run = {.told = false};
-    const wire_status idle = {.done = 9, .exact = 8, .workers = 1};
-    assert_int_equal(top_run_take(&run, &idle, workers, 0), TARRY_OK);
+    OWNED(top_run) run = {.told = false};
+    const status_run idle = {.done = 9, .exact = 8, .workers = 1};
+    tell_top(&run, &idle, workers, 0);
     const top_screen screen = {.columns = 79};
     assert_string_equal(
         draw(&run, &here, &screen),
@@ -185,41 +175,36 @@ static void between_rounds(void **state)
         "1 worker: 1 computing\n"
         "\n"
         " WORKER  STATE              CHUNKS        DONE      PACE  CAME  RECEIVED\n"
-        "      0  computing          ####....       2/4   1.23 ms     1   12.3 MB  near\n");
-    top_run_free(&run);
+        "      0  computing          ####....       2/4   1.23 ms     1   12.3 MB\n");
 }
 
-static void workers_that_make_the_sum(void **state)
+TEST(workers_that_make_the_sum)
 {
-    (void)state;
-    static const wire_worker_status members[] = {
+    static const status_worker members[] = {
         {.state = WIRE_WORKER_HOLDING, .load = 4, .finished = 4, .arrivals = 1},
         {.state = WIRE_WORKER_SUMMING, .load = 4, .finished = 3, .arrivals = 1},
         {.state = WIRE_WORKER_BEHIND, .load = 4, .arrivals = 2},
     };
-    top_run run = {.told = false};
-    wire_status sums = {.done = 9, .running = true, .attempts = 2, .exact = 9, .workers = 3};
+    OWNED(top_run) run = {.told = false};
+    status_run sums = {.done = 9, .running = true, .attempts = 2, .exact = 9, .workers = 3};
     const top_screen screen = {.columns = 120, .sort = TOP_SORT_WORKER};
-    assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
+    tell_top(&run, &sums, members, 0);
     assert_null(strstr(draw(&run, &here, &screen), "last sum"));
-    sums.sum = (wire_sum_status){.step = 9, .term = 1, .attempt = 11, .voters = 1, .tries = 1};
-    assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
+    sums.sum = (status_sum){.step = 9, .term = 1, .attempt = 11, .voters = 1, .tries = 1};
+    tell_top(&run, &sums, members, 0);
     assert_non_null(strstr(draw(&run, &here, &screen),
                            "\nlast sum: step 9 by 1 worker   attempts 1\n3 workers: "));
     sums.sum.voters = 3;
     sums.sum.tries = 2;
     sums.sum.fetches = 1;
     sums.sum.term = 4;
-    sums.sum.shape = (tarry_shape){TARRY_SHAPE_GRID, 2};
-    sums.sum.links = (tarry_links){5000000, 12000000};
-    assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
+    tell_top(&run, &sums, members, 0);
     assert_string_equal(
         draw(&run, &here, &screen),
         "tarry top  node0:7000\n"
         "round 10\n"
         "this round 0 s   attempts 2   exact rounds 9\n"
         "last sum: step 9 by 3 workers   attempts 2   fetched by 1   term 4\n"
-        "shape: grid of 2 rows   latency 5.00 ms   12.0 MB/s each way\n"
         "3 workers: 1 holding, 1 summing, 1 behind\n"
         "\n"
         " WORKER  STATE              CHUNKS                    DONE      PACE  CAME  RECEIVED\n"
@@ -228,22 +213,20 @@ static void workers_that_make_the_sum(void **state)
         "      1  summing            ###############.....       3/4         -     1       0 B\n"
         "      2  behind             ....................       0/4         -     2       0 B"
         "  has not the last parameters yet\n");
-    top_run_free(&run);
 }
 
-static void waiting_for_workers(void **state)
+TEST(waiting_for_workers)
 {
-    (void)state;
-    top_run run = {.told = false};
-    wire_status waits = {.waiting = true, .rounds = 400, .workers = 1};
+    OWNED(top_run) run = {.told = false};
+    status_run waits = {.waiting = true, .rounds = 400, .workers = 1};
     const top_screen screen = {.columns = 79}, narrow = {.columns = 52};
-    assert_int_equal(top_run_take(&run, &waits, workers, 0), TARRY_OK);
+    tell_top(&run, &waits, workers, 0);
     assert_non_null(
         strstr(draw(&run, &here, &screen),
                "\nwaiting for workers  before round 1 of 400  ................ 0.0 %\n"));
     waits.done = 100;
     waits.median_ns = SECOND;
-    assert_int_equal(top_run_take(&run, &waits, workers, SECOND), TARRY_OK);
+    tell_top(&run, &waits, workers, SECOND);
     assert_string_equal(draw(&run, &here, &narrow),
                         "tarry top  node0:7000\n"
                         "waiting for workers  after round 100 of 400 25.0 %\n"
@@ -252,27 +235,23 @@ static void waiting_for_workers(void **state)
                         "\n"
                         " WORKER  STATE                    DONE      PACE\n"
                         "      0  computing                 2/4   1.23 ms\n");
-    top_run_free(&run);
 }
 
-static void the_end(void **state)
+TEST(the_end)
 {
-    (void)state;
-    top_run run = {.told = false};
-    wire_status last = status;
+    OWNED(top_run) run = {.told = false};
+    status_run last = status;
     last.running = false;
-    assert_int_equal(top_run_take(&run, &last, workers, 0), TARRY_OK);
+    tell_top(&run, &last, workers, 0);
     const top_screen screen = {.columns = 79};
     const top_link over = {.address = "node0:7000", .over = true};
     assert_non_null(
         strstr(draw(&run, &over, &screen),
                "\nafter round 1,233 of 5,000  ###............. 24.7 %  12.5 rounds/s\n"));
-    top_run_free(&run);
 }
 
-static void no_connection(void **state)
+TEST(no_connection)
 {
-    (void)state;
     top_run run = {.told = false};
     const top_screen screen = {.rows = 5, .columns = 60};
     const top_link lost = {"node0:7000", "Connection refused", 1.2, false};
@@ -291,38 +270,35 @@ static void no_connection(void **state)
     assert_non_null(strstr(draw(&run, &escape, &screen), "no connection: ?[2J??; again in 0 s\n"));
 }
 
-static void colours(void **state)
+TEST(colours)
 {
-    (void)state;
-    top_run run = {.told = false};
-    assert_int_equal(top_run_take(&run, &status, workers, 0), TARRY_OK);
+    OWNED(top_run) run = {.told = false};
+    tell_top(&run, &status, workers, 0);
     const top_screen screen = {.columns = 120, .colour = true, .blocks = true};
     const char *text = draw(&run, &here, &screen);
     assert_non_null(strstr(text, "\x1b[31msilent 12.0 s\x1b[0m"));
     assert_non_null(strstr(text, "\x1b[32m\u2588"));
-    top_run_free(&run);
 }
 
 /* Any status on any screen: as many lines as there are rows, none wider than there are columns. */
-static void any_screen(void **state)
+TEST(any_screen)
 {
-    (void)state;
     random_stream random = random_stream_make(test_seed("any_screen", 73), RANDOM_TEST, 0, 0);
-    top_run run = {.told = false};
-    static wire_worker_status some[300];
+    OWNED(top_run) run = {.told = false};
+    static status_worker some[75];
     for (unsigned trial = 0; trial < 3000; trial++) {
-        wire_status any = {
+        status_run any = {
             .done = random_u64(&random) >> random_below(&random, 64),
             .running = random_below(&random, 2) == 0,
             .waiting = random_below(&random, 2) == 0,
             .elapsed_ns = random_u64(&random) >> random_below(&random, 64),
             .median_ns = random_u64(&random) >> random_below(&random, 64),
             .rounds = random_u64(&random) >> random_below(&random, 64),
-            .workers = random_below(&random, 301),
+            .workers = random_below(&random, 76),
         };
         snprintf(any.note, sizeof(any.note), "%0*d", (int)random_below(&random, 200), 1);
         for (uint32_t j = 0; j < any.workers; j++) {
-            some[j] = (wire_worker_status){
+            some[j] = (status_worker){
                 .state = (wire_worker_state)random_below(&random, WIRE_WORKER_STATES),
                 .load = (uint32_t)random_u64(&random),
                 .finished = (uint32_t)random_u64(&random),
@@ -331,7 +307,7 @@ static void any_screen(void **state)
                 .received = random_u64(&random) >> random_below(&random, 64),
             };
         }
-        assert_int_equal(top_run_take(&run, &any, some, random_u64(&random) >> 1), TARRY_OK);
+        tell_top(&run, &any, some, random_u64(&random) >> 1);
         const top_screen screen = {
             .rows = 1 + random_below(&random, 60),
             .columns = 1 + random_below(&random, 200),
@@ -341,22 +317,4 @@ static void any_screen(void **state)
         assert_int_equal(paper.rows, screen.rows);
         assert_true(paper.widest <= screen.columns);
     }
-    top_run_free(&run);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_as_plain_text),
-        cmocka_unit_test(a_screen_of_80_columns),
-        cmocka_unit_test(workers_that_are_not_listed),
-        cmocka_unit_test(between_rounds),
-        cmocka_unit_test(workers_that_make_the_sum),
-        cmocka_unit_test(waiting_for_workers),
-        cmocka_unit_test(the_end),
-        cmocka_unit_test(no_connection),
-        cmocka_unit_test(colours),
-        cmocka_unit_test(any_screen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +8,10 @@
 
 #include "cli/options/options.h"
 #include "cli/train/train_checkpoint.h"
+#include "edge_plan.h"
 #include "learn/dataset.h"
 #include "runtime/host/runtime.h"
+#include "test.h"
 
 enum { DIMENSION = 3, FEW = TARRY_CHECKPOINT_ARRIVALS / 2 };
 
@@ -37,7 +32,6 @@ typedef struct bench {
 static const uint8_t *job_id(const tarry_runtime *self)
 {
     static const uint8_t id[TARRY_JOB_ID_SIZE] = {1, 1};
-    (void)self;
     return id;
 }
 
@@ -61,22 +55,18 @@ static void begin(bench *its)
     assert_non_null(mkdtemp(its->folder));
     snprintf(its->path, sizeof(its->path), "%s/run.ck", its->folder);
     snprintf(its->blocker, sizeof(its->blocker), "%s/run.ck.new", its->folder);
-    tarry_plan_settings wanted;
-    tarry_plan_settings_init(&wanted);
-    wanted.workers = wanted.chunks = 2;
-    wanted.replication = 1;
-    assert_int_equal(tarry_plan_create(&wanted, NULL, &its->plan, NULL), TARRY_OK);
+    its->plan = plan_drawn(2, 2, 1, 1);
     tarry_server_settings settings;
     tarry_server_settings_init(&settings);
     settings.dimension = DIMENSION;
-    assert_int_equal(tarry_server_create(its->plan, &settings, NULL, &its->server, NULL), TARRY_OK);
+    assert_ok(tarry_server_create(its->plan, &settings, NULL, &its->server, NULL));
     its->host.machine = its->server;
     its->runtime.host = &its->host;
     its->base.runtime = &its->runtime;
     const synthetic_settings made = {.rows = 10, .features = DIMENSION, .seed = 1};
-    assert_int_equal(dataset_synthetic(&made, NULL, &its->data, NULL), TARRY_OK);
+    assert_ok(dataset_synthetic(&made, NULL, &its->data, NULL));
     json_t *config = make_config(&its->options);
-    assert_int_equal(history_create(2, 2, &its->past), TARRY_OK);
+    assert_ok(history_create(2, 2, &its->past));
     its->options.checkpoint = its->path;
     const train_identity identity = {.config = config, .plan = its->plan, .train = its->data};
     assert_int_equal(train_checkpoint_open(&its->options, &identity, &its->keeper),
@@ -100,10 +90,12 @@ static void end(bench *its)
     tarry_plan_free(its->plan);
 }
 
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
 static int save_numbers(bench *its, const float *parameters, const optimizer_state *steps)
 {
     tarry_diagnostic why;
-    assert_int_equal(train_checkpoint_mark(its->keeper, &its->base, its->plan), TARRY_OK);
+    assert_ok(train_checkpoint_mark(its->keeper, &its->base, its->plan));
     return train_checkpoint_write(its->keeper, &its->base, DIMENSION, parameters, steps, its->past,
                                   &why);
 }
@@ -119,7 +111,7 @@ static void comes_back(bench *its, uint32_t times)
     const tarry_event event = {.type = TARRY_EVENT_JOINED, .worker = 1};
     const tarry_effects *effects;
     for (; times > 0; times--) {
-        assert_int_equal(tarry_server_step(its->server, 0, &event, &effects), TARRY_OK);
+        assert_ok(tarry_server_step(its->server, 0, &event, &effects));
         assert_int_equal(effects->count, 0);
     }
 }
@@ -129,44 +121,38 @@ static bool is_urgent(bench *its)
     return train_checkpoint_urgent(its->keeper, &its->base);
 }
 
-static void a_worker_that_keeps_coming_back_makes_one_urgent(void **state)
+BENCH(a_worker_that_keeps_coming_back_makes_one_urgent)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    assert_false(is_urgent(&its)); /* nothing is reserved before the first */
-    assert_int_equal(save(&its), TARRY_OK);
+    begin(its);
+    assert_false(is_urgent(its)); /* nothing is reserved before the first */
+    assert_ok(save(its));
     for (int again = 0; again < 3; again++) {
-        comes_back(&its, TARRY_CHECKPOINT_ARRIVALS - FEW - 1);
-        assert_false(is_urgent(&its));
-        comes_back(&its, 1);
-        assert_true(is_urgent(&its));
-        assert_int_equal(save(&its), TARRY_OK);
-        assert_false(is_urgent(&its));
-        assert_int_equal(tarry_server_arrivals_left(its.server), TARRY_CHECKPOINT_ARRIVALS);
+        comes_back(its, TARRY_CHECKPOINT_ARRIVALS - FEW - 1);
+        assert_false(is_urgent(its));
+        comes_back(its, 1);
+        assert_true(is_urgent(its));
+        assert_ok(save(its));
+        assert_false(is_urgent(its));
+        assert_int_equal(tarry_server_arrivals_left(its->server), TARRY_CHECKPOINT_ARRIVALS);
     }
-    end(&its);
 }
 
-static void one_that_is_not_written_reserves_nothing(void **state)
+BENCH(one_that_is_not_written_reserves_nothing)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    assert_int_equal(save(&its), TARRY_OK);
-    comes_back(&its, TARRY_CHECKPOINT_ARRIVALS - FEW);
-    assert_int_equal(mkdir(its.blocker, 0700), 0); /* where it is to be written */
+    begin(its);
+    assert_ok(save(its));
+    comes_back(its, TARRY_CHECKPOINT_ARRIVALS - FEW);
+    assert_int_equal(mkdir(its->blocker, 0700), 0); /* where it is to be written */
     for (uint32_t few = FEW; few > 1; few /= 2) {
-        assert_true(is_urgent(&its));
-        assert_int_equal(save(&its), TARRY_ERROR_FILE);
-        assert_int_equal(tarry_server_arrivals_left(its.server), few);
-        assert_false(is_urgent(&its)); /* it is not tried all the time */
-        comes_back(&its, few / 2);
+        assert_true(is_urgent(its));
+        assert_int_equal(save(its), TARRY_ERROR_FILE);
+        assert_int_equal(tarry_server_arrivals_left(its->server), few);
+        assert_false(is_urgent(its)); /* it is not tried all the time */
+        comes_back(its, few / 2);
     }
-    assert_int_equal(rmdir(its.blocker), 0);
-    assert_int_equal(save(&its), TARRY_OK);
-    assert_int_equal(tarry_server_arrivals_left(its.server), TARRY_CHECKPOINT_ARRIVALS);
-    end(&its);
+    assert_int_equal(rmdir(its->blocker), 0);
+    assert_ok(save(its));
+    assert_int_equal(tarry_server_arrivals_left(its->server), TARRY_CHECKPOINT_ARRIVALS);
 }
 
 static ino_t file_at(const bench *its)
@@ -176,37 +162,24 @@ static ino_t file_at(const bench *its)
     return status.st_ino;
 }
 
-static void numbers_that_are_not_finite_replace_none_that_are(void **state)
+BENCH(numbers_that_are_not_finite_replace_none_that_are)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    assert_int_equal(save(&its), TARRY_OK);
-    comes_back(&its, TARRY_CHECKPOINT_ARRIVALS - FEW);
-    const ino_t good = file_at(&its);
+    begin(its);
+    assert_ok(save(its));
+    comes_back(its, TARRY_CHECKPOINT_ARRIVALS - FEW);
+    const ino_t good = file_at(its);
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < DIMENSION; i++) {
         float finite[DIMENSION] = {1, 2, 3}, broken[DIMENSION] = {1, 2, 3};
         broken[i] = bad[i];
         optimizer_state with_velocity = {.velocity = broken};
         optimizer_state with_square = {.velocity = finite, .square = broken};
-        assert_int_equal(save_numbers(&its, broken, &(optimizer_state){0}), TARRY_ERROR_NUMERICAL);
-        assert_int_equal(save_numbers(&its, finite, &with_velocity), TARRY_ERROR_NUMERICAL);
-        assert_int_equal(save_numbers(&its, finite, &with_square), TARRY_ERROR_NUMERICAL);
+        assert_int_equal(save_numbers(its, broken, &(optimizer_state){0}), TARRY_ERROR_NUMERICAL);
+        assert_int_equal(save_numbers(its, finite, &with_velocity), TARRY_ERROR_NUMERICAL);
+        assert_int_equal(save_numbers(its, finite, &with_square), TARRY_ERROR_NUMERICAL);
     }
-    assert_int_equal(file_at(&its), good);
-    assert_int_equal(tarry_server_arrivals_left(its.server), FEW);
-    assert_int_equal(save(&its), TARRY_OK);
-    assert_int_not_equal(file_at(&its), good);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_that_keeps_coming_back_makes_one_urgent),
-        cmocka_unit_test(one_that_is_not_written_reserves_nothing),
-        cmocka_unit_test(numbers_that_are_not_finite_replace_none_that_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(file_at(its), good);
+    assert_int_equal(tarry_server_arrivals_left(its->server), FEW);
+    assert_ok(save(its));
+    assert_int_not_equal(file_at(its), good);
 }

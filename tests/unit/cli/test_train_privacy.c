@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands between a sum and its users: noise, account, budget, and what a kill leaves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,8 +11,11 @@
 #include "base/random.h"
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
-#include "cli/train/train_privacy.h"
+#include "cli/train/train_job.h"
 #include "seed.h"
+#include "test.h"
+
+OWNED_BY(tarry_dp, tarry_dp_free)
 
 enum { SAMPLES = 1000, ROUNDS = 60, DIMENSION = 20000, KILLS = 20 };
 
@@ -30,7 +26,7 @@ static tarry_dp_terms option_of(const char *text)
     tarry_dp_terms option;
     tarry_diagnostic why;
     tarry_dp_terms_init(&option);
-    assert_int_equal(tarry_dp_terms_read(text, &option, &why), TARRY_OK);
+    assert_ok(tarry_dp_terms_read(text, &option, &why));
     return option;
 }
 
@@ -45,14 +41,14 @@ static tarry_dp *make(const char *text, ledger_file *ledger)
 static void release(tarry_dp *from, float *sum, size_t count)
 {
     tarry_diagnostic why;
-    assert_int_equal(train_privacy_release(from, &exact, sum, count, &why), TARRY_OK);
+    assert_ok(train_privacy_release(from, &exact, sum, count, &why));
 }
 
 static history_privacy account_of(const tarry_dp *of)
 {
     history_privacy account = {0};
     tarry_diagnostic why;
-    assert_int_equal(train_privacy_account(of, &account, &why), TARRY_OK);
+    assert_ok(train_privacy_account(of, &account, &why));
     return account;
 }
 
@@ -65,13 +61,12 @@ static double deviation_of(const float *numbers, size_t count)
 }
 
 /* Noise of SIGMA C, once, and other noise the next time and in the next process. */
-static void each_release_has_noise_of_its_own(void **state)
+TEST(each_release_has_noise_of_its_own)
 {
-    (void)state;
     static float sums[3][DIMENSION];
     memset(sums, 0, sizeof(sums));
-    tarry_dp *one = make("clip:4,noise:1.5,sample:0.1", NULL);
-    tarry_dp *other = make("clip:4,noise:1.5,sample:0.1", NULL);
+    OWNED(tarry_dp) one = make("clip:4,noise:1.5,sample:0.1", NULL);
+    OWNED(tarry_dp) other = make("clip:4,noise:1.5,sample:0.1", NULL);
     release(one, sums[0], DIMENSION);
     release(one, sums[1], DIMENSION);
     release(other, sums[2], DIMENSION);
@@ -85,42 +80,35 @@ static void each_release_has_noise_of_its_own(void **state)
     const sampler *a = dp_draws(one), *b = dp_draws(other);
     assert_memory_not_equal(a->key, b->key, sizeof(a->key));
     assert_true(a->rate == 0.1 && account_of(one).secret);
-    tarry_dp_free(one);
-    tarry_dp_free(other);
 }
 
-static void a_seed_repeats_and_says_that_it_does(void **state)
+TEST(a_seed_repeats_and_says_that_it_does)
 {
-    (void)state;
     float one[100] = {0}, other[100] = {0};
     for (int turn = 0; turn < 2; turn++) {
-        tarry_dp *of = make("clip:1,noise:1,sample:0.1,seed:3", NULL);
+        OWNED(tarry_dp) of = make("clip:1,noise:1,sample:0.1,seed:3", NULL);
         release(of, turn == 0 ? one : other, 100);
         assert_false(account_of(of).secret);
-        tarry_dp_free(of);
     }
     assert_memory_equal(one, other, sizeof(one));
 }
 
-static void only_exact_sums_are_released(void **state)
+TEST(only_exact_sums_are_released)
 {
-    (void)state;
     const tarry_round_result estimate = {.round = 7, .exact = false};
     float sum[4] = {1, 2, 3, 4}, before[4] = {1, 2, 3, 4};
     tarry_diagnostic why;
-    tarry_dp *of = make("clip:1,noise:1,sample:0.1", NULL);
+    OWNED(tarry_dp) of = make("clip:1,noise:1,sample:0.1", NULL);
     assert_int_equal(train_privacy_release(of, &estimate, sum, 4, &why), TARRY_ERROR_STATE);
     assert_string_equal(why.text, "the sum of round 7 is not exact, and is not released");
     assert_memory_equal(sum, before, sizeof(sum));
     assert_int_equal(account_of(of).releases, 0);
-    tarry_dp_free(of);
 }
 
 /* NaN or an infinity, at any place: the error names the round, the release counts, and nothing of
  * the sum is left. */
-static void only_finite_sums_are_released(void **state)
+TEST(only_finite_sums_are_released)
 {
-    (void)state;
     const float wrong[] = {NAN, INFINITY, -INFINITY};
     const tarry_round_result result = {.round = 23, .exact = true};
     tarry_diagnostic why;
@@ -129,7 +117,7 @@ static void only_finite_sums_are_released(void **state)
     const ledger_terms terms = {1, 1, 0.1};
     snprintf(path, sizeof(path), "finite.%ld", (long)getpid());
     remove(path);
-    assert_int_equal(ledger_file_open(path, false, &terms, &ledger, &why), TARRY_OK);
+    assert_ok(ledger_file_open(path, false, &terms, &ledger, &why));
     tarry_dp *of = make("clip:1,noise:1,sample:0.1", ledger);
     for (size_t i = 0; i < 15; i++) {
         float sum[5] = {1, 2, 3, 4, 5};
@@ -144,7 +132,7 @@ static void only_finite_sums_are_released(void **state)
         assert_int_equal(ledger_file_releases(ledger), i + 1);
     }
     float sum[5] = {1, 2, 3, 4, 5};
-    assert_int_equal(train_privacy_release(of, &result, sum, 5, &why), TARRY_OK);
+    assert_ok(train_privacy_release(of, &result, sum, 5, &why));
     assert_int_equal(tarry_dp_releases(of), 16);
     sum[2] = NAN;
     assert_int_equal(tarry_dp_release(of, sum, 5, &why), TARRY_ERROR_NUMERICAL);
@@ -156,13 +144,12 @@ static void only_finite_sums_are_released(void **state)
 
 /* The budget allows as many releases as have at most its epsilon, and no more; Renyi's bound, which
  * is larger, does not end it earlier. */
-static void the_budget_is_used_up_and_not_exceeded(void **state)
+TEST(the_budget_is_used_up_and_not_exceeded)
 {
-    (void)state;
     float sum[4] = {0};
     tarry_diagnostic why;
     bool spent = false;
-    tarry_dp *of = make("clip:1,noise:1.5,sample:0.04,budget:0.6", NULL);
+    OWNED(tarry_dp) of = make("clip:1,noise:1.5,sample:0.04,budget:0.6", NULL);
     while (tarry_dp_spent(of, &spent, &why) == TARRY_OK && !spent)
         release(of, sum, 4);
     history_privacy account = account_of(of);
@@ -170,12 +157,10 @@ static void the_budget_is_used_up_and_not_exceeded(void **state)
     assert_true(tarry_dp_bound(of) > 0.6);
     release(of, sum, 4);
     assert_true(account_of(of).epsilon > 0.6);
-    tarry_dp_free(of);
 }
 
-static void what_cannot_be_promised_is_refused(void **state)
+TEST(what_cannot_be_promised_is_refused)
 {
-    (void)state;
     tarry_dp *made = NULL;
     tarry_dp_terms option = option_of("clip:1,noise:1,sample:1,delta:1e-3");
     assert_int_equal(train_privacy_create(&option, 1000, NULL, &made), EXIT_USAGE);
@@ -215,15 +200,14 @@ static uint64_t releases_in(const char *path)
     const ledger_terms terms = {1, 1.5, 0.04};
     ledger_file *ledger;
     tarry_diagnostic why;
-    assert_int_equal(ledger_file_open(path, true, &terms, &ledger, &why), TARRY_OK);
+    assert_ok(ledger_file_open(path, true, &terms, &ledger, &why));
     uint64_t releases = ledger_file_releases(ledger);
     ledger_file_close(ledger);
     return releases;
 }
 
-static void the_ledger_covers_all_releases_whenever_it_is_killed(void **state)
+TEST(the_ledger_covers_all_releases_whenever_it_is_killed)
 {
-    (void)state;
     char path[64];
     random_stream stream = random_stream_make(test_seed("kills", 5), RANDOM_TEST, 0, 0);
     snprintf(path, sizeof(path), "kills.%ld", (long)getpid());
@@ -252,9 +236,8 @@ static void the_ledger_covers_all_releases_whenever_it_is_killed(void **state)
     remove(path);
 }
 
-static void options_that_are_wrong_are_told(void **state)
+TEST(options_that_are_wrong_are_told)
 {
-    (void)state;
     const char *const wrong[] = {
         "",
         "clip:1",
@@ -286,19 +269,4 @@ static void options_that_are_wrong_are_told(void **state)
                 read.budget == 2.5 && read.seeded && read.seed == 8);
     read = option_of("clip:1,noise:1,sample:1");
     assert_true(read.delta == 1e-5 && isinf(read.budget) && !read.seeded);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_release_has_noise_of_its_own),
-        cmocka_unit_test(a_seed_repeats_and_says_that_it_does),
-        cmocka_unit_test(only_exact_sums_are_released),
-        cmocka_unit_test(only_finite_sums_are_released),
-        cmocka_unit_test(the_budget_is_used_up_and_not_exceeded),
-        cmocka_unit_test(what_cannot_be_promised_is_refused),
-        cmocka_unit_test(the_ledger_covers_all_releases_whenever_it_is_killed),
-        cmocka_unit_test(options_that_are_wrong_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "cli/job/gradients.h"
+#include "test.h"
 
-#include "cli/job/verify.h"
-
-static void distances_are_relative(void **state)
+TEST(distances_are_relative)
 {
-    (void)state;
     const double truth[] = {3, -4, 0};
     const float estimate[] = {3, -3, 1};
     double error, squared;
@@ -20,9 +14,8 @@ static void distances_are_relative(void **state)
     assert_true(squared == 2.0 / 25.0);
 }
 
-static void a_sum_of_zero(void **state)
+TEST(a_sum_of_zero)
 {
-    (void)state;
     const double truth[] = {0, 0};
     const float right[] = {0, 0}, wrong[] = {0, 1e-30F};
     double error, squared;
@@ -33,9 +26,8 @@ static void a_sum_of_zero(void **state)
 }
 
 /* The gradient of a model that fits its data all but perfectly: float32 has nothing of it. */
-static void what_float32_does_not_hold(void **state)
+TEST(what_float32_does_not_hold)
 {
-    (void)state;
     const double truth[] = {3e-47, -2e-46}, mixed[] = {3e-47, -1};
     const float none[] = {0, 0}, wrong[] = {0, 1e-30F}, right[] = {1e-44F, -1};
     double error, squared;
@@ -47,9 +39,8 @@ static void what_float32_does_not_hold(void **state)
     assert_true(error == 0 && squared == 0);
 }
 
-static void a_number_that_is_none_never_passes(void **state)
+TEST(a_number_that_is_none_never_passes)
 {
-    (void)state;
     const double truth[] = {1, 1, 1};
     const float estimates[][3] = {{NAN, 1, 1}, {1, 1, NAN}, {1, INFINITY, 2}};
     for (size_t i = 0; i < 3; i++) {
@@ -57,15 +48,4 @@ static void a_number_that_is_none_never_passes(void **state)
         verify_estimate(truth, estimates[i], 3, &error, &squared);
         assert_true(isinf(error) && isinf(squared));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distances_are_relative),
-        cmocka_unit_test(a_sum_of_zero),
-        cmocka_unit_test(what_float32_does_not_hold),
-        cmocka_unit_test(a_number_that_is_none_never_passes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tarry work looks at in a job before the library looks at rules, plan and files. */
-#include "cli/work/work_secure.h"
+#include "cli/work/command_work.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "pki/authority_files.h"
+#include "pki/authority.h"
+#include "test.h"
 
 enum { SAMPLES = 800, CHUNKS = 16 };
 
@@ -41,11 +36,10 @@ static void begin(bench *its)
     settings.chunks = CHUNKS;
     settings.pieces = 1;
     settings.replication = 2;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &its->plan, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(&settings, NULL, &its->plan, NULL));
     its->offer = (tarry_secure_offer){
         .rules = &its->rules, .job_id = {1}, .plan = its->plan, .data = {7, 7, 7}};
-    if (work_secure_create(&its->options, its->root, true, &its->own, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, work_secure_create(&its->options, its->root, true, &its->own, &why));
 }
 
 static void end(bench *its)
@@ -55,18 +49,19 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
 static int ask(bench *its, tarry_diagnostic *why)
 {
     uint8_t target[TARRY_DIGEST_SIZE];
-    assert_int_equal(work_secure_job(its->own, &its->spec), TARRY_OK);
+    assert_ok(work_secure_job(its->own, &its->spec));
     return work_secure_agree(its->own, &its->offer, target, why);
 }
 
 static void agree(bench *its)
 {
     tarry_diagnostic why;
-    if (ask(its, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, ask(its, &why));
 }
 
 static void refuse(bench *its, const char *said)
@@ -77,65 +72,46 @@ static void refuse(bench *its, const char *said)
         fail_msg("'%s' does not say '%s'", why.text, said);
 }
 
-static void a_job_over_parts_of_the_samples_is_refused(void **state)
+BENCH(a_job_over_parts_of_the_samples_is_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    agree(&its);
-    its.spec.batch.batch = 100;
-    refuse(&its, "sums over batches");
-    its.spec.batch.batch = 0;
-    its.spec.local.steps = 2;
-    refuse(&its, "local steps");
-    its.spec.local.steps = 0;
-    its.spec.everywhere = true;
-    refuse(&its, "workers would get the sum");
-    its.spec.everywhere = false;
-    its.spec.secure = false;
-    refuse(&its, "says nothing of secure sums");
-    its.spec.secure = true;
-    agree(&its);
-    end(&its);
+    begin(its);
+    agree(its);
+    its->spec.batch.batch = 100;
+    refuse(its, "sums over batches");
+    its->spec.batch.batch = 0;
+    its->spec.local.steps = 2;
+    refuse(its, "local steps");
+    its->spec.local.steps = 0;
+    its->spec.everywhere = true;
+    refuse(its, "workers would get the sum");
+    its->spec.everywhere = false;
+    its->spec.secure = false;
+    refuse(its, "says nothing of secure sums");
+    its->spec.secure = true;
+    agree(its);
 }
 
 /* In the words of the command line. */
-static void weaker_rules_are_refused(void **state)
+BENCH(weaker_rules_are_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    its.rules.colluders = 0;
-    refuse(&its, "this worker with 1 (--secure-colluders)");
-    its.rules.colluders = 1;
-    its.rules.least = 99;
-    refuse(&its, "this worker wants 100 (--secure-least)");
-    its.rules.least = 800;
-    refuse(&its, "800 are to be left (--secure-least)");
-    end(&its);
+    begin(its);
+    its->rules.colluders = 0;
+    refuse(its, "this worker with 1 (--secure-colluders)");
+    its->rules.colluders = 1;
+    its->rules.least = 99;
+    refuse(its, "this worker wants 100 (--secure-least)");
+    its->rules.least = 800;
+    refuse(its, "800 are to be left (--secure-least)");
 }
 
-static void attempts_are_locked(void **state)
+BENCH(attempts_are_locked)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
     tarry_secure_attempt attempt = {
         .job_id = {1}, .epoch = 1, .round = 3, .attempt = 1, .kappa = {5}};
-    begin(&its);
-    agree(&its);
-    assert_int_equal(work_secure_lock(its.own, &attempt, &why), TARRY_OK);
+    begin(its);
+    agree(its);
+    assert_ok(work_secure_lock(its->own, &attempt, &why));
     attempt.round = 2;
-    assert_int_equal(work_secure_lock(its.own, &attempt, &why), TARRY_ERROR_STATE);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_over_parts_of_the_samples_is_refused),
-        cmocka_unit_test(weaker_rules_are_refused),
-        cmocka_unit_test(attempts_are_locked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(work_secure_lock(its->own, &attempt, &why), TARRY_ERROR_STATE);
 }

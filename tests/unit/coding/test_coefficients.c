@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/bitset.h"
 #include "base/random.h"
@@ -15,6 +8,9 @@
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
+
+OWNED_BY(coefficients, coefficients_free)
 
 enum { MOST = 16 }; /* workers, replication and parts of the plans here */
 
@@ -101,20 +97,19 @@ static void cut_psi(const tarry_plan *plan, const credits *finished, uint32_t wo
 static void compute_all(const tarry_plan *plan, double limit, const credits *finished,
                         float rows[MOST][MOST][MOST])
 {
-    coefficients *work;
-    assert_int_equal(coefficients_create(plan, limit, NULL, &work), TARRY_OK);
+    OWNED(coefficients) work;
+    assert_ok(coefficients_create(plan, limit, NULL, &work));
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         uint64_t psi[MOST * MOST / 64 + 1] = {0};
         float out[MOST * MOST];
         memset(out, 0xff, sizeof(out));
         cut_psi(plan, finished, worker, psi);
-        assert_int_equal(coefficients_of_worker(work, plan->parts, worker, psi, out), TARRY_OK);
+        assert_ok(coefficients_of_worker(work, worker, psi, out));
         uint32_t first = plan->worker_offset[worker];
         for (uint32_t slot = first; slot < plan->worker_offset[worker + 1]; slot++)
             memcpy(rows[plan->slot_chunk[slot]][worker], out + (slot - first) * plan->parts,
                    plan->parts * sizeof(*out));
     }
-    coefficients_free(work);
 }
 
 /* Cuts R_S and U of `chunk` out; gives back |S|. */
@@ -154,9 +149,8 @@ static credits draw_credits(const tarry_plan *plan, random_stream *stream)
     return drawn;
 }
 
-static void each_chunk_gets_the_pseudoinverse(void **state)
+TEST(each_chunk_gets_the_pseudoinverse)
 {
-    (void)state;
     uint64_t seed = test_seed("pseudoinverse", 21);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (uint32_t parts = 1; parts <= 5; parts++) {
@@ -177,7 +171,7 @@ static void each_chunk_gets_the_pseudoinverse(void **state)
                         assert_pseudoinverse(&a, &u);
                 }
             }
-            edge_plan_free(plans[i]);
+            tarry_plan_free(plans[i]);
         }
     }
 }
@@ -195,19 +189,18 @@ static tarry_plan *plan_of_two_columns(double sigma_min)
     return plan;
 }
 
-static void the_limit_decides_the_rank(void **state)
+TEST(the_limit_decides_the_rank)
 {
-    (void)state;
     const double limits[] = {3, 100, 1e4};
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         for (int full = 0; full < 2; full++) {
             /* cos t is rounded to 1e-16, which near 1 moves sigma by 1e-16 / sigma. */
-            tarry_plan *plan = plan_of_two_columns((full ? 1 + 1e-7 : 1 - 1e-7) / limits[i]);
-            coefficients *work;
-            assert_int_equal(coefficients_create(plan, limits[i], NULL, &work), TARRY_OK);
+            OWNED(tarry_plan) plan = plan_of_two_columns((full ? 1 + 1e-7 : 1 - 1e-7) / limits[i]);
+            OWNED(coefficients) work;
+            assert_ok(coefficients_create(plan, limits[i], NULL, &work));
             const uint64_t both = 3 << 5;
             uint32_t rank = 99;
-            assert_int_equal(coefficients_rank(work, plan->parts, 0, &both, 5, &rank), TARRY_OK);
+            assert_ok(coefficients_rank(work, 0, &both, 5, &rank));
             assert_int_equal(rank, full ? 2 : 1);
             /* Of rank one, pinv is v u^T / sigma with v = (1, 1) / sqrt(2): equal rows. */
             static float rows[MOST][MOST][MOST];
@@ -222,78 +215,32 @@ static void the_limit_decides_the_rank(void **state)
                 double got = (double)rows[0][k / 2][k % 2], want = expected[k / 2][k % 2];
                 assert_true(fabs(got - want) <= 1e-6 * fmax(1, fabs(expected[1][1])));
             }
-            coefficients_free(work);
-            edge_plan_free(plan);
         }
     }
 }
 
-/* Two columns at the angle t: s^2 = 1 +- cos t, |R|_F^2 = 2, |U|_F^2 = 1/(1 + cos t) + 1/(1 - cos
- * t). */
-static void what_copies_are_worth(void **state)
+TEST(ranks_grow_with_the_set)
 {
-    (void)state;
-    const double sigmas[] = {0.7, 1e-2, 1e-3, 1e-5, 1.01e-6, 0.99e-6, 1e-7};
-    for (size_t i = 0; i < sizeof(sigmas) / sizeof(*sigmas); i++) {
-        tarry_plan *plan = plan_of_two_columns(sigmas[i]);
-        double angle = sqrt(2) * sigmas[i]; /* more exact than the cosine where it is small */
-        if (i > 1) {
-            plan->decode[1] = cos(angle);
-            plan->decode[3] = sin(angle);
-        }
-        coefficients *work;
-        assert_int_equal(coefficients_create(plan, 500, NULL, &work), TARRY_OK);
-        const uint64_t both = 3;
-        coefficients_worth worth;
-        assert_int_equal(coefficients_judge(work, 2, 0, &both, 0, &worth), TARRY_OK);
-        assert_int_equal(worth.rank, sigmas[i] > 1.0 / 500 ? 2 : 1);
-        assert_int_equal(worth.raised_rank, sigmas[i] > 1e-6 ? 2 : 1);
-        double other = sqrt(2 - sigmas[i] * sigmas[i]);
-        double least = worth.raised_rank == 2 ? sigmas[i] : other;
-        double inverses = 1 / (other * other) + (worth.raised_rank == 2 ? 1 / (least * least) : 0);
-        assert_true(fabs(worth.inverse * least - 1) < 1e-4);
-        assert_true(fabs(worth.amplification / sqrt(2 * inverses) - 1) < 1e-4);
-        const uint64_t one = 2, none = 0;
-        assert_int_equal(coefficients_judge(work, 2, 0, &one, 0, &worth), TARRY_OK);
-        assert_true(worth.rank == 1 && worth.raised_rank == 1 && fabs(worth.inverse - 1) < 1e-12);
-        assert_int_equal(coefficients_judge(work, 2, 0, &none, 0, &worth), TARRY_OK);
-        assert_true(worth.rank == 0 && worth.raised_rank == 0 && worth.inverse == 0);
-        /* The limit itself, from here on. */
-        uint32_t rank;
-        coefficients_set_limit(work, 2 / sigmas[i]);
-        assert_int_equal(coefficients_rank(work, 2, 0, &both, 0, &rank), TARRY_OK);
-        assert_int_equal(rank, 2);
-        coefficients_free(work);
-        edge_plan_free(plan);
-    }
-}
-
-static void ranks_grow_with_the_set(void **state)
-{
-    (void)state;
     for (uint32_t parts = 1; parts <= 4; parts++) {
-        tarry_plan *plan = edge_plan_fractional(6, 2, 6, parts);
+        OWNED(tarry_plan) plan = edge_plan_fractional(6, 2, 6, parts);
         edge_plan_random_decode(plan, 3);
-        coefficients *work;
-        assert_int_equal(coefficients_create(plan, 1e8, NULL, &work), TARRY_OK);
+        OWNED(coefficients) work;
+        assert_ok(coefficients_create(plan, 1e8, NULL, &work));
         for (uint64_t set = 0; set < 64; set++) {
             uint32_t rank, copies = (uint32_t)__builtin_popcountll(set);
-            assert_int_equal(coefficients_rank(work, plan->parts, 1, &set, 0, &rank), TARRY_OK);
+            assert_ok(coefficients_rank(work, 1, &set, 0, &rank));
             assert_int_equal(rank, copies < parts ? copies : parts);
         }
-        coefficients_free(work);
-        edge_plan_free(plan);
     }
 }
 
 /* A worker's row of a chunk depends on that chunk's set alone,
  * whether or not another chunk has the same. */
-static void sharing_changes_nothing(void **state)
+TEST(sharing_changes_nothing)
 {
-    (void)state;
     uint64_t seed = test_seed("sharing", 23);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
-    tarry_plan *plan = edge_plan_fractional(5, 16, 5, 3);
+    OWNED(tarry_plan) plan = edge_plan_fractional(5, 16, 5, 3);
     edge_plan_random_decode(plan, seed);
     static float rows[MOST][MOST][MOST], alone[MOST][MOST][MOST];
     for (int trial = 0; trial < 20; trial++) {
@@ -317,7 +264,6 @@ static void sharing_changes_nothing(void **state)
                 assert_memory_equal(rows[chunk][worker], alone[chunk][worker], 3 * sizeof(float));
         }
     }
-    edge_plan_free(plan);
 }
 
 static int attempt_create(void *user, const tarry_allocator *allocator)
@@ -331,67 +277,18 @@ static int attempt_create(void *user, const tarry_allocator *allocator)
     size_t allocations = counting->allocations;
     const uint64_t psi = UINT64_MAX;
     float out[3 * 3];
-    assert_int_equal(coefficients_of_worker(work, plan->parts, 0, &psi, out), TARRY_OK);
+    assert_ok(coefficients_of_worker(work, 0, &psi, out));
     assert_int_equal(counting->allocations, allocations);
     coefficients_free(work);
     return error;
 }
 
-static void every_failed_allocation_is_reported(void **state)
+TEST(every_failed_allocation_is_reported)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++) {
-        tarry_plan *plan = edge_plan_cyclic(6, 6, 3, parts);
+        OWNED(tarry_plan) plan = edge_plan_cyclic(6, 6, 3, parts);
         edge_plan_random_decode(plan, 1);
         assert_int_equal(fail_each_allocation(attempt_create, plan), parts == 1 ? 1 : 7);
-        edge_plan_free(plan);
     }
     coefficients_free(NULL);
-}
-
-/* With adaptive parts a worker's row for each number is that of a plan of this number alone. */
-static void each_number_of_parts_has_its_own_rows(void **state)
-{
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(6, 6, 4, 3);
-    plan->adaptive = true;
-    edge_plan_random_decode(plan, 3);
-    coefficients *work;
-    assert_int_equal(coefficients_create(plan, 1e4, NULL, &work), TARRY_OK);
-    for (uint32_t parts = 1; parts <= 3; parts++) {
-        tarry_plan view = *plan;
-        view.adaptive = false;
-        view.parts = parts;
-        view.decode = plan->decode + plan_decode_rows(plan, parts) * plan->workers;
-        coefficients *fixed;
-        assert_int_equal(coefficients_create(&view, 1e4, NULL, &fixed), TARRY_OK);
-        const uint64_t psi[] = {UINT64_MAX, 0xb6f1, 0x7777};
-        for (size_t i = 0; i < 3; i++) {
-            float out[4 * 3] = {0}, expected[4 * 3] = {0};
-            assert_int_equal(coefficients_of_worker(work, parts, 2, &psi[i], out), TARRY_OK);
-            assert_int_equal(coefficients_of_worker(fixed, parts, 2, &psi[i], expected), TARRY_OK);
-            assert_memory_equal(out, expected, sizeof(out));
-            uint32_t rank, other;
-            assert_int_equal(coefficients_rank(work, parts, 1, &psi[i], 3, &rank), TARRY_OK);
-            assert_int_equal(coefficients_rank(fixed, parts, 1, &psi[i], 3, &other), TARRY_OK);
-            assert_int_equal(rank, other);
-        }
-        coefficients_free(fixed);
-    }
-    coefficients_free(work);
-    edge_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_number_of_parts_has_its_own_rows),
-        cmocka_unit_test(each_chunk_gets_the_pseudoinverse),
-        cmocka_unit_test(the_limit_decides_the_rank),
-        cmocka_unit_test(what_copies_are_worth),
-        cmocka_unit_test(ranks_grow_with_the_set),
-        cmocka_unit_test(sharing_changes_nothing),
-        cmocka_unit_test(every_failed_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <lapacke.h>
-#include <math.h>
 
 #include "base/bitset.h"
 #include "base/random.h"
-#include "coding/coverage.h"
+#include "coding/coefficients.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
+
+OWNED_BY(coverage, coverage_free)
 
 #define LIMIT 1e4
 
@@ -111,22 +109,22 @@ static void check(const coverage *tracker, const model *oracle)
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
         uint32_t rank = model_rank(oracle, chunk);
         assert_int_equal(coverage_copies(tracker, chunk), model_copies(oracle, chunk));
-        assert_int_equal(coverage_rank(tracker, plan->parts, chunk), rank);
+        assert_int_equal(coverage_rank(tracker, chunk), rank);
         recovered += rank == plan->parts;
         missing += size_of(plan, chunk) * (plan->parts - rank);
         all += size_of(plan, chunk);
     }
-    assert_int_equal(coverage_recovered(tracker, plan->parts), recovered);
+    assert_int_equal(coverage_recovered(tracker), recovered);
     /* Sizes are multiples of 2^-31, few enough for doubles to say their sums exactly. */
-    assert_true(coverage_expected_error(tracker, plan->parts) == missing / (all * plan->parts));
+    assert_true(coverage_expected_error(tracker) == missing / (all * plan->parts));
     for (uint32_t worker = 0; worker < plan->workers; worker++)
         check_view(tracker, oracle, worker);
 }
 
 static void walk(tarry_plan *plan, random_stream *stream)
 {
-    coverage *tracker;
-    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+    OWNED(coverage) tracker = NULL;
+    assert_ok(coverage_create(plan, LIMIT, NULL, &tracker));
     model oracle = model_make(plan);
     check(tracker, &oracle);
     for (int step = 0; step < 300; step++) {
@@ -142,7 +140,7 @@ static void walk(tarry_plan *plan, random_stream *stream)
         *credit = random_below(stream, 300) >= (uint32_t)step;
         int error = *credit ? coverage_add(tracker, worker, position)
                             : coverage_remove(tracker, worker, position);
-        assert_int_equal(error, TARRY_OK);
+        assert_ok(error);
         if (step % 10 == 0)
             check(tracker, &oracle);
     }
@@ -151,12 +149,10 @@ static void walk(tarry_plan *plan, random_stream *stream)
     memset(oracle.credit, 0, (size_t)plan->workers * plan->chunks);
     check(tracker, &oracle);
     free(oracle.credit);
-    coverage_free(tracker);
 }
 
-static void agrees_with_a_recount_after_random_steps(void **state)
+TEST(agrees_with_a_recount_after_random_steps)
 {
-    (void)state;
     uint64_t seed = test_seed("recount", 11);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (uint32_t parts = 1; parts <= 4; parts++) {
@@ -169,7 +165,7 @@ static void agrees_with_a_recount_after_random_steps(void **state)
         for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++) {
             edge_plan_random_decode(plans[i], seed + i);
             walk(plans[i], &stream);
-            edge_plan_free(plans[i]);
+            tarry_plan_free(plans[i]);
         }
     }
 }
@@ -183,8 +179,7 @@ static tarry_plan *cut_plan(tarry_design design, uint32_t parts, random_stream *
     settings.chunks = 12;
     settings.replication = 4;
     settings.parts = parts;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+    tarry_plan *plan = plan_make(&settings);
     for (int change = 0; change < 10; change++) {
         double cost[64];
         assert_true(plan->chunks <= 64);
@@ -192,218 +187,120 @@ static tarry_plan *cut_plan(tarry_design design, uint32_t parts, random_stream *
             cost[chunk] = 1e-3 + pow(random_uniform(stream), 6);
         const tarry_plan_evolution wanted = {
             .cost = cost, .heaviest = 2, .lightest = 0.5, .most_chunks = 24};
-        tarry_plan *next;
-        assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+        tarry_plan *next = plan_evolve(plan, &wanted, NULL);
         tarry_plan_free(plan);
         plan = next;
     }
     return plan;
 }
 
-static void pieces_count_for_what_they_are(void **state)
+TEST(pieces_count_for_what_they_are)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("pieces", 13), RANDOM_TEST, 0, 0);
     const tarry_design designs[] = {TARRY_DESIGN_RANDOM, TARRY_DESIGN_FRACTIONAL};
     for (uint32_t run = 0; run < 8; run++) {
-        tarry_plan *plan = cut_plan(designs[run % 2], 1 + run / 2 % 3, &stream);
+        OWNED(tarry_plan) plan = cut_plan(designs[run % 2], 1 + run / 2 % 3, &stream);
         assert_false(tarry_plan_is_original(plan));
         walk(plan, &stream);
-        tarry_plan_free(plan);
     }
 }
 
-static void what_is_excused_counts_for_nothing(void **state)
+TEST(what_is_excused_counts_for_nothing)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 1);
-    coverage *tracker, *copy;
-    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
-    assert_int_equal(coverage_create(plan, LIMIT, NULL, &copy), TARRY_OK);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(3, 3, 2, 1);
+    OWNED(coverage) tracker = NULL, copy = NULL;
+    assert_ok(coverage_create(plan, LIMIT, NULL, &tracker));
+    assert_ok(coverage_create(plan, LIMIT, NULL, &copy));
     coverage_clear(tracker);
     coverage_excuse(tracker, 0);
-    assert_int_equal(coverage_recovered(tracker, 1), 1);
+    assert_int_equal(coverage_recovered(tracker), 1);
     assert_true(coverage_wanted(tracker) == 2 * PLAN_ORIGIN_WEIGHT &&
-                coverage_expected_error(tracker, 1) == 1);
+                coverage_expected_error(tracker) == 1);
     for (uint32_t position = 0; position < tarry_plan_load(plan, 2); position++)
         if (tarry_plan_chunk(plan, 2, position) == 1)
-            assert_int_equal(coverage_add(tracker, 2, position), TARRY_OK);
-    assert_int_equal(coverage_recovered(tracker, 1), 2);
-    assert_true(coverage_expected_error(tracker, 1) == 0.5);
+            assert_ok(coverage_add(tracker, 2, position));
+    assert_int_equal(coverage_recovered(tracker), 2);
+    assert_true(coverage_expected_error(tracker) == 0.5);
     coverage_copy(copy, tracker);
-    assert_true(coverage_expected_error(copy, 1) == 0.5);
+    assert_true(coverage_expected_error(copy) == 0.5);
     coverage_clear(tracker);
     assert_true(coverage_wanted(tracker) == 3 * PLAN_ORIGIN_WEIGHT &&
-                coverage_expected_error(tracker, 1) == 1);
+                coverage_expected_error(tracker) == 1);
     for (uint32_t chunk = 0; chunk < 3; chunk++)
         coverage_excuse(tracker, chunk);
-    assert_int_equal(coverage_recovered(tracker, 1), 3);
-    assert_true(coverage_expected_error(tracker, 1) == 0);
-    coverage_free(copy);
-    coverage_free(tracker);
-    edge_plan_free(plan);
+    assert_int_equal(coverage_recovered(tracker), 3);
+    assert_true(coverage_expected_error(tracker) == 0);
 }
 
-static void equal_columns_never_recover(void **state)
+TEST(equal_columns_never_recover)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_fractional(3, 1, 3, 2);
+    OWNED(tarry_plan) plan = edge_plan_fractional(3, 1, 3, 2);
     edge_plan_random_decode(plan, 1);
     for (uint32_t worker = 1; worker < 3; worker++) {
         plan->decode[worker] = -plan->decode[0];
         plan->decode[3 + worker] = -plan->decode[3];
     }
-    coverage *tracker;
-    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+    OWNED(coverage) tracker = NULL;
+    assert_ok(coverage_create(plan, LIMIT, NULL, &tracker));
     for (uint32_t worker = 0; worker < 3; worker++)
-        assert_int_equal(coverage_add(tracker, worker, 0), TARRY_OK);
+        assert_ok(coverage_add(tracker, worker, 0));
     assert_int_equal(coverage_copies(tracker, 0), 3);
-    assert_int_equal(coverage_rank(tracker, plan->parts, 0), 1);
-    assert_int_equal(coverage_if_raised(tracker, plan->parts)->ranks[0], 1);
-    assert_int_equal(coverage_recovered(tracker, plan->parts), 0);
-    assert_true(coverage_expected_error(tracker, plan->parts) == 0.5);
-    coverage_free(tracker);
-    edge_plan_free(plan);
+    assert_int_equal(coverage_rank(tracker, 0), 1);
+    assert_int_equal(coverage_recovered(tracker), 0);
+    assert_true(coverage_expected_error(tracker) == 0.5);
 }
 
 /* Two of three columns are all but parallel: complete, but over the limit. */
-static void what_a_raised_limit_gives_is_kept_beside(void **state)
+TEST(copies_beyond_the_limit_count_for_less)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_fractional(3, 2, 3, 2);
+    OWNED(tarry_plan) plan = edge_plan_fractional(3, 2, 3, 2);
     edge_plan_random_decode(plan, 1);
     const double angles[] = {0, 1e-5, 1};
     for (uint32_t worker = 0; worker < 3; worker++) {
         plan->decode[worker] = cos(angles[worker]);
         plan->decode[3 + worker] = sin(angles[worker]);
     }
-    coverage *tracker;
-    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
-    assert_int_equal(coverage_add(tracker, 0, 0), TARRY_OK);
-    assert_int_equal(coverage_if_raised(tracker, 2)->ranks[0], 1);
-    assert_int_equal(coverage_add(tracker, 1, 0), TARRY_OK);
-    const coverage_recovery *raised = coverage_if_raised(tracker, 2);
-    assert_int_equal(coverage_rank(tracker, 2, 0), 1);
-    assert_int_equal(raised->ranks[0], 2);
-    assert_int_equal(raised->recovered, 1);
-    assert_true(coverage_expected_error(tracker, 2) == 0.75);
-    assert_true(coverage_raised_error(tracker, 2) == 0.5);
-    coefficients_worth worth;
-    assert_int_equal(coverage_judge(tracker, 2, 0, &worth), TARRY_OK);
-    assert_int_equal(worth.rank, 1);
-    assert_int_equal(worth.raised_rank, 2);
-    assert_true(fabs(worth.inverse / (sqrt(2) / 1e-5) - 1) < 1e-5);
+    OWNED(coverage) tracker = NULL;
+    assert_ok(coverage_create(plan, LIMIT, NULL, &tracker));
+    assert_ok(coverage_add(tracker, 0, 0));
+    assert_ok(coverage_add(tracker, 1, 0));
+    assert_int_equal(coverage_rank(tracker, 0), 1);
+    assert_int_equal(coverage_recovered(tracker), 0);
+    assert_true(coverage_expected_error(tracker) == 0.75);
     /* The third makes it good; without it all is as before. */
-    assert_int_equal(coverage_add(tracker, 2, 0), TARRY_OK);
-    assert_int_equal(coverage_rank(tracker, 2, 0), 2);
-    assert_int_equal(raised->recovered, 1);
-    assert_int_equal(coverage_remove(tracker, 2, 0), TARRY_OK);
-    assert_int_equal(coverage_rank(tracker, 2, 0), 1);
-    assert_int_equal(raised->ranks[0], 2);
-    assert_int_equal(coverage_remove(tracker, 0, 0), TARRY_OK);
-    assert_int_equal(raised->recovered, 0);
+    assert_ok(coverage_add(tracker, 2, 0));
+    assert_int_equal(coverage_rank(tracker, 0), 2);
+    assert_int_equal(coverage_recovered(tracker), 1);
+    assert_ok(coverage_remove(tracker, 2, 0));
+    assert_int_equal(coverage_rank(tracker, 0), 1);
+    assert_int_equal(coverage_recovered(tracker), 0);
     coverage_clear(tracker);
-    assert_true(coverage_raised_error(tracker, 2) == 1);
-    coverage_free(tracker);
-    edge_plan_free(plan);
-}
-
-/* The plan as if it had `parts` parts only. */
-static tarry_plan fixed_view(const tarry_plan *plan, uint32_t parts)
-{
-    tarry_plan view = *plan;
-    view.adaptive = false;
-    view.parts = parts;
-    view.decode = plan->decode + plan_decode_rows(plan, parts) * plan->workers;
-    return view;
-}
-
-/* One tracker of up to three parts against three of a fixed number. */
-static void adaptive_parts_are_all_kept_at_once(void **state)
-{
-    (void)state;
-    random_stream stream = random_stream_make(test_seed("coverage parts", 2), RANDOM_TEST, 0, 0);
-    for (uint32_t run = 0; run < 50; run++) {
-        tarry_plan *plan = edge_plan_random(7, 9, 4, 3, run);
-        plan->adaptive = true;
-        edge_plan_random_decode(plan, run);
-        coverage *tracker, *fixed[4] = {NULL};
-        tarry_plan view[4];
-        assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
-        for (uint32_t parts = 1; parts <= 3; parts++) {
-            view[parts] = fixed_view(plan, parts);
-            assert_int_equal(coverage_create(&view[parts], LIMIT, NULL, &fixed[parts]), TARRY_OK);
-        }
-        for (uint32_t step = 0; step < 120; step++) {
-            uint32_t worker = random_below(&stream, 7), load = tarry_plan_load(plan, worker);
-            if (load == 0)
-                continue;
-            uint32_t position = random_below(&stream, load);
-            bool more = random_below(&stream, 4) != 0;
-            assert_int_equal((more ? coverage_add : coverage_remove)(tracker, worker, position), 0);
-            for (uint32_t parts = 1; parts <= 3; parts++) {
-                assert_int_equal(
-                    (more ? coverage_add : coverage_remove)(fixed[parts], worker, position), 0);
-                assert_int_equal(coverage_recovered(tracker, parts),
-                                 coverage_recovered(fixed[parts], parts));
-                assert_true(coverage_expected_error(tracker, parts) ==
-                            coverage_expected_error(fixed[parts], parts));
-                for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-                    assert_int_equal(coverage_rank(tracker, parts, chunk),
-                                     coverage_rank(fixed[parts], parts, chunk));
-            }
-        }
-        coverage_clear(tracker);
-        for (uint32_t parts = 1; parts <= 3; parts++) {
-            assert_int_equal(coverage_recovered(tracker, parts), 0);
-            assert_true(coverage_expected_error(tracker, parts) == 1);
-            coverage_free(fixed[parts]);
-        }
-        coverage_free(tracker);
-        edge_plan_free(plan);
-    }
+    assert_true(coverage_expected_error(tracker) == 1);
 }
 
 static int attempt_create(void *user, const tarry_allocator *allocator)
 {
-    coverage *tracker;
+    OWNED(coverage) tracker = NULL;
     int error = coverage_create(user, LIMIT, allocator, &tracker);
     if (error != TARRY_OK)
         return error;
     /* The allocator counts: nothing may be taken after creation. */
     const failing_allocator *counting = allocator->user;
     size_t allocations = counting->allocations;
-    assert_int_equal(coverage_add(tracker, 1, 0), TARRY_OK);
-    assert_int_equal(coverage_add(tracker, 2, 1), TARRY_OK);
-    assert_int_equal(coverage_remove(tracker, 1, 0), TARRY_OK);
+    assert_ok(coverage_add(tracker, 1, 0));
+    assert_ok(coverage_add(tracker, 2, 1));
+    assert_ok(coverage_remove(tracker, 1, 0));
     coverage_clear(tracker);
     assert_int_equal(counting->allocations, allocations);
-    coverage_free(tracker);
     return error;
 }
 
-static void every_failed_allocation_is_reported(void **state)
+TEST(every_failed_allocation_is_reported)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++) {
-        tarry_plan *plan = edge_plan_cyclic(6, 6, 3, parts);
+        OWNED(tarry_plan) plan = edge_plan_cyclic(6, 6, 3, parts);
         edge_plan_random_decode(plan, 1);
         assert_true(fail_each_allocation(attempt_create, plan) >= 4);
-        edge_plan_free(plan);
     }
     coverage_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_a_recount_after_random_steps),
-        cmocka_unit_test(pieces_count_for_what_they_are),
-        cmocka_unit_test(what_is_excused_counts_for_nothing),
-        cmocka_unit_test(equal_columns_never_recover),
-        cmocka_unit_test(what_a_raised_limit_gives_is_kept_beside),
-        cmocka_unit_test(adaptive_parts_are_all_kept_at_once),
-        cmocka_unit_test(every_failed_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each kernel against a sum in double, with memory that can't be read right behind every vector. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,6 +11,7 @@
 #include "base/random.h"
 #include "coding/kernel.h"
 #include "seed.h"
+#include "test.h"
 
 enum {
     MAX_INPUTS = 35,
@@ -53,12 +48,10 @@ static fence fence_make(void)
 
 static int set_up(void **state)
 {
-    bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
+    bench *b = checked_calloc(1, sizeof(*b));
     for (size_t k = 0; k < MAX_INPUTS; k++)
         b->in[k] = fence_make();
-    b->out = calloc(ROOM + 2 * GUARD, sizeof(float));
-    assert_non_null(b->out);
+    b->out = checked_calloc(ROOM + 2 * GUARD, sizeof(float));
     *state = b;
     return 0;
 }
@@ -111,7 +104,7 @@ static void check(bench *b, const kernel *with, kernel_mode mode, size_t inputs,
     }
 }
 
-static void every_kernel_is_the_sum_at_every_length(void **state)
+TEST(every_kernel_is_the_sum_at_every_length)
 {
     random_stream stream = random_stream_make(test_seed("length", 3), RANDOM_TEST, 0, 0);
     static const size_t long_lengths[] = {127,  128,  129,  1000, 1023, 4095,
@@ -128,7 +121,7 @@ static void every_kernel_is_the_sum_at_every_length(void **state)
     }
 }
 
-static void every_kernel_is_the_sum_of_every_number_of_inputs(void **state)
+TEST(every_kernel_is_the_sum_of_every_number_of_inputs)
 {
     random_stream stream = random_stream_make(test_seed("inputs", 4), RANDOM_TEST, 0, 1);
     for (size_t index = 0; kernel_at(index) != NULL; index++) {
@@ -143,7 +136,7 @@ static void every_kernel_is_the_sum_of_every_number_of_inputs(void **state)
 }
 
 /* A NaN or an infinity reaches its own coordinate and no other. */
-static void odd_values_stay_in_their_place(void **state)
+TEST(odd_values_stay_in_their_place)
 {
     bench *b = *state;
     enum { LENGTH = 200, INPUTS = 10 };
@@ -171,7 +164,7 @@ static void odd_values_stay_in_their_place(void **state)
 
 /* What docs/kernels.md promises: one rounding per term in the order of the inputs, so that neither
  * the alignment, nor how a vector is cut, nor the width of the instruction set changes a bit. */
-static void wide_kernels_agree_to_the_bit(void **state)
+TEST(wide_kernels_agree_to_the_bit)
 {
     bench *b = *state;
     enum { LENGTH = 9000 };
@@ -203,9 +196,8 @@ static void wide_kernels_agree_to_the_bit(void **state)
     }
 }
 
-static void the_best_kernel_is_the_last(void **state)
+TEST(the_best_kernel_is_the_last)
 {
-    (void)state;
     size_t count = 0;
     while (kernel_at(count) != NULL)
         count++;
@@ -219,14 +211,4 @@ static void the_best_kernel_is_the_last(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_kernel_is_the_last),
-        cmocka_unit_test(every_kernel_is_the_sum_at_every_length),
-        cmocka_unit_test(every_kernel_is_the_sum_of_every_number_of_inputs),
-        cmocka_unit_test(odd_values_stay_in_their_place),
-        cmocka_unit_test(wide_kernels_agree_to_the_bit),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

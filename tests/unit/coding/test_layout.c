@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "coding/layout.h"
+#include "test.h"
 
-static void a_gradient_is_cut_into_parts_and_stripes(void **state)
+TEST(a_gradient_is_cut_into_parts_and_stripes)
 {
-    (void)state;
     layout cut = layout_make(10, 3, 3); /* parts 4, 4, 2; stripes 3, 1 */
     assert_int_equal(cut.part_length, 4);
     assert_int_equal(cut.stripes, 2);
@@ -22,9 +16,8 @@ static void a_gradient_is_cut_into_parts_and_stripes(void **state)
     assert_int_equal(layout_present(&cut, 2, 1), 0);
 }
 
-static void several_parts_can_be_short_or_empty(void **state)
+TEST(several_parts_can_be_short_or_empty)
 {
-    (void)state;
     layout cut = layout_make(5, 4, 65536); /* parts 2, 2, 1, 0 */
     assert_int_equal(cut.part_length, 2);
     assert_int_equal(cut.stripes, 1);
@@ -33,9 +26,8 @@ static void several_parts_can_be_short_or_empty(void **state)
 }
 
 /* Every coordinate of a gradient stands in exactly one place of one stripe of one part. */
-static void every_coordinate_has_one_place(void **state)
+TEST(every_coordinate_has_one_place)
 {
-    (void)state;
     for (size_t dimension = 1; dimension <= 40; dimension++) {
         for (uint32_t parts = 1; parts <= 7; parts++) {
             for (size_t stripe_length = 1; stripe_length <= 9; stripe_length++) {
@@ -66,22 +58,10 @@ static void every_coordinate_has_one_place(void **state)
     }
 }
 
-static void the_largest_stripe_does_not_overflow(void **state)
+TEST(the_largest_stripe_does_not_overflow)
 {
-    (void)state;
     layout cut = layout_make(7, 2, SIZE_MAX);
     assert_int_equal(cut.stripes, 1);
     assert_int_equal(layout_stripe_length(&cut, 0), 4);
     assert_int_equal(layout_present(&cut, 1, 0), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gradient_is_cut_into_parts_and_stripes),
-        cmocka_unit_test(several_parts_can_be_short_or_empty),
-        cmocka_unit_test(every_coordinate_has_one_place),
-        cmocka_unit_test(the_largest_stripe_does_not_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <float.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "coding/transfer.h"
+#include "coding/layout.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MAX_COUNT = 20 };
 
@@ -40,11 +35,9 @@ static void trial_init(trial *t, const kernel *with, layout cut, size_t count, s
     t->kernel = with;
     t->cut = cut;
     t->count = count;
-    t->numbers = calloc(count * cut.parts + 1, sizeof(float));
-    assert_non_null(t->numbers);
+    t->numbers = checked_calloc(count * cut.parts + 1, sizeof(float));
     for (size_t i = 0; i < count; i++) {
-        t->vectors[i] = calloc(length, sizeof(float));
-        assert_non_null(t->vectors[i]);
+        t->vectors[i] = checked_calloc(length, sizeof(float));
         for (size_t x = 0; x < length; x++)
             t->vectors[i][x] = draw(stream);
     }
@@ -58,6 +51,7 @@ static void trial_free(trial *t)
         free(t->vectors[i]);
     free(t->numbers);
 }
+OWNED_STRUCT_BY(trial, trial_free)
 
 /* |value - sum| must stay within what rounding `terms` float operations can do. */
 static void assert_sum(float value, double sum, double magnitude, size_t terms)
@@ -79,10 +73,8 @@ static double padded(const float *gradient, const layout *cut, uint32_t part, si
 static void check_encode(const trial *t)
 {
     const layout *cut = &t->cut;
-    void *scratch = malloc(transfer_encode_scratch(t->count, cut->parts) + 1);
-    float *z = malloc((cut->part_length + 1) * sizeof(*z));
-    assert_non_null(scratch);
-    assert_non_null(z);
+    OWNED(uint8_t) scratch = checked_malloc(transfer_encode_scratch(t->count, cut->parts) + 1);
+    OWNED(float) z = checked_malloc((cut->part_length + 1) * sizeof(*z));
     for (uint32_t stripe = 0; stripe < cut->stripes; stripe++) {
         size_t start = layout_stripe_start(cut, stripe);
         size_t length = layout_stripe_length(cut, stripe);
@@ -105,15 +97,12 @@ static void check_encode(const trial *t)
         }
         assert_true(z[length] == GUARD);
     }
-    free(scratch);
-    free(z);
 }
 
 static void check_decode(const trial *t, bool add)
 {
     const layout *cut = &t->cut;
-    float *estimate = malloc((cut->dimension + 1) * sizeof(*estimate));
-    assert_non_null(estimate);
+    OWNED(float) estimate = checked_malloc((cut->dimension + 1) * sizeof(*estimate));
     for (size_t x = 0; x < cut->dimension; x++)
         estimate[x] = add ? 2 : NAN;
     estimate[cut->dimension] = GUARD;
@@ -134,7 +123,6 @@ static void check_decode(const trial *t, bool add)
         assert_sum(estimate[place], sum, magnitude, t->count);
     }
     assert_true(estimate[cut->dimension] == GUARD);
-    free(estimate);
 }
 
 /* The random settings: d from far below l to several blocks, stripes of 1, odd and whole parts. */
@@ -151,15 +139,14 @@ static layout random_layout(random_stream *stream)
     return layout_make(dimension, parts, stripe);
 }
 
-static void encoding_is_the_dense_sum(void **state)
+TEST(encoding_is_the_dense_sum)
 {
-    (void)state;
     uint64_t seed = test_seed("encode", 1);
     for (size_t index = 0; kernel_at(index) != NULL; index++) {
         for (uint32_t round = 0; round < 200; round++) {
             random_stream stream = random_stream_make(seed, RANDOM_TEST, round, 0);
             layout cut = random_layout(&stream);
-            trial t;
+            OWNED(trial) t;
             trial_init(&t, kernel_at(index), cut, random_below(&stream, MAX_COUNT + 1),
                        cut.dimension, &stream);
             for (size_t i = 0; i < t.count; i += 3) { /* not computed: no gradient at all */
@@ -168,52 +155,37 @@ static void encoding_is_the_dense_sum(void **state)
                 t.vectors[i] = NULL;
             }
             check_encode(&t);
-            trial_free(&t);
         }
     }
 }
 
-static void decoding_is_the_dense_sum(void **state)
+TEST(decoding_is_the_dense_sum)
 {
-    (void)state;
     uint64_t seed = test_seed("decode", 2);
     for (size_t index = 0; kernel_at(index) != NULL; index++) {
         for (uint32_t round = 0; round < 200; round++) {
             random_stream stream = random_stream_make(seed, RANDOM_TEST, round, 1);
             layout cut = random_layout(&stream);
-            trial t;
+            OWNED(trial) t;
             trial_init(&t, kernel_at(index), cut, random_below(&stream, MAX_COUNT + 1),
                        cut.part_length, &stream);
             check_decode(&t, false);
             check_decode(&t, true);
-            trial_free(&t);
         }
     }
 }
 
 /* Long gradients are stored past the cache, by the same sums. */
-static void long_gradients_are_summed_alike(void **state)
+TEST(long_gradients_are_summed_alike)
 {
-    (void)state;
     uint64_t seed = test_seed("long", 6);
     for (uint32_t parts = 1; parts <= 3; parts++) {
         random_stream stream = random_stream_make(seed, RANDOM_TEST, parts, 2);
         layout cut = layout_make(((size_t)1 << 21) + 5, parts, 65536);
-        trial t;
+        OWNED(trial) t;
         trial_init(&t, kernel_best(), cut, 2, cut.dimension, &stream);
         check_encode(&t);
         check_decode(&t, false);
         check_decode(&t, true);
-        trial_free(&t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encoding_is_the_dense_sum),
-        cmocka_unit_test(decoding_is_the_dense_sum),
-        cmocka_unit_test(long_gradients_are_summed_alike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forms of numbers against what their contract says, in double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,9 +9,8 @@
 #include "base/random.h"
 #include "compress/compress.h"
 #include "compress/compress_blocks.h"
-#include "compress/compress_kernel.h"
-#include "compress/compress_topk.h"
 #include "seed.h"
+#include "test.h"
 
 enum { ROOM = 1100, CANARY = 8, KEYS = 4096 };
 
@@ -57,9 +49,8 @@ static void pass(packed *its, compress_form form, size_t count, uint64_t key)
         assert_true(its->out[i] == 0);
 }
 
-static void lengths_are_those_of_the_forms(void **state)
+TEST(lengths_are_those_of_the_forms)
 {
-    (void)state;
     const struct {
         compress_form form;
         size_t count, bytes;
@@ -76,9 +67,8 @@ static void lengths_are_those_of_the_forms(void **state)
     assert_true((double)compress_bytes(INT4, 65536) * 7.7 < 4 * 65536);
 }
 
-static void float32_is_as_it_was(void **state)
+TEST(float32_is_as_it_was)
 {
-    (void)state;
     packed its;
     draw(its.in, ROOM, 1);
     pass(&its, NONE, ROOM, 0);
@@ -86,9 +76,8 @@ static void float32_is_as_it_was(void **state)
 }
 
 /* No number with a mantissa of 8 bits is nearer. */
-static void bf16_is_the_nearest(void **state)
+TEST(bf16_is_the_nearest)
 {
-    (void)state;
     packed its;
     draw(its.in, ROOM, 2);
     its.in[0] = 1 + 0x1p-8F; /* between 1 and 1 + 2^-7: to even */
@@ -118,9 +107,8 @@ static float largest(const float *numbers, size_t count)
     return most;
 }
 
-static void int8_is_off_by_less_than_a_step(void **state)
+TEST(int8_is_off_by_less_than_a_step)
 {
-    (void)state;
     packed its;
     const size_t counts[] = {1, 2, 255, 256, 257, 700, ROOM};
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
@@ -149,9 +137,8 @@ static double nearest_power(double number, double most)
     return number < 0 ? -found : found;
 }
 
-static void int4_is_the_nearest_power_of_two_below_the_largest(void **state)
+TEST(int4_is_the_nearest_power_of_two_below_the_largest)
 {
-    (void)state;
     packed its;
     const size_t counts[] = {1, 2, 255, 256, 257, 700, ROOM};
     double squares = 0, size = 0;
@@ -206,16 +193,14 @@ static void rounds_by_chance(compress_form form, double most, double share_off)
     assert_true(sqrt(squares / KEYS / size) < share_off); /* of a normal block */
 }
 
-static void int8_is_rounded_by_chance(void **state)
+TEST(int8_is_rounded_by_chance)
 {
-    (void)state;
     rounds_by_chance(INT8, 127, 0.0125);
 }
 
 /* Numbers next to each other, and stripes, are rounded independently. */
-static void chances_are_independent(void **state)
+TEST(chances_are_independent)
 {
-    (void)state;
     packed its;
     double beside = 0, halves = 0, between = 0, before[INT_BLOCK] = {0};
     its.in[0] = 127;
@@ -235,9 +220,8 @@ static void chances_are_independent(void **state)
     assert_true(fabs(beside) < limit && fabs(halves) < limit && fabs(between) < limit);
 }
 
-static void a_key_says_all(void **state)
+TEST(a_key_says_all)
 {
-    (void)state;
     packed its;
     uint8_t first[ROOM];
     const uint64_t keys[] = {
@@ -254,9 +238,8 @@ static void a_key_says_all(void **state)
     }
 }
 
-static void what_is_not_finite_spreads_to_no_other(void **state)
+TEST(what_is_not_finite_spreads_to_no_other)
 {
-    (void)state;
     packed its, without;
     const float odd[] = {INFINITY, -INFINITY, NAN};
     const compress_form forms[] = {INT8, INT4};
@@ -287,9 +270,8 @@ static int by_magnitude(const void *a, const void *b)
 }
 
 /* Those as they are in INT4 among themselves. */
-static void topk_sends_the_largest(void **state)
+TEST(topk_sends_the_largest)
 {
-    (void)state;
     packed its, largest;
     float sorted[ROOM];
     const uint32_t shares[] = {1, 20000, 333333, TARRY_COMPRESS_SHARE_MOST};
@@ -318,9 +300,8 @@ static void topk_sends_the_largest(void **state)
 }
 
 /* Of equal ones the first; and what is not finite before all others. */
-static void topk_has_an_order(void **state)
+TEST(topk_has_an_order)
 {
-    (void)state;
     packed its = {.in = {1, -2, 2, 2, 0.5F, -2, 0, 1, 1, 2}};
     const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000, .exact = 0};
     pass(&its, form, 10, 0);
@@ -339,9 +320,8 @@ static void topk_has_an_order(void **state)
 }
 
 /* Wherever the places lie, in blocks of any length. */
-static void topk_tells_all_places(void **state)
+TEST(topk_tells_all_places)
 {
-    (void)state;
     random_stream from = random_stream_make(seed, RANDOM_TEST, 13, 0);
     packed its;
     for (uint32_t run = 0; run < 2000; run++) {
@@ -361,14 +341,13 @@ static void topk_tells_all_places(void **state)
 }
 
 /* Blocks choose each for itself. */
-static void topk_chooses_in_blocks(void **state)
+TEST(topk_chooses_in_blocks)
 {
-    (void)state;
     enum { COUNT = TOPK_BLOCK + 100 };
-    float *in = calloc(COUNT, sizeof(float)), *out = calloc(COUNT, sizeof(float));
+    OWNED(float)
+    in = checked_calloc(COUNT, sizeof(float)), out = checked_calloc(COUNT, sizeof(float));
     const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 10000, .exact = 0};
-    uint8_t *bytes = malloc(compress_bytes(form, COUNT));
-    assert_true(in != NULL && out != NULL && bytes != NULL);
+    OWNED(uint8_t) bytes = checked_malloc(compress_bytes(form, COUNT));
     for (size_t i = 0; i < TOPK_BLOCK; i++)
         in[i] = i == TOPK_BLOCK - 1 ? 4 : 2;
     in[COUNT - 1] = 1;
@@ -379,16 +358,12 @@ static void topk_chooses_in_blocks(void **state)
         sent += out[i] != 0;
     assert_int_equal(sent, topk_kept(10000, TOPK_BLOCK) + 1);
     assert_true(out[TOPK_BLOCK - 1] == 4 && out[COUNT - 1] == 1 && out[0] == 2);
-    free(bytes);
-    free(out);
-    free(in);
 }
 
 /* The mean magnitude of the block with each number's sign: what is off has the least square there
  * is of one bit and one scale. */
-static void sign_sends_the_mean_magnitude(void **state)
+TEST(sign_sends_the_mean_magnitude)
 {
-    (void)state;
     packed its;
     draw(its.in, ROOM, 12);
     its.in[3] = 0;
@@ -409,23 +384,19 @@ static void sign_sends_the_mean_magnitude(void **state)
 
 /* What nobody has encoded: no other memory is written to, and places that do not exist are not
  * taken. */
-static void any_bytes_are_numbers(void **state)
+TEST(any_bytes_are_numbers)
 {
-    (void)state;
     random_stream from = random_stream_make(seed, RANDOM_TEST, 9, 0);
     const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     for (uint32_t run = 0; run < 1000; run++) {
         const compress_form form = forms[run % 6];
         const size_t count = random_below(&from, ROOM + 1);
-        uint8_t *bytes = malloc(compress_bytes(form, count) + 1);
-        float *out = calloc(count + 1, sizeof(float));
-        assert_true(bytes != NULL && out != NULL);
+        OWNED(uint8_t) bytes = checked_malloc(compress_bytes(form, count) + 1);
+        OWNED(float) out = checked_calloc(count + 1, sizeof(float));
         for (size_t i = 0; i < compress_bytes(form, count); i++)
             bytes[i] = (uint8_t)random_below(&from, 256);
         compress_decode_add(form, bytes, count, 1, out);
         assert_true(out[count] == 0);
-        free(out);
-        free(bytes);
     }
     packed its = {.out = {0}};
     uint8_t far[7] = {1, 2}; /* the place 1 + (1 << 2) */
@@ -437,9 +408,8 @@ static void any_bytes_are_numbers(void **state)
     assert_true(its.out[5] == 3);
 }
 
-static void very_small_blocks_are_zeros(void **state)
+TEST(very_small_blocks_are_zeros)
 {
-    (void)state;
     packed its;
     for (size_t i = 0; i < INT_BLOCK; i++)
         its.in[i] = (i % 2 ? -1 : 1) * FLT_MIN;
@@ -454,10 +424,10 @@ static void very_small_blocks_are_zeros(void **state)
 static void read_in_pieces(compress_form form)
 {
     const size_t piece = compress_piece(form), count = 2 * piece + 300;
-    float *in = calloc(count, sizeof(float)), *whole = calloc(count, sizeof(float));
-    float *out = calloc(count, sizeof(float));
-    uint8_t *bytes = malloc(compress_bytes(form, count));
-    assert_true(in != NULL && whole != NULL && out != NULL && bytes != NULL);
+    OWNED(float)
+    in = checked_calloc(count, sizeof(float)), whole = checked_calloc(count, sizeof(float));
+    OWNED(float) out = checked_calloc(count, sizeof(float));
+    OWNED(uint8_t) bytes = checked_malloc(compress_bytes(form, count));
     draw(in, count, 11);
     compress_encode(form, in, count, 5, bytes);
     compress_decode_add(form, bytes, count, 1, whole);
@@ -465,15 +435,10 @@ static void read_in_pieces(compress_form form)
         compress_decode_add_some(form, bytes, count, first,
                                  count - first < piece ? count - first : piece, 1, out + first);
     assert_memory_equal(whole, out, count * sizeof(float));
-    free(bytes);
-    free(out);
-    free(whole);
-    free(in);
 }
 
-static void pieces_can_be_read_by_themselves(void **state)
+TEST(pieces_can_be_read_by_themselves)
 {
-    (void)state;
     const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     const uint32_t exact[] = {0, 7, 300, 1000, 200000}; /* in the last piece, or before it */
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
@@ -485,9 +450,8 @@ static void pieces_can_be_read_by_themselves(void **state)
     }
 }
 
-static void decoding_adds_times_a_weight(void **state)
+TEST(decoding_adds_times_a_weight)
 {
-    (void)state;
     const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     for (size_t f = 0; f < 6; f++) {
         packed its;
@@ -533,9 +497,8 @@ static void compare_kernels(const packed *its, compress_form form, size_t offset
 }
 
 /* To the bit, whatever the length and the place in memory, and with numbers that are not finite. */
-static void all_kernels_write_and_read_the_same(void **state)
+TEST(all_kernels_write_and_read_the_same)
 {
-    (void)state;
     packed its;
     random_stream from = random_stream_make(seed, RANDOM_TEST, 8, 0);
     const float odd[] = {INFINITY, -INFINITY, NAN, 0, -0.0F, FLT_MIN / 2, FLT_MAX, -127};
@@ -554,9 +517,8 @@ static void all_kernels_write_and_read_the_same(void **state)
 }
 
 /* Whatever the form, and wherever the part is cut. */
-static void the_last_numbers_may_be_exact(void **state)
+TEST(the_last_numbers_may_be_exact)
 {
-    (void)state;
     const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK, SIGN};
     const size_t counts[] = {0, 1, 3, 4, 260, 261, ROOM};
     packed its, alone;
@@ -585,9 +547,8 @@ static void the_last_numbers_may_be_exact(void **state)
 }
 
 /* What a kernel is chosen by must have one name each, and the best is the last. */
-static void kernels_have_names(void **state)
+TEST(kernels_have_names)
 {
-    (void)state;
     size_t count = 0;
     for (; compress_kernel_at(count) != NULL; count++)
         for (size_t other = 0; other < count; other++)
@@ -597,31 +558,10 @@ static void kernels_have_names(void **state)
     assert_ptr_equal(compress_kernel_best(), compress_kernel_at(count - 1));
 }
 
-int main(void)
+static int draw_seed(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_are_those_of_the_forms),
-        cmocka_unit_test(float32_is_as_it_was),
-        cmocka_unit_test(bf16_is_the_nearest),
-        cmocka_unit_test(int8_is_off_by_less_than_a_step),
-        cmocka_unit_test(int4_is_the_nearest_power_of_two_below_the_largest),
-        cmocka_unit_test(int8_is_rounded_by_chance),
-        cmocka_unit_test(chances_are_independent),
-        cmocka_unit_test(a_key_says_all),
-        cmocka_unit_test(what_is_not_finite_spreads_to_no_other),
-        cmocka_unit_test(topk_sends_the_largest),
-        cmocka_unit_test(topk_has_an_order),
-        cmocka_unit_test(topk_tells_all_places),
-        cmocka_unit_test(topk_chooses_in_blocks),
-        cmocka_unit_test(sign_sends_the_mean_magnitude),
-        cmocka_unit_test(any_bytes_are_numbers),
-        cmocka_unit_test(very_small_blocks_are_zeros),
-        cmocka_unit_test(pieces_can_be_read_by_themselves),
-        cmocka_unit_test(decoding_adds_times_a_weight),
-        cmocka_unit_test(all_kernels_write_and_read_the_same),
-        cmocka_unit_test(kernels_have_names),
-        cmocka_unit_test(the_last_numbers_may_be_exact),
-    };
     seed = test_seed("compress", 16);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(draw_seed, NULL)

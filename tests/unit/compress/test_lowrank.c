@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The form POWERSGD against products of whole matrices in double, and the factors that follow sums.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/random.h"
-#include "compress/compress_kernel.h"
+#include "compress/compress.h"
 #include "compress/compress_lowrank.h"
-#include "compress/factors.h"
-#include "compress/residuals.h"
+#include "compress/view.h"
 #include "seed.h"
+#include "test.h"
+
+OWNED_BY(factors, factors_free)
 
 enum { MOST = 6000, MOST_MATRICES = 6, WORKERS = 3 };
 
@@ -126,9 +120,8 @@ static size_t expect(const bench *its, const compress_form *form, const float *m
     return (numbers + plain) * sizeof(float);
 }
 
-static void it_is_the_product_with_the_factor(void **state)
+TEST(it_is_the_product_with_the_factor)
 {
-    (void)state;
     static float numbers[MOST], read[MOST], factor[MOST];
     static double expected[MOST];
     static uint8_t bytes[4 * MOST];
@@ -159,18 +152,17 @@ static void it_is_the_product_with_the_factor(void **state)
 }
 
 /* What all send, added up, is what their sum would be: the form is linear. */
-static void sums_are_those_of_the_sum(void **state)
+TEST(sums_are_those_of_the_sum)
 {
-    (void)state;
     static float z[WORKERS][MOST], whole[MOST], sums[MOST], of_sum[MOST];
     static uint8_t bytes[4 * MOST];
     for (uint32_t run = 1000; run < 1100; run++) {
         bench its;
         draw_bench(&its, run);
-        factors *own = NULL;
+        OWNED(factors) own = NULL;
         its.form.low.stripe = its.length;
         its.form.low.odd = run % 2 > 0;
-        assert_int_equal(factors_create(&its.form.low, seed, NULL, &own), TARRY_OK);
+        assert_ok(factors_create(&its.form.low, seed, NULL, &own));
         its.form.low.factor = factors_of(own, run);
         memset(whole, 0, sizeof(whole));
         memset(sums, 0, sizeof(sums));
@@ -186,7 +178,6 @@ static void sums_are_those_of_the_sum(void **state)
         compress_decode_add(its.form, bytes, its.length, 1, of_sum);
         for (size_t i = 0; i < its.length; i++)
             assert_true(fabsf(sums[i] - of_sum[i]) < 1e-4F * (1 + fabsf(of_sum[i])));
-        factors_free(own);
     }
 }
 
@@ -210,16 +201,15 @@ static void assert_orthonormal(const bench *its, const float *factor, bool odd)
 }
 
 /* Whatever the sums are: zeros, of a lower rank, not finite, or the largest numbers. */
-static void factors_are_orthonormal(void **state)
+TEST(factors_are_orthonormal)
 {
-    (void)state;
     static float sum[MOST], used[MOST];
     for (uint32_t run = 2000; run < 2200; run++) {
         bench its;
-        factors *own = NULL;
+        OWNED(factors) own = NULL;
         draw_bench(&its, run);
         const size_t numbers = lowrank_factor_numbers(&its.form.low);
-        assert_int_equal(factors_create(&its.form.low, run, NULL, &own), TARRY_OK);
+        assert_ok(factors_create(&its.form.low, run, NULL, &own));
         for (uint64_t round = run % 2; round < 12; round++) {
             memcpy(used, factors_of(own, round), numbers * sizeof(*used));
             assert_orthonormal(&its, used, round % 2 > 0);
@@ -239,22 +229,20 @@ static void factors_are_orthonormal(void **state)
             }
             factors_learn(own, round, used, sum);
         }
-        factors_free(own);
     }
 }
 
 /* They come from the seed and the sums alone, and those of a restarted server from the seed. */
-static void factors_repeat(void **state)
+TEST(factors_repeat)
 {
-    (void)state;
     static float sum[MOST], used[MOST], first[MOST];
     bench its;
-    factors *one = NULL, *other = NULL, *third = NULL;
+    OWNED(factors) one = NULL, other = NULL, third = NULL;
     draw_bench(&its, 2500);
     const size_t bytes = lowrank_factor_numbers(&its.form.low) * sizeof(float);
-    assert_int_equal(factors_create(&its.form.low, 5, NULL, &one), TARRY_OK);
-    assert_int_equal(factors_create(&its.form.low, 5, NULL, &other), TARRY_OK);
-    assert_int_equal(factors_create(&its.form.low, 6, NULL, &third), TARRY_OK);
+    assert_ok(factors_create(&its.form.low, 5, NULL, &one));
+    assert_ok(factors_create(&its.form.low, 5, NULL, &other));
+    assert_ok(factors_create(&its.form.low, 6, NULL, &third));
     memcpy(first, factors_of(one, 0), bytes);
     for (uint64_t round = 0; round < 6; round++) {
         memcpy(used, factors_of(one, round), bytes);
@@ -268,9 +256,6 @@ static void factors_repeat(void **state)
     assert_memory_equal(factors_of(one, 0), first,
                         bytes); /* nothing is known of the round before */
     assert_memory_not_equal(factors_of(third, 0), first, bytes);
-    factors_free(one);
-    factors_free(other);
-    factors_free(third);
 }
 
 /* One worker's rounds with the same matrix: what is sent of it, and what is left. */
@@ -294,8 +279,8 @@ static double rounds_of(uint32_t rank, uint32_t of_rank, uint32_t rounds, double
         for (size_t i = 0; i < LENGTH; i++)
             m[i] += left[i / COLUMNS] * right[i % COLUMNS];
     }
-    assert_int_equal(factors_create(&form.low, seed, NULL, &shared), TARRY_OK);
-    assert_int_equal(residuals_create(LENGTH, LENGTH, NULL, &own), TARRY_OK);
+    assert_ok(factors_create(&form.low, seed, NULL, &shared));
+    assert_ok(residuals_create(LENGTH, LENGTH, NULL, &own));
     for (uint32_t round = 0; round < rounds; round++) {
         const size_t numbers = lowrank_factor_numbers(&form.low);
         memcpy(used, factors_of(shared, round), numbers * sizeof(*used));
@@ -321,9 +306,8 @@ static double rounds_of(uint32_t rank, uint32_t of_rank, uint32_t rounds, double
     return sqrt(off / size);
 }
 
-static void a_matrix_of_that_rank_comes_within_a_few_rounds(void **state)
+TEST(a_matrix_of_that_rank_comes_within_a_few_rounds)
 {
-    (void)state;
     double off;
     for (uint32_t rank = 1; rank <= 4; rank++) {
         /* What the first, drawn factor left behind has come, too, or does by and by. */
@@ -332,9 +316,8 @@ static void a_matrix_of_that_rank_comes_within_a_few_rounds(void **state)
     }
 }
 
-static void what_was_sent_and_what_is_left_is_what_there_was(void **state)
+TEST(what_was_sent_and_what_is_left_is_what_there_was)
 {
-    (void)state;
     double off;
     for (uint32_t rank = 1; rank <= 4; rank++) {
         const double left = rounds_of(rank, 12, 300, &off);
@@ -343,16 +326,15 @@ static void what_was_sent_and_what_is_left_is_what_there_was(void **state)
     }
 }
 
-static void what_is_not_finite_stays_in_its_row_or_column(void **state)
+TEST(what_is_not_finite_stays_in_its_row_or_column)
 {
-    (void)state;
     enum { ROWS = 12, COLUMNS = 10, LENGTH = ROWS * COLUMNS + 5 };
     const tarry_matrix matrix = {ROWS, COLUMNS};
     const float odd_ones[] = {NAN, INFINITY, -INFINITY, FLT_MAX};
     compress_form form = {.kind = TARRY_COMPRESS_POWERSGD,
                           .low = {.rank = 2, .count = 1, .matrices = &matrix, .stripe = LENGTH}};
-    factors *shared = NULL;
-    assert_int_equal(factors_create(&form.low, 1, NULL, &shared), TARRY_OK);
+    OWNED(factors) shared = NULL;
+    assert_ok(factors_create(&form.low, 1, NULL, &shared));
     for (uint32_t round = 0; round < 8; round++) {
         float z[LENGTH], sum[LENGTH] = {0};
         uint8_t bytes[4 * LENGTH];
@@ -374,7 +356,6 @@ static void what_is_not_finite_stays_in_its_row_or_column(void **state)
             assert_true(sum[i] == 1);
         assert_true(isnan(sum[LENGTH - 1]));
     }
-    factors_free(shared);
 }
 
 enum { ROWS = 40, COLUMNS = 300, RANK = 9 };
@@ -436,9 +417,8 @@ static void check_products(lowrank_shape of, const products *its)
 }
 
 /* To the bit, whatever the shape, beyond what is computed at once and below; and nothing behind. */
-static void all_kernels_multiply_the_same(void **state)
+TEST(all_kernels_multiply_the_same)
 {
-    (void)state;
     static products first, next;
     for (uint32_t run = 0; run < 200; run++) {
         bench its = {.from = random_stream_make(seed, RANDOM_TEST, run, 3)};
@@ -458,9 +438,8 @@ static void all_kernels_multiply_the_same(void **state)
     }
 }
 
-static void wrong_matrices_are_refused(void **state)
+TEST(wrong_matrices_are_refused)
 {
-    (void)state;
     const tarry_matrix good = {20, 30}, thin = {1, 600}, none = {0, 5},
                        large = {UINT32_MAX, UINT32_MAX};
     const compress_lowrank fine = {.rank = 2, .count = 1, .matrices = &good, .stripe = 1000};
@@ -492,19 +471,10 @@ static void wrong_matrices_are_refused(void **state)
     assert_non_null(lowrank_fault(&wrong, 600));
 }
 
-int main(void)
+static int draw_seed(void **state)
 {
     seed = test_seed("lowrank", 23);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_product_with_the_factor),
-        cmocka_unit_test(sums_are_those_of_the_sum),
-        cmocka_unit_test(factors_are_orthonormal),
-        cmocka_unit_test(factors_repeat),
-        cmocka_unit_test(a_matrix_of_that_rank_comes_within_a_few_rounds),
-        cmocka_unit_test(what_was_sent_and_what_is_left_is_what_there_was),
-        cmocka_unit_test(what_is_not_finite_stays_in_its_row_or_column),
-        cmocka_unit_test(all_kernels_multiply_the_same),
-        cmocka_unit_test(wrong_matrices_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(draw_seed, NULL)

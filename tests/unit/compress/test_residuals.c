@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rounding lost, over encodings that count and others that don't. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "compress/residuals.h"
+#include "compress/view.h"
 #include "seed.h"
+#include "test.h"
 
 enum { LENGTH = 700, STRIPE = 300, STRIPES = 3, EXACT = 130 /* more than the last stripe */ };
 
@@ -39,7 +33,7 @@ static const compress_form FORMS[] = {{.kind = TARRY_COMPRESS_INT4, .share = 0, 
 static void begin(bench *its, compress_form form)
 {
     *its = (bench){.form = form, .from = random_stream_make(seed, RANDOM_TEST, form.kind, 0)};
-    assert_int_equal(residuals_create(LENGTH, STRIPE, NULL, &its->own), TARRY_OK);
+    assert_ok(residuals_create(LENGTH, STRIPE, NULL, &its->own));
 }
 
 static size_t length_of(uint32_t stripe)
@@ -107,9 +101,8 @@ static void check(const bench *its)
         }
 }
 
-static void what_was_sent_telescopes(void **state)
+TEST(what_was_sent_telescopes)
 {
-    (void)state;
     double sent[STRIPE];
     for (size_t f = 0; f < 5; f++) {
         bench its;
@@ -138,9 +131,8 @@ static void what_was_sent_telescopes(void **state)
 }
 
 /* Without it a number that is too small for its block would never get through. */
-static void what_is_small_gets_through_in_the_end(void **state)
+TEST(what_is_small_gets_through_in_the_end)
 {
-    (void)state;
     double sent[STRIPE];
     bench its;
     begin(&its, FORMS[1]);
@@ -155,9 +147,8 @@ static void what_is_small_gets_through_in_the_end(void **state)
     residuals_free(its.own);
 }
 
-static void what_was_not_committed_leaves_no_trace(void **state)
+TEST(what_was_not_committed_leaves_no_trace)
 {
-    (void)state;
     for (size_t f = 0; f < 4; f++) {
         bench its;
         double sent[STRIPE];
@@ -177,9 +168,8 @@ static void what_was_not_committed_leaves_no_trace(void **state)
     }
 }
 
-static void a_flush_leaves_nothing(void **state)
+TEST(a_flush_leaves_nothing)
 {
-    (void)state;
     double sent[STRIPE];
     bench its;
     begin(&its, FORMS[0]);
@@ -195,9 +185,8 @@ static void a_flush_leaves_nothing(void **state)
 }
 
 /* It would be in all sums to come. */
-static void what_is_not_finite_is_not_kept(void **state)
+TEST(what_is_not_finite_is_not_kept)
 {
-    (void)state;
     const float odd[] = {INFINITY, -INFINITY, NAN};
     for (size_t f = 0; f < 4; f++) {
         bench its;
@@ -217,15 +206,10 @@ static void what_is_not_finite_is_not_kept(void **state)
     }
 }
 
-int main(void)
+static int draw_seed(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_sent_telescopes),
-        cmocka_unit_test(what_is_small_gets_through_in_the_end),
-        cmocka_unit_test(what_was_not_committed_leaves_no_trace),
-        cmocka_unit_test(a_flush_leaves_nothing),
-        cmocka_unit_test(what_is_not_finite_is_not_kept),
-    };
     seed = test_seed("residuals", 17);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(draw_seed, NULL)

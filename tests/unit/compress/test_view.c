@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views of parameters: everybody's are the same to the bit, whoever missed what. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -16,6 +9,7 @@
 #include "compress/view.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 
 enum { LONGEST = 2 * VIEW_PIECE + 5000, PIECES = 3, RECEIVERS = 4 };
 
@@ -46,7 +40,7 @@ static void begin(bench *its, tarry_compress form, size_t length)
 {
     *its = (bench){.form = form, .length = length};
     its->from = random_stream_make(seed, RANDOM_TEST, (uint32_t)form, (uint32_t)length);
-    assert_int_equal(view_create(form, length, NULL, &its->source), TARRY_OK);
+    assert_ok(view_create(form, length, NULL, &its->source));
     its->x = calloc(length, sizeof(float));
     for (size_t i = 0; i < length; i++)
         its->x[i] = (float)random_normal(&its->from);
@@ -76,10 +70,9 @@ static void step(bench *its, uint64_t round)
 static bool receive(const bench *its, receiver *to, const view_piece *piece, const uint8_t *bytes)
 {
     bool complete;
-    assert_int_equal(view_intake_begin(&to->intake, piece, its->form, its->length), TARRY_OK);
-    assert_int_equal(view_intake_add(&to->intake, bytes, its->length, to->vector[to->current],
-                                     to->vector[!to->current], to->digests, &complete),
-                     TARRY_OK);
+    assert_ok(view_intake_begin(&to->intake, piece, its->form, its->length));
+    assert_ok(view_intake_add(&to->intake, bytes, its->length, to->vector[to->current],
+                              to->vector[!to->current], to->digests, &complete));
     if (complete)
         to->current = !to->current;
     return complete;
@@ -114,9 +107,8 @@ static void check_known(const receiver *to)
     assert_true(to->reader.has == to->intake.has || to->reader.has == 0);
 }
 
-static void every_view_is_the_same_to_the_bit(void **state)
+TEST(every_view_is_the_same_to_the_bit)
 {
-    (void)state;
     for (size_t f = 0; f < 2; f++)
         for (size_t l = 0; l < sizeof(LENGTHS) / sizeof(*LENGTHS); l++) {
             bench its;
@@ -144,9 +136,8 @@ static double furthest(const bench *its)
 }
 
 /* What rounding lost is in the next difference: where x stands still, the view comes to it. */
-static void the_view_follows(void **state)
+TEST(the_view_follows)
 {
-    (void)state;
     for (size_t f = 0; f < 2; f++) {
         bench its;
         begin(&its, FORMS[f], LONGEST);
@@ -163,23 +154,21 @@ static void the_view_follows(void **state)
     }
 }
 
-static void a_change_is_short(void **state)
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
+BENCH(a_change_is_short)
 {
-    (void)state;
-    bench its;
-    begin(&its, TARRY_COMPRESS_INT8, LONGEST);
-    receiver *to = &its.receivers[0];
-    const size_t whole = send(&its, its.source, to, 0, SIZE_MAX);
+    begin(its, TARRY_COMPRESS_INT8, LONGEST);
+    receiver *to = &its->receivers[0];
+    const size_t whole = send(its, its->source, to, 0, SIZE_MAX);
     assert_int_equal(whole, LONGEST * sizeof(float));
-    step(&its, 1);
-    assert_true((double)send(&its, its.source, to, 1, SIZE_MAX) * 3.93 < (double)whole);
-    end(&its);
+    step(its, 1);
+    assert_true((double)send(its, its->source, to, 1, SIZE_MAX) * 3.93 < (double)whole);
 }
 
 /* The changes that it missed, or the whole where these are longer. */
-static void who_missed_rounds_is_brought_up(void **state)
+TEST(who_missed_rounds_is_brought_up)
 {
-    (void)state;
     for (size_t f = 0; f < 2; f++)
         for (uint64_t missed = 0; missed < 6; missed++) {
             bench its;
@@ -200,9 +189,8 @@ static void who_missed_rounds_is_brought_up(void **state)
 }
 
 /* Cut anywhere, or lost on the way, and sent something else then. */
-static void a_view_that_is_cut_off_counts_for_nothing(void **state)
+TEST(a_view_that_is_cut_off_counts_for_nothing)
 {
-    (void)state;
     for (size_t f = 0; f < 2; f++) {
         bench its;
         begin(&its, FORMS[f], LONGEST);
@@ -226,57 +214,50 @@ static void a_view_that_is_cut_off_counts_for_nothing(void **state)
 }
 
 /* What was given out and did not go out: the reader has what it had. */
-static void what_is_lost_is_sent_again(void **state)
+BENCH(what_is_lost_is_sent_again)
 {
-    (void)state;
     view_piece piece;
     const uint8_t *bytes;
-    bench its;
-    begin(&its, TARRY_COMPRESS_INT8, LONGEST);
-    receiver *to = &its.receivers[0];
-    send(&its, its.source, to, 0, SIZE_MAX);
-    step(&its, 1);
+    begin(its, TARRY_COMPRESS_INT8, LONGEST);
+    receiver *to = &its->receivers[0];
+    send(its, its->source, to, 0, SIZE_MAX);
+    step(its, 1);
     view_reader_begin(&to->reader, 1);
-    while (view_reader_next(&to->reader, its.source, &piece, &bytes))
+    while (view_reader_next(&to->reader, its->source, &piece, &bytes))
         if (piece.first == 0)
-            receive(&its, to, &piece, bytes);
+            receive(its, to, &piece, bytes);
     view_reader_end(&to->reader, true);
     assert_int_equal(to->reader.has, 1);
-    send(&its, its.source, to, 1, SIZE_MAX);
-    check_equal(&its, to);
-    end(&its);
+    send(its, its->source, to, 1, SIZE_MAX);
+    check_equal(its, to);
 }
 
 /* ---- what does not fit ---- */
 
-static void what_is_not_the_senders_is_found(void **state)
+BENCH(what_is_not_the_senders_is_found)
 {
-    (void)state;
     view_piece piece;
     const uint8_t *bytes;
-    bench its;
     bool complete;
-    begin(&its, TARRY_COMPRESS_INT8, 300);
-    receiver *to = &its.receivers[0];
-    send(&its, its.source, to, 0, SIZE_MAX);
-    step(&its, 1);
+    begin(its, TARRY_COMPRESS_INT8, 300);
+    receiver *to = &its->receivers[0];
+    send(its, its->source, to, 0, SIZE_MAX);
+    step(its, 1);
     view_reader_begin(&to->reader, 1);
-    assert_true(view_reader_next(&to->reader, its.source, &piece, &bytes));
+    assert_true(view_reader_next(&to->reader, its->source, &piece, &bytes));
     uint8_t bent[400];
     memcpy(bent, bytes, view_piece_bytes(&piece));
     bent[77] ^= 1;
-    assert_int_equal(view_intake_begin(&to->intake, &piece, its.form, 300), TARRY_OK);
+    assert_ok(view_intake_begin(&to->intake, &piece, its->form, 300));
     assert_int_equal(view_intake_add(&to->intake, bent, 300, to->vector[to->current],
                                      to->vector[!to->current], to->digests, &complete),
                      TARRY_ERROR_FORMAT);
     assert_false(complete);
     assert_int_equal(to->intake.has, 0);
-    end(&its);
 }
 
-static void pieces_that_do_not_follow_are_refused(void **state)
+TEST(pieces_that_do_not_follow_are_refused)
 {
-    (void)state;
     const view_piece whole = {.round = 4, .stamp = 5, .count = VIEW_PIECE};
     const view_piece change = {
         .round = 4, .stamp = 5, .base = 4, .count = VIEW_PIECE, .form = TARRY_COMPRESS_INT8};
@@ -338,9 +319,8 @@ static void pieces_that_do_not_follow_are_refused(void **state)
 }
 
 /* Others are as without it. */
-static void what_is_not_finite_stays_where_it_is(void **state)
+TEST(what_is_not_finite_stays_where_it_is)
 {
-    (void)state;
     for (size_t f = 0; f < 2; f++) {
         bench its;
         begin(&its, FORMS[f], 600);
@@ -352,9 +332,8 @@ static void what_is_not_finite_stays_where_it_is(void **state)
     }
 }
 
-static void the_seed_and_the_round_decide(void **state)
+TEST(the_seed_and_the_round_decide)
 {
-    (void)state;
     bench one, other;
     begin(&one, TARRY_COMPRESS_INT8, 3000);
     begin(&other, TARRY_COMPRESS_INT8, 3000);
@@ -370,7 +349,6 @@ static void the_seed_and_the_round_decide(void **state)
 
 static int attempt(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     view *made = NULL;
     int error = view_create(TARRY_COMPRESS_INT8, 1000, allocator, &made);
     assert_true((error == TARRY_OK) == (made != NULL));
@@ -378,30 +356,18 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     fail_each_allocation(attempt, NULL);
     assert_int_equal(view_kept(TARRY_COMPRESS_INT8), 3);
     assert_int_equal(view_kept(TARRY_COMPRESS_BF16), 1);
     assert_int_equal(view_bytes(TARRY_COMPRESS_BF16, 100), 400 + 8 + 65536 + 200);
 }
 
-int main(void)
+static int draw_seed(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_view_is_the_same_to_the_bit),
-        cmocka_unit_test(the_view_follows),
-        cmocka_unit_test(a_change_is_short),
-        cmocka_unit_test(who_missed_rounds_is_brought_up),
-        cmocka_unit_test(a_view_that_is_cut_off_counts_for_nothing),
-        cmocka_unit_test(what_is_lost_is_sent_again),
-        cmocka_unit_test(what_is_not_the_senders_is_found),
-        cmocka_unit_test(pieces_that_do_not_follow_are_refused),
-        cmocka_unit_test(what_is_not_finite_stays_where_it_is),
-        cmocka_unit_test(the_seed_and_the_round_decide),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
     seed = test_seed("view", 17);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(draw_seed, NULL)

@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine that fails on command, over shared memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <signal.h>
-#include <stdint.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/shared.h"
 #include "engine_group.h"
 #include "faulty_engine.h"
+#include "test.h"
 
 enum { COUNT = 3, FAULTY = 1, DIMENSION = 5000 };
 
 static int set_up(void **state)
 {
-    engine_group *group = calloc(1, sizeof(*group));
-    assert_non_null(group);
+    engine_group *group = checked_calloc(1, sizeof(*group));
     group->count = COUNT;
     for (uint32_t i = 0; i < COUNT; i++) {
         group->workers[i] = i;
-        assert_int_equal(shared_engine_create(4096, NULL, NULL, &group->engines[i], NULL),
-                         TARRY_OK);
-        assert_int_equal(faulty_engine_create(group->engines[i], NULL, &group->engines[i]),
-                         TARRY_OK);
+        assert_ok(shared_engine_create(4096, NULL, NULL, &group->engines[i], NULL));
+        assert_ok(faulty_engine_create(group->engines[i], NULL, &group->engines[i]));
     }
     engine_group_form(group, 1);
     *state = group;
@@ -45,13 +36,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void without_a_fault_it_is_the_other_engine(void **state)
+TEST_SET_UP(without_a_fault_it_is_the_other_engine, set_up, tear_down)
 {
-    sum_case *of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
+    OWNED(sum_case) of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
     engine_group_start(*state, of, 1);
     engine_group_run(*state, 1, 0);
     engine_group_check(*state, of);
-    sum_case_free(of);
 }
 
 /* Bytes that a member moves in the whole sum. */
@@ -63,10 +53,10 @@ static uint64_t all_bytes(engine_group *group, const sum_case *of)
     return group->progress[FAULTY].moved;
 }
 
-static void it_fails_at_every_point_once(void **state)
+TEST_SET_UP(it_fails_at_every_point_once, set_up, tear_down)
 {
     engine_group *group = *state;
-    sum_case *of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
+    OWNED(sum_case) of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
     uint64_t bytes = all_bytes(group, of), before = 0;
     for (uint32_t attempt = 1; attempt <= 10; attempt++) {
         uint64_t after = attempt == 10 ? UINT64_MAX : attempt * bytes / 9;
@@ -88,13 +78,12 @@ static void it_fails_at_every_point_once(void **state)
     engine_group_start(group, of, 100);
     engine_group_run(group, 1, 0);
     engine_group_check(group, of);
-    sum_case_free(of);
 }
 
-static void it_hangs_until_it_abandons(void **state)
+TEST_SET_UP(it_hangs_until_it_abandons, set_up, tear_down)
 {
     engine_group *group = *state;
-    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
     faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_HANG, 4000, 0});
     engine_group_start(group, of, 1);
     engine_group_run(group, 3, 0);
@@ -111,43 +100,40 @@ static void it_hangs_until_it_abandons(void **state)
     engine_group_start(group, of, 2);
     engine_group_run(group, 3, 0);
     engine_group_check(group, of);
-    sum_case_free(of);
 }
 
-static void one_bit_of_a_sum_is_wrong(void **state)
+TEST_SET_UP(one_bit_of_a_sum_is_wrong, set_up, tear_down)
 {
     engine_group *group = *state;
-    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
     faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_CORRUPT, 0, 0});
     engine_group_start(group, of, 1);
     engine_group_run(group, 3, 0);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_true(sum_case_holds(of, group->sums[i]) == (i != FAULTY));
-    sum_case_free(of);
 }
 
-static void calls_fail_when_told(void **state)
+TEST_SET_UP(calls_fail_when_told, set_up, tear_down)
 {
     engine_group *group = *state;
-    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
     tarry_engine *engine = group->engines[FAULTY];
     faulty_engine_set(engine, (faulty_point){.kind = FAULTY_FORM});
     assert_int_equal(engine_group_form_one(group, FAULTY, 2, NULL), TARRY_ERROR_SYSTEM);
-    assert_int_equal(engine_group_form_one(group, FAULTY, 2, NULL), TARRY_OK);
+    assert_ok(engine_group_form_one(group, FAULTY, 2, NULL));
     faulty_engine_set(engine, (faulty_point){.kind = FAULTY_START});
     float number;
     const tarry_engine_sum sum = {
         .name = {1, 1, 1, 0}, .dimension = 1, .parts = 1, .weights = of->weights, .sum = &number};
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_ERROR_NO_MEMORY);
-    assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
-    sum_case_free(of);
+    assert_ok(engine->methods->start(engine, &sum));
 }
 
 /* A process of its own, which is to end as told. */
-static void a_process_is_stopped_and_killed(void **state)
+TEST_SET_UP(a_process_is_stopped_and_killed, set_up, tear_down)
 {
     engine_group *group = *state;
-    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
     pid_t child = fork();
     if (child == 0) {
         faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_STOP, 100, 0});
@@ -164,18 +150,4 @@ static void a_process_is_stopped_and_killed(void **state)
     kill(child, SIGCONT);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    sum_case_free(of);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_a_fault_it_is_the_other_engine, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_fails_at_every_point_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_hangs_until_it_abandons, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_bit_of_a_sum_is_wrong, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(calls_fail_when_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_process_is_stopped_and_killed, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

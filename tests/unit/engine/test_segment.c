@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What others can do to a segment, and what is refused of what they show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +10,8 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "engine/segment.h"
+#include "engine/shared.h"
+#include "test.h"
 
 enum { NUMBERS = 1000, BOARD_FILE = 8, BELL_FILE = 12 }; /* places in an address */
 
@@ -28,14 +22,13 @@ static int open_again(int file, int flags)
     return open(path, flags);
 }
 
-static void others_read_a_segment_and_ring_its_bell(void **state)
+TEST(others_read_a_segment_and_ring_its_bell)
 {
-    (void)state;
     segment own, other;
     uint8_t address[SEGMENT_ADDRESS];
-    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
-    assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
-    assert_int_equal(segment_open(NULL, address, &other, NULL), TARRY_OK);
+    assert_ok(segment_create(NUMBERS, &own, NULL));
+    assert_ok(segment_address(&own, address, NULL));
+    assert_ok(segment_open(NULL, address, &other, NULL));
     own.numbers[NUMBERS - 1] = 5;
     atomic_store(&own.board->coded.tag, 77);
     assert_int_equal(other.count, NUMBERS);
@@ -51,11 +44,10 @@ static void others_read_a_segment_and_ring_its_bell(void **state)
     segment_close(&other);
 }
 
-static void nobody_else_writes_or_cuts_a_segment(void **state)
+TEST(nobody_else_writes_or_cuts_a_segment)
 {
-    (void)state;
     segment own;
-    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
+    assert_ok(segment_create(NUMBERS, &own, NULL));
     struct stat status;
     int file = open_again(own.board_file, O_RDWR);
     assert_true(file >= 0 && fstat(file, &status) == 0);
@@ -86,15 +78,14 @@ static void check_refused(const uint8_t *address, size_t place, off_t bytes, int
     close(file);
 }
 
-static void what_is_short_or_may_shrink_is_refused(void **state)
+TEST(what_is_short_or_may_shrink_is_refused)
 {
-    (void)state;
     enum { FIXED = F_SEAL_SHRINK | F_SEAL_GROW };
     segment own;
     uint8_t address[SEGMENT_ADDRESS];
     struct stat board, bell;
-    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
-    assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
+    assert_ok(segment_create(NUMBERS, &own, NULL));
+    assert_ok(segment_address(&own, address, NULL));
     assert_int_equal(fstat(own.board_file, &board), 0);
     assert_int_equal(fstat(own.bell_file, &bell), 0);
     check_refused(address, BOARD_FILE, board.st_size, F_SEAL_GROW);
@@ -107,18 +98,17 @@ static void what_is_short_or_may_shrink_is_refused(void **state)
 }
 
 /* Nothing is mapped for a member that opens what lies in the pool. */
-static void members_of_a_pool_read_the_same_memory(void **state)
+TEST(members_of_a_pool_read_the_same_memory)
 {
-    (void)state;
     segment_pool *pool;
     segment own[2], other, outside;
     uint8_t address[SEGMENT_ADDRESS];
-    assert_int_equal(segment_pool_create(2, NULL, &pool), TARRY_OK);
+    assert_ok(segment_pool_create(2, NULL, &pool));
     for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(segment_pool_add(pool, NUMBERS, &own[i], NULL), TARRY_OK);
+        assert_ok(segment_pool_add(pool, NUMBERS, &own[i], NULL));
     assert_int_equal(segment_pool_add(pool, NUMBERS, &other, NULL), TARRY_ERROR_STATE);
-    assert_int_equal(segment_address(&own[1], address, NULL), TARRY_OK);
-    assert_int_equal(segment_open(pool, address, &other, NULL), TARRY_OK);
+    assert_ok(segment_address(&own[1], address, NULL));
+    assert_ok(segment_open(pool, address, &other, NULL));
     assert_ptr_equal(other.board, own[1].board);
     assert_ptr_equal(other.numbers, own[1].numbers);
     assert_ptr_equal(other.bell, own[1].bell);
@@ -130,9 +120,9 @@ static void members_of_a_pool_read_the_same_memory(void **state)
     address[SEGMENT_ADDRESS - 5] ^= 1; /* another key */
     assert_int_equal(segment_open(pool, address, &other, NULL), TARRY_ERROR_SYSTEM);
     /* What is not in the pool is opened as ever. */
-    assert_int_equal(segment_create(NUMBERS, &outside, NULL), TARRY_OK);
-    assert_int_equal(segment_address(&outside, address, NULL), TARRY_OK);
-    assert_int_equal(segment_open(pool, address, &other, NULL), TARRY_OK);
+    assert_ok(segment_create(NUMBERS, &outside, NULL));
+    assert_ok(segment_address(&outside, address, NULL));
+    assert_ok(segment_open(pool, address, &other, NULL));
     assert_ptr_not_equal(other.board, outside.board);
     segment_close(&other);
     segment_close(&outside);
@@ -142,15 +132,14 @@ static void members_of_a_pool_read_the_same_memory(void **state)
 }
 
 /* A member that lacks descriptors, or mappings, says so of itself. */
-static void a_lack_of_descriptors_is_the_own_one(void **state)
+TEST(a_lack_of_descriptors_is_the_own_one)
 {
-    (void)state;
     segment own, other;
     uint8_t address[SEGMENT_ADDRESS];
     tarry_diagnostic why;
     struct rlimit before, none;
-    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
-    assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
+    assert_ok(segment_create(NUMBERS, &own, NULL));
+    assert_ok(segment_address(&own, address, NULL));
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
     none.rlim_cur = 0;
@@ -164,23 +153,9 @@ static void a_lack_of_descriptors_is_the_own_one(void **state)
     segment_close(&own);
 }
 
-static void sizes_that_make_no_sense_are_refused(void **state)
+TEST(sizes_that_make_no_sense_are_refused)
 {
-    (void)state;
     segment own;
     assert_int_equal(segment_create(0, &own, NULL), TARRY_ERROR_ARGUMENT);
     assert_int_equal(segment_create((size_t)SEGMENT_MOST + 1, &own, NULL), TARRY_ERROR_ARGUMENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(others_read_a_segment_and_ring_its_bell),
-        cmocka_unit_test(nobody_else_writes_or_cuts_a_segment),
-        cmocka_unit_test(what_is_short_or_may_shrink_is_refused),
-        cmocka_unit_test(members_of_a_pool_read_the_same_memory),
-        cmocka_unit_test(a_lack_of_descriptors_is_the_own_one),
-        cmocka_unit_test(sizes_that_make_no_sense_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

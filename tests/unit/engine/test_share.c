@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who sums what, by looking at every number, and the decoding of shares beside the slow sum. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "engine/share.h"
+#include "engine/sum_form.h"
 #include "seed.h"
 #include "sum_case.h"
+#include "test.h"
 
 enum { MEMBERS_MOST = 9, PARTS_MOST = 4 };
 
@@ -57,8 +51,7 @@ static void check_decoding(const layout *cut, const sum_case *of)
     for (uint32_t i = 0; i < of->count; i++)
         has[i] = of->part[i] != NULL;
     share_terms_set(&terms, of->weights, of->parts, of->count, has);
-    float *sum = malloc((of->dimension + 1) * sizeof(*sum));
-    assert_non_null(sum);
+    OWNED(float) sum = checked_malloc((of->dimension + 1) * sizeof(*sum));
     for (size_t x = 0; x <= of->dimension; x++)
         sum[x] = 77.5F;
     for (uint32_t stripe = 0; stripe < cut->stripes; stripe++) {
@@ -73,12 +66,10 @@ static void check_decoding(const layout *cut, const sum_case *of)
     }
     sum_case_check(of, sum);
     assert_true(sum[of->dimension] == 77.5F);
-    free(sum);
 }
 
-static void shares_are_the_sum_for_all_members_and_parts(void **state)
+TEST(shares_are_the_sum_for_all_members_and_parts)
 {
-    (void)state;
     static const size_t dimensions[] = {1, 2, 3, 15, 17, 64, 100, 1000, 4099};
     uint64_t seed = test_seed("share", 5);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
@@ -86,19 +77,18 @@ static void shares_are_the_sum_for_all_members_and_parts(void **state)
         for (uint32_t parts = 1; parts <= PARTS_MOST; parts++) {
             for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
                 layout cut = layout_make(dimensions[i], parts, 1 + random_below(&stream, 2000));
-                sum_case *of = sum_case_make(dimensions[i], parts, count, i % 2 == 1, seed + i);
+                OWNED(sum_case)
+                of = sum_case_make(dimensions[i], parts, count, i % 2 == 1, seed + i);
                 check_shares(&cut, count);
                 check_traffic(&cut, count);
                 check_decoding(&cut, of);
-                sum_case_free(of);
             }
         }
     }
 }
 
-static void members_without_a_part_are_left_out(void **state)
+TEST(members_without_a_part_are_left_out)
 {
-    (void)state;
     enum { COUNT = 7, PARTS = 2 };
     static const bool has[COUNT] = {true, false, false, true, true, false, true};
     float weights[PARTS * COUNT], rows[PARTS * COUNT];
@@ -112,13 +102,4 @@ static void members_without_a_part_are_left_out(void **state)
     assert_memory_equal(rows, ((float[]){0, 3, 4, 6, 7, 10, 11, 13}), 8 * sizeof(*rows));
     share_terms_set(&terms, weights, PARTS, COUNT, (bool[COUNT]){false});
     assert_int_equal(terms.count, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_the_sum_for_all_members_and_parts),
-        cmocka_unit_test(members_without_a_part_are_left_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared-memory engine: members that take turns in one thread, and members in threads of their
  * own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/random.h"
 #include "coding/layout.h"
-#include "engine/segment.h"
 #include "engine/shared.h"
 #include "engine_group.h"
 #include "failing_allocator.h"
 #include "runtime/clock.h"
 #include "seed.h"
+#include "test.h"
 
 enum { SMALL = 4096 }; /* numbers of a segment: a sum of some thousands has many stripes */
 
@@ -29,8 +23,7 @@ static void make_engines(engine_group *group, uint32_t count, size_t numbers)
     *group = (engine_group){.count = count};
     for (uint32_t i = 0; i < count; i++) {
         group->workers[i] = 3 * i + 1;
-        assert_int_equal(shared_engine_create(numbers, NULL, NULL, &group->engines[i], &why),
-                         TARRY_OK);
+        assert_ok(shared_engine_create(numbers, NULL, NULL, &group->engines[i], &why));
     }
 }
 
@@ -54,9 +47,8 @@ static void check_moved(const engine_group *group, const sum_case *of)
     assert_true(all <= sizeof(float) * (group->count - 1) * (part + of->dimension));
 }
 
-static void all_members_and_parts_get_the_sum(void **state)
+TEST(all_members_and_parts_get_the_sum)
 {
-    (void)state;
     static const size_t dimensions[] = {1, 7, 64, 1001, 6007};
     uint64_t seed = test_seed("shared", 4);
     for (uint32_t count = 1; count <= ENGINE_GROUP_MOST; count++) {
@@ -66,13 +58,12 @@ static void all_members_and_parts_get_the_sum(void **state)
         uint32_t attempt = 0;
         for (uint32_t parts = 1; parts <= 4; parts++) {
             for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
-                sum_case *of =
-                    sum_case_make(dimensions[i], parts, count, (i + parts) % 2 == 1, ++seed);
+                OWNED(sum_case)
+                of = sum_case_make(dimensions[i], parts, count, (i + parts) % 2 == 1, ++seed);
                 engine_group_start(&group, of, ++attempt);
                 engine_group_run(&group, seed, 0);
                 engine_group_check(&group, of);
                 check_moved(&group, of);
-                sum_case_free(of);
             }
         }
         free_engines(&group);
@@ -80,9 +71,8 @@ static void all_members_and_parts_get_the_sum(void **state)
 }
 
 /* What is not sent is rounded all the same, so that a sum is what it is between machines. */
-static void numbers_are_rounded_as_if_they_were_sent(void **state)
+TEST(numbers_are_rounded_as_if_they_were_sent)
 {
-    (void)state;
     enum { EXACT = 20 };
     static const sum_case_forms forms[] = {
         {TARRY_COMPRESS_BF16, TARRY_COMPRESS_NONE, 0, 1},
@@ -99,123 +89,79 @@ static void numbers_are_rounded_as_if_they_were_sent(void **state)
         uint32_t attempt = 0;
         for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
             for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
-                sum_case *of = sum_case_make(dimensions[i], 1, count, i % 2 == 1, ++seed);
+                OWNED(sum_case) of = sum_case_make(dimensions[i], 1, count, i % 2 == 1, ++seed);
                 group.forms = forms[f];
                 engine_group_start(&group, of, ++attempt);
                 engine_group_run(&group, seed, 0);
                 engine_group_check(&group, of);
-                sum_case_free(of);
             }
         }
         free_engines(&group);
     }
 }
 
-static void forms_that_are_none_of_sums_are_refused(void **state)
+#define ENGINES(name) TEST_OF(name, engine_group, group, free_engines)
+
+ENGINES(forms_that_are_none_of_sums_are_refused)
 {
-    (void)state;
     static const float weights[4];
     float numbers[100];
-    engine_group group;
-    make_engines(&group, 2, SMALL);
-    engine_group_form(&group, 1);
+    make_engines(group, 2, SMALL);
+    engine_group_form(group, 1);
     tarry_engine_sum sum = {.dimension = 100, .parts = 1, .weights = weights, .sum = numbers};
     sum.compress = TARRY_COMPRESS_TOPK;
-    assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+    assert_int_equal(group->engines[0]->methods->start(group->engines[0], &sum),
                      TARRY_ERROR_ARGUMENT);
     sum.compress = TARRY_COMPRESS_INT8;
     sum.parts = 2;
-    assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+    assert_int_equal(group->engines[0]->methods->start(group->engines[0], &sum),
                      TARRY_ERROR_ARGUMENT);
-    free_engines(&group);
 }
 
-static void segments_of_any_size_go_together(void **state)
+ENGINES(segments_of_any_size_go_together)
 {
-    (void)state;
-    engine_group group;
-    make_engines(&group, 3, SMALL);
-    group.engines[1]->methods->free(group.engines[1]);
-    assert_int_equal(shared_engine_create(SMALL / 4, NULL, NULL, &group.engines[1], NULL),
-                     TARRY_OK);
-    sum_case *of = sum_case_make(5000, 2, 3, false, 3);
-    engine_group_form(&group, 1);
-    engine_group_start(&group, of, 1);
-    engine_group_run(&group, 1, 0);
-    engine_group_check(&group, of);
+    make_engines(group, 3, SMALL);
+    group->engines[1]->methods->free(group->engines[1]);
+    assert_ok(shared_engine_create(SMALL / 4, NULL, NULL, &group->engines[1], NULL));
+    OWNED(sum_case) of = sum_case_make(5000, 2, 3, false, 3);
+    engine_group_form(group, 1);
+    engine_group_start(group, of, 1);
+    engine_group_run(group, 1, 0);
+    engine_group_check(group, of);
     /* One that has no room for a stripe is an error, not a sum. */
-    group.engines[1]->methods->free(group.engines[1]);
-    assert_int_equal(shared_engine_create(64, NULL, NULL, &group.engines[1], NULL), TARRY_OK);
-    engine_group_form(&group, 2);
+    group->engines[1]->methods->free(group->engines[1]);
+    assert_ok(shared_engine_create(64, NULL, NULL, &group->engines[1], NULL));
+    engine_group_form(group, 2);
     tarry_engine_sum sum = {
-        .dimension = 5000, .parts = 2, .weights = of->weights, .sum = group.sums[0]};
-    assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+        .dimension = 5000, .parts = 2, .weights = of->weights, .sum = group->sums[0]};
+    assert_int_equal(group->engines[0]->methods->start(group->engines[0], &sum),
                      TARRY_ERROR_NO_MEMORY);
-    sum_case_free(of);
-    free_engines(&group);
 }
 
-/* A member dies in the middle of a sum: of what all have nothing is summed, or read, again. */
-static void what_all_have_stands(void **state)
+/* A member dies in the middle of a sum: the others sum on without it. */
+TEST(those_who_are_left_sum_on)
 {
-    (void)state;
     enum { DIMENSION = 9001, COUNT = 4 };
-    uint64_t seed = test_seed("shared stands", 4), stood = 0;
+    uint64_t seed = test_seed("shared stands", 4);
     for (uint32_t run = 0; run < 12; run++) {
         uint32_t parts = 1 + run % 3;
         engine_group group;
         make_engines(&group, COUNT, SMALL);
-        sum_case *first = sum_case_make(DIMENSION, parts, COUNT, false, ++seed);
-        sum_case *second = sum_case_make(DIMENSION, parts, COUNT - 1, run % 2 == 1, ++seed);
+        OWNED(sum_case) first = sum_case_make(DIMENSION, parts, COUNT, false, ++seed);
+        OWNED(sum_case) second = sum_case_make(DIMENSION, parts, COUNT - 1, run % 2 == 1, ++seed);
         engine_group_form(&group, 1);
         engine_group_start(&group, first, 1);
         engine_group_run(&group, seed, 20 * (run + 1));
         group.count--;
-        layout cut = layout_make(DIMENSION, parts, 1);
-        size_t whole = layout_stand(&cut, engine_group_abandon(&group));
+        for (uint32_t i = 0; i < group.count; i++)
+            group.engines[i]->methods->abandon(group.engines[i]);
         engine_group_form(&group, 2);
-        engine_group_start_behind(&group, second, 2, whole);
+        engine_group_start(&group, second, 2);
         engine_group_run(&group, seed, 0);
-        uint64_t moved = 0;
-        for (uint32_t i = 0; i < group.count; i++) {
-            assert_int_equal(group.progress[i].state, TARRY_ENGINE_DONE);
-            sum_case_check_behind(first, second, whole, group.sums[i]);
-            sum_watch_check_behind(group.watches[i], cut.part_length, whole);
-            moved += group.progress[i].moved;
-        }
-        uint64_t left = cut.part_length + DIMENSION - (1 + parts) * whole;
-        assert_true(moved <= sizeof(float) * (group.count - 1) * left);
-        stood += whole;
+        engine_group_check(&group, second);
         group.count++;
         free_engines(&group);
-        sum_case_free(first);
-        sum_case_free(second);
     }
-    assert_true(stood > DIMENSION);
-}
-
-static void what_can_not_stand_is_refused(void **state)
-{
-    (void)state;
-    engine_group group;
-    make_engines(&group, 1, SMALL);
-    engine_group_form(&group, 1);
-    sum_case *of = sum_case_make(100, 2, 1, false, 3);
-    float numbers[100] = {0};
-    static const size_t wholes[] = {15, 48, 64, SIZE_MAX};
-    for (size_t i = 0; i < sizeof(wholes) / sizeof(*wholes); i++) {
-        tarry_engine_sum sum = {.dimension = 100,
-                                .parts = 2,
-                                .weights = of->weights,
-                                .sum = numbers,
-                                .whole = wholes[i]};
-        /* 50 numbers a part, of which 2 at least are left */
-        assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
-                         wholes[i] == 48 ? TARRY_OK : TARRY_ERROR_ARGUMENT);
-        group.engines[0]->methods->abandon(group.engines[0]);
-    }
-    sum_case_free(of);
-    free_engines(&group);
 }
 
 typedef struct member_thread {
@@ -254,9 +200,8 @@ static void *sum_again_and_again(void *argument)
 
 /* Nothing but the engine keeps the members together: one may begin the next sum while others gather
  * this one. */
-static void threads_get_sum_after_sum(void **state)
+TEST(threads_get_sum_after_sum)
 {
-    (void)state;
     for (uint32_t count = 2; count <= 6; count += 2) {
         engine_group group;
         make_engines(&group, count, SMALL);
@@ -309,7 +254,7 @@ static void abandon_sums_of(size_t first, size_t second, uint64_t seed)
         }
         for (uint32_t i = 0; i < LEFT; i++) {
             fewer.engines[i]->methods->abandon(fewer.engines[i]);
-            assert_int_equal(engine_group_form_one(&fewer, i, epoch + 1, NULL), TARRY_OK);
+            assert_ok(engine_group_form_one(&fewer, i, epoch + 1, NULL));
             if (!rests)
                 engine_group_step(&all, out);
             engine_group_start_one(&fewer, i, rest, (uint32_t)epoch);
@@ -334,9 +279,8 @@ static void abandon_sums_of(size_t first, size_t second, uint64_t seed)
     engine_group_release_sums(&fewer);
 }
 
-static void abandon_at_any_step(void **state)
+TEST(abandon_at_any_step)
 {
-    (void)state;
     uint64_t seed = test_seed("abandon", 12);
     abandon_sums_of(1500, 1300, seed);
     for (uint64_t i = 1; i <= 20; i++)
@@ -344,9 +288,8 @@ static void abandon_at_any_step(void **state)
 }
 
 /* The others of a member that abandons fail, and do not wait for it. */
-static void an_abandoned_sum_fails_at_the_others(void **state)
+TEST(an_abandoned_sum_fails_at_the_others)
 {
-    (void)state;
     engine_group group;
     make_engines(&group, 3, SMALL);
     sum_case *of = sum_case_make(20000, 1, 3, false, 1);
@@ -368,9 +311,8 @@ static void an_abandoned_sum_fails_at_the_others(void **state)
     free_engines(&group);
 }
 
-static void calls_out_of_order_are_refused(void **state)
+TEST(calls_out_of_order_are_refused)
 {
-    (void)state;
     engine_group group;
     make_engines(&group, 2, SMALL);
     float number = 1, weights[2] = {1, 1}, sum = 0;
@@ -385,12 +327,12 @@ static void calls_out_of_order_are_refused(void **state)
     };
     assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
     engine_group_form(&group, 1);
-    assert_int_equal(engine->methods->start(engine, &one), TARRY_OK);
+    assert_ok(engine->methods->start(engine, &one));
     assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
     engine->methods->abandon(engine);
     engine->methods->abandon(engine);
     one.name.attempt = 2;
-    assert_int_equal(engine->methods->start(engine, &one), TARRY_OK);
+    assert_ok(engine->methods->start(engine, &one));
     free_engines(&group); /* in the middle of a sum */
 }
 
@@ -409,9 +351,8 @@ static double thread_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void waiting_ends_by_wake_and_by_time(void **state)
+TEST(waiting_ends_by_wake_and_by_time)
 {
-    (void)state;
     engine_group group;
     make_engines(&group, 2, SMALL);
     sum_case *of = sum_case_make(100, 1, 2, false, 1);
@@ -472,43 +413,37 @@ static void check_changed_address(engine_group *group, const sum_case *of, size_
     assert_true(strlen(progress.why) > 0);
 }
 
-static void an_address_is_not_believed(void **state)
+ENGINES(an_address_is_not_believed)
 {
-    (void)state;
-    engine_group group;
-    make_engines(&group, 2, SMALL);
-    sum_case *of = sum_case_make(100, 1, 2, false, 1);
+    make_engines(group, 2, SMALL);
+    OWNED(sum_case) of = sum_case_make(100, 1, 2, false, 1);
     /* Each field: the mark, the process, its files (0 to 2 are no memory), the size, the machine,
      * the key. */
-    check_changed_address(&group, of, 0, 1, TARRY_ERROR_ARGUMENT);
-    check_changed_address(&group, of, 7, 0x80, TARRY_ERROR_ARGUMENT);
-    check_changed_address(&group, of, 6, 0x7f, TARRY_OK);
-    check_changed_address(&group, of, 9, 0x40, TARRY_OK);
-    check_changed_address(&group, of, 12, 1, TARRY_OK);
-    check_changed_address(&group, of, 16, 1, TARRY_OK);
-    check_changed_address(&group, of, 23, 0xff, TARRY_ERROR_ARGUMENT);
-    check_changed_address(&group, of, 24, 1, TARRY_OK);
-    check_changed_address(&group, of, 32, 1, TARRY_OK);
-    check_changed_address(&group, of, 68, 1, TARRY_OK);
-    check_changed_address(&group, of, SEGMENT_ADDRESS - 4, 1, TARRY_OK);
-    sum_case_free(of);
-    free_engines(&group);
+    check_changed_address(group, of, 0, 1, TARRY_ERROR_ARGUMENT);
+    check_changed_address(group, of, 7, 0x80, TARRY_ERROR_ARGUMENT);
+    check_changed_address(group, of, 6, 0x7f, TARRY_OK);
+    check_changed_address(group, of, 9, 0x40, TARRY_OK);
+    check_changed_address(group, of, 12, 1, TARRY_OK);
+    check_changed_address(group, of, 16, 1, TARRY_OK);
+    check_changed_address(group, of, 23, 0xff, TARRY_ERROR_ARGUMENT);
+    check_changed_address(group, of, 24, 1, TARRY_OK);
+    check_changed_address(group, of, 32, 1, TARRY_OK);
+    check_changed_address(group, of, 68, 1, TARRY_OK);
+    check_changed_address(group, of, SEGMENT_ADDRESS - 4, 1, TARRY_OK);
 }
 
-static void groups_that_make_no_sense_are_refused(void **state)
+ENGINES(groups_that_make_no_sense_are_refused)
 {
-    (void)state;
-    engine_group group;
-    make_engines(&group, 2, SMALL);
+    make_engines(group, 2, SMALL);
     tarry_diagnostic why;
-    group.workers[1] = group.workers[0];
-    assert_int_equal(engine_group_form_one(&group, 0, 1, &why), TARRY_ERROR_ARGUMENT);
+    group->workers[1] = group->workers[0];
+    assert_int_equal(engine_group_form_one(group, 0, 1, &why), TARRY_ERROR_ARGUMENT);
     assert_string_equal(why.text, "group: worker 1 is out of order");
-    group.workers[1]++;
-    tarry_engine *first = group.engines[0];
+    group->workers[1]++;
+    tarry_engine *first = group->engines[0];
     uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
     tarry_engine_member member = {.worker = 1, .address = address};
-    group.engines[1]->methods->address(group.engines[1], address, &member.address_size);
+    group->engines[1]->methods->address(group->engines[1], address, &member.address_size);
     assert_int_equal(
         first->methods->form(
             first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 0, .members = &member},
@@ -536,7 +471,6 @@ static void groups_that_make_no_sense_are_refused(void **state)
     address[33] ^= 1;
     address[SEGMENT_ADDRESS - 4] ^= 1; /* another user */
     assert_false(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
-    free_engines(&group);
 }
 
 /* ---- memory ---- */
@@ -568,31 +502,8 @@ static int sum_of_one(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
-    sum_case *of = sum_case_make(100, 2, 1, false, 1);
+    OWNED(sum_case) of = sum_case_make(100, 2, 1, false, 1);
     assert_int_equal(fail_each_allocation(sum_of_one, of), 6);
-    sum_case_free(of);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_members_and_parts_get_the_sum),
-        cmocka_unit_test(numbers_are_rounded_as_if_they_were_sent),
-        cmocka_unit_test(forms_that_are_none_of_sums_are_refused),
-        cmocka_unit_test(segments_of_any_size_go_together),
-        cmocka_unit_test(what_all_have_stands),
-        cmocka_unit_test(what_can_not_stand_is_refused),
-        cmocka_unit_test(threads_get_sum_after_sum),
-        cmocka_unit_test(abandon_at_any_step),
-        cmocka_unit_test(an_abandoned_sum_fails_at_the_others),
-        cmocka_unit_test(calls_out_of_order_are_refused),
-        cmocka_unit_test(waiting_ends_by_wake_and_by_time),
-        cmocka_unit_test(an_address_is_not_believed),
-        cmocka_unit_test(groups_that_make_no_sense_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

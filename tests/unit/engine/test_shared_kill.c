@@ -5,15 +5,9 @@
  * instruction within that. The others take turns in this process, and have done all they can before
  * each of its calls.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -24,6 +18,7 @@
 #include "engine/shared.h"
 #include "engine_group.h"
 #include "seed.h"
+#include "test.h"
 
 enum {
     COUNT = 3,
@@ -193,8 +188,7 @@ static void form_with(engine_group *group, area *shared, uint32_t place)
             shared->group_size[i] = shared->address_size;
             continue;
         }
-        assert_int_equal(shared_engine_create(NUMBERS, NULL, NULL, &group->engines[i], NULL),
-                         TARRY_OK);
+        assert_ok(shared_engine_create(NUMBERS, NULL, NULL, &group->engines[i], NULL));
         group->engines[i]->methods->address(group->engines[i], shared->group_address[i],
                                             &shared->group_size[i]);
     }
@@ -280,8 +274,8 @@ static void run_trials(bool stays, const char *name)
     assert_true(shared != MAP_FAILED);
     static const size_t dimensions[] = {90, DIMENSION}; /* one stripe, and some */
     for (size_t d = 0; d < 2; d++) {
-        sum_case *whole = sum_case_make(dimensions[d], 2, COUNT, false, seed);
-        sum_case *rest = sum_case_make(dimensions[d], 1, COUNT - 1, false, seed);
+        OWNED(sum_case) whole = sum_case_make(dimensions[d], 2, COUNT, false, seed);
+        OWNED(sum_case) rest = sum_case_make(dimensions[d], 1, COUNT - 1, false, seed);
         course all = measure(shared, whole);
         for (uint32_t i = 0; i < (test_is_long() ? TRIALS_LONG : TRIALS) / 2; i++) {
             trial how = {.place = random_below(&stream, COUNT),
@@ -291,29 +285,16 @@ static void run_trials(bool stays, const char *name)
             how.instructions = random_below(&stream, all.instructions[how.call]);
             run_trial(&how, shared, whole, rest, seed + i);
         }
-        sum_case_free(whole);
-        sum_case_free(rest);
     }
     munmap(shared, sizeof(*shared));
 }
 
-static void a_member_is_killed_at_any_instruction(void **state)
+TEST(a_member_is_killed_at_any_instruction)
 {
-    (void)state;
     run_trials(false, "kill");
 }
 
-static void a_member_is_stopped_at_any_instruction(void **state)
+TEST(a_member_is_stopped_at_any_instruction)
 {
-    (void)state;
     run_trials(true, "stop");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_member_is_killed_at_any_instruction),
-        cmocka_unit_test(a_member_is_stopped_at_any_instruction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

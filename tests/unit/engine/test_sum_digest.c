@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-#include <stdint.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include <tarry/error.h>
+#include <xxhash.h>
 
 #include "base/bytes.h"
 #include "base/random.h"
-#include "engine/sum_digest.h"
+#include "engine/sum_form.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST = 2 * SUM_DIGEST_STRIPE + 7 };
 
@@ -33,8 +28,7 @@ static uint64_t slow_digest(uint64_t step, const float *sum, size_t dimension)
 static int set_up(void **state)
 {
     random_stream stream = random_stream_make(test_seed("digest", 8), RANDOM_TEST, 0, 0);
-    float *sum = malloc(MOST * sizeof(*sum));
-    assert_non_null(sum);
+    float *sum = checked_malloc(MOST * sizeof(*sum));
     for (size_t x = 0; x < MOST; x++)
         sum[x] = (float)random_uniform(&stream);
     *state = sum;
@@ -47,7 +41,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void a_digest_is_that_of_the_stripes_digests(void **state)
+TEST(a_digest_is_that_of_the_stripes_digests)
 {
     static const size_t dimensions[] = {
         1, 60, 61, SUM_DIGEST_STRIPE - 1, SUM_DIGEST_STRIPE, SUM_DIGEST_STRIPE + 1, MOST};
@@ -57,7 +51,7 @@ static void a_digest_is_that_of_the_stripes_digests(void **state)
                         slow_digest(step, *state, dimensions[i]));
 }
 
-static void every_bit_the_length_and_the_step_count(void **state)
+TEST(every_bit_the_length_and_the_step_count)
 {
     float *sum = *state;
     uint64_t digest = sum_digest(7, sum, MOST);
@@ -78,12 +72,12 @@ static void every_bit_the_length_and_the_step_count(void **state)
 }
 
 /* Pieces in any order, some of which nobody is told of. */
-static void pieces_in_any_order_have_the_same_digest(void **state)
+TEST(pieces_in_any_order_have_the_same_digest)
 {
     enum { PIECES = 9, TIMES = 20 };
     random_stream stream = random_stream_make(test_seed("pieces", 9), RANDOM_TEST, 0, 0);
     sum_digester own;
-    assert_int_equal(sum_digester_init(&own, MOST, NULL), TARRY_OK);
+    assert_ok(sum_digester_init(&own, MOST, NULL));
     for (uint64_t time = 0; time < TIMES; time++) {
         uint32_t cut[PIECES + 1] = {0}, order[PIECES] = {0};
         cut[PIECES] = MOST;
@@ -102,12 +96,12 @@ static void pieces_in_any_order_have_the_same_digest(void **state)
 }
 
 /* What is not told to be there is not read before the end; what is, not after. */
-static void a_stripe_is_read_once_it_is_there(void **state)
+TEST(a_stripe_is_read_once_it_is_there)
 {
     float *sum = *state;
     sum_digester own;
     uint64_t expected = sum_digest(1, sum, MOST);
-    assert_int_equal(sum_digester_init(&own, MOST, NULL), TARRY_OK);
+    assert_ok(sum_digester_init(&own, MOST, NULL));
     sum_digester_begin(&own, 1, sum);
     float first = sum[0];
     sum[0] = -first;
@@ -123,26 +117,14 @@ static void a_stripe_is_read_once_it_is_there(void **state)
 static int make(void *user, const tarry_allocator *allocator)
 {
     sum_digester own;
-    (void)user;
     int error = sum_digester_init(&own, MOST, allocator);
     sum_digester_destroy(&own, allocator);
     return error;
 }
 
-static void without_memory_there_is_none(void **state)
+TEST(without_memory_there_is_none)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(make, NULL), 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_digest_is_that_of_the_stripes_digests),
-        cmocka_unit_test(every_bit_the_length_and_the_step_count),
-        cmocka_unit_test(pieces_in_any_order_have_the_same_digest),
-        cmocka_unit_test(a_stripe_is_read_once_it_is_there),
-        cmocka_unit_test(without_memory_there_is_none),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

@@ -2,17 +2,15 @@
 #include "data_file.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
 #include <zlib.h>
 
-#include <cmocka.h>
-
 #include "failing_allocator.h"
+#include "test.h"
 
 int data_files_begin(void **state)
 {
@@ -23,16 +21,14 @@ int data_files_begin(void **state)
 
 int data_files_end(void **state)
 {
-    char *directory = *state;
+    OWNED(char) directory = *state;
     DIR *listing = opendir(".");
     if (listing == NULL)
         return 1;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
         unlink(entry->d_name);
     closedir(listing);
-    int error = chdir("/") != 0 || rmdir(directory) != 0;
-    free(directory);
-    return error;
+    return chdir("/") != 0 || rmdir(directory) != 0;
 }
 
 void write_file(const char *name, const void *bytes, size_t size)
@@ -62,7 +58,7 @@ dataset *read_good(dataset_source source)
     tarry_diagnostic diagnostic = {""};
     int error = dataset_read(&source, NULL, &data, &diagnostic);
     assert_string_equal(diagnostic.text, "");
-    assert_int_equal(error, TARRY_OK);
+    assert_ok(error);
     return data;
 }
 
@@ -110,7 +106,7 @@ void check_sparse(const dataset *data, size_t rows, uint32_t features, const siz
 static int read_once(void *user, const tarry_allocator *allocator)
 {
     const dataset_source *source = user;
-    dataset *data = NULL;
+    OWNED(dataset) data = NULL;
     tarry_diagnostic diagnostic = {""};
     int error = dataset_read(source, allocator, &data, &diagnostic);
     if (error == TARRY_ERROR_NO_MEMORY) {
@@ -118,7 +114,6 @@ static int read_once(void *user, const tarry_allocator *allocator)
         assert_memory_equal(diagnostic.text, source->path, length);
         assert_string_equal(diagnostic.text + length, ": out of memory");
     }
-    dataset_free(data);
     return error;
 }
 

@@ -5,6 +5,7 @@
 #define TEST_LEARN_DATA_FILE_H
 
 #include "learn/dataset.h"
+#include "test.h"
 
 /* Set-up and tear-down of a test group. */
 int data_files_begin(void **state);
@@ -13,6 +14,8 @@ int data_files_end(void **state);
 void write_file(const char *name, const void *bytes, size_t size);
 void write_text(const char *name, const char *text);
 void write_gzip(const char *name, const void *bytes, size_t size);
+
+OWNED_BY(dataset, dataset_free)
 
 dataset *read_good(dataset_source source);
 /* Asserts the error, its text, and that no data set was made. */

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <stdbool.h>
-
-#include "learn/batch.h"
+#include "learn/optimizer.h"
 #include "seed.h"
+#include "test.h"
 
-static void chunks_partition_the_rows(void **state)
+TEST(chunks_partition_the_rows)
 {
-    (void)state;
     for (size_t rows = 1; rows < 40; rows++)
         for (uint32_t chunks = 1; chunks < 50; chunks++) {
             batch_settings settings = {.rows = rows, .chunks = chunks};
@@ -31,9 +22,8 @@ static void chunks_partition_the_rows(void **state)
         }
 }
 
-static void chunks_of_very_many_rows_do_not_overflow(void **state)
+TEST(chunks_of_very_many_rows_do_not_overflow)
 {
-    (void)state;
     batch_settings settings = {.rows = SIZE_MAX, .chunks = UINT32_MAX};
     size_t first, count;
     batch_chunk(&settings, UINT32_MAX - 1, &first, &count);
@@ -41,9 +31,8 @@ static void chunks_of_very_many_rows_do_not_overflow(void **state)
     assert_true(count == SIZE_MAX / UINT32_MAX);
 }
 
-static void shares_of_a_batch_differ_by_at_most_one(void **state)
+TEST(shares_of_a_batch_differ_by_at_most_one)
 {
-    (void)state;
     for (size_t batch = 1; batch < 40; batch++)
         for (uint32_t chunks = 1; chunks < 20; chunks++) {
             batch_settings settings = {.rows = 100, .chunks = chunks, .batch = batch};
@@ -57,9 +46,8 @@ static void shares_of_a_batch_differ_by_at_most_one(void **state)
         }
 }
 
-static void a_chunk_without_rows_draws_nothing(void **state)
+TEST(a_chunk_without_rows_draws_nothing)
 {
-    (void)state;
     batch_settings settings = {.rows = 2, .chunks = 4, .batch = 100};
     assert_int_equal(batch_count(&settings, 0), 0);
     assert_int_equal(batch_count(&settings, 1), 25);
@@ -79,9 +67,8 @@ static void draw(uint64_t seed, uint64_t round, uint32_t chunk, size_t rows[DRAW
 }
 
 /* Two draws of 25 out of 1000 agree in every place with probability 1e-75. */
-static void draws_depend_on_seed_round_and_chunk_alone(void **state)
+TEST(draws_depend_on_seed_round_and_chunk_alone)
 {
-    (void)state;
     size_t base[DRAWN], other[DRAWN];
     draw(1, 2, 3, base);
     draw(1, 2, 3, other);
@@ -97,9 +84,8 @@ static void draws_depend_on_seed_round_and_chunk_alone(void **state)
 }
 
 /* Chi-square over 20 rows has mean 19 and deviation 6.2; 60 is exceeded with probability 4e-6. */
-static void every_row_is_drawn_equally_often(void **state)
+TEST(every_row_is_drawn_equally_often)
 {
-    (void)state;
     enum { ROWS = 20, ROUNDS = 1000, EACH = 10 };
     batch_settings settings = {
         .rows = 3 * ROWS, .chunks = 3, .batch = 3 * EACH, .seed = test_seed("uniform", 5)};
@@ -114,17 +100,4 @@ static void every_row_is_drawn_equally_often(void **state)
     for (size_t i = 0; i < ROWS; i++)
         chi_square += (hits[i] - expected) * (hits[i] - expected) / expected;
     assert_true(chi_square < 60);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_partition_the_rows),
-        cmocka_unit_test(chunks_of_very_many_rows_do_not_overflow),
-        cmocka_unit_test(shares_of_a_batch_differ_by_at_most_one),
-        cmocka_unit_test(a_chunk_without_rows_draws_nothing),
-        cmocka_unit_test(draws_depend_on_seed_round_and_chunk_alone),
-        cmocka_unit_test(every_row_is_drawn_equally_often),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

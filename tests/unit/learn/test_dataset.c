@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/memory.h"
+#include "data_file.h"
 #include "failing_allocator.h"
-#include "learn/dataset.h"
 #include "seed.h"
+#include "test.h"
 
 /* Row i has the label i and, sparse, i % 4 entries, in the columns 0.., of the value i; dense, it
  * has 3 of them. */
@@ -63,9 +58,8 @@ static void check_rows(const dataset *data, bool sparse, int *seen)
     }
 }
 
-static void hold_out_partitions_the_rows(void **state)
+TEST(hold_out_partitions_the_rows)
 {
-    (void)state;
     uint64_t seed = test_seed("hold-out", 4);
     const struct {
         size_t rows;
@@ -74,9 +68,8 @@ static void hold_out_partitions_the_rows(void **state)
     } cases[] = {{100, 0.2, 20}, {101, 0.5, 51}, {2, 0.01, 1}, {2, 0.99, 1}, {10, 0.999, 9}};
     for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++)
         for (int sparse = 0; sparse < 2; sparse++) {
-            dataset *data = make(cases[c].rows, sparse, NULL), *held;
-            assert_int_equal(dataset_hold_out(&data, cases[c].fraction, seed + c, &held, NULL),
-                             TARRY_OK);
+            OWNED(dataset) data = make(cases[c].rows, sparse, NULL), held = NULL;
+            assert_ok(dataset_hold_out(&data, cases[c].fraction, seed + c, &held, NULL));
             assert_int_equal(held->rows, cases[c].held);
             assert_int_equal(held->rows + data->rows, cases[c].rows);
             int seen[101] = {0};
@@ -84,32 +77,26 @@ static void hold_out_partitions_the_rows(void **state)
             check_rows(held, sparse, seen);
             for (size_t row = 0; row < cases[c].rows; row++)
                 assert_int_equal(seen[row], 1);
-            dataset_free(data);
-            dataset_free(held);
         }
 }
 
 /* Each of 10 rows is one of the 3 held out in 600 of 2000 draws, with deviation 20.5. */
-static void every_row_is_held_out_equally_often(void **state)
+TEST(every_row_is_held_out_equally_often)
 {
-    (void)state;
     uint64_t seed = test_seed("equally", 5);
     int hits[10] = {0};
     for (uint64_t draw = 0; draw < 2000; draw++) {
-        dataset *data = make(10, false, NULL), *held;
-        assert_int_equal(dataset_hold_out(&data, 0.3, seed + draw, &held, NULL), TARRY_OK);
+        OWNED(dataset) data = make(10, false, NULL), held = NULL;
+        assert_ok(dataset_hold_out(&data, 0.3, seed + draw, &held, NULL));
         for (size_t i = 0; i < held->rows; i++)
             hits[(size_t)held->label[i]]++;
-        dataset_free(data);
-        dataset_free(held);
     }
     for (size_t row = 0; row < 10; row++)
         assert_in_range(hits[row], 500, 700);
 }
 
-static void hold_out_refuses_what_cannot_be_split(void **state)
+TEST(hold_out_refuses_what_cannot_be_split)
 {
-    (void)state;
     const double fractions[] = {0, 1, -0.5, 0.0 / 0.0};
     const char *texts[] = {
         "share of held-out samples: 0 is not between 0 and 1",
@@ -137,41 +124,35 @@ static void hold_out_refuses_what_cannot_be_split(void **state)
 
 static int split(void *user, const tarry_allocator *allocator)
 {
-    dataset *data = make(10, *(bool *)user, allocator), *held = NULL;
+    OWNED(dataset) data = make(10, *(bool *)user, allocator), held = NULL;
     if (data == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    int error = dataset_hold_out(&data, 0.3, 1, &held, NULL);
-    dataset_free(data);
-    dataset_free(held);
-    return error;
+    return dataset_hold_out(&data, 0.3, 1, &held, NULL);
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++)
         assert_int_equal(fail_each_allocation(split, &(bool){sparse}), 5 + (sparse ? 10 : 6));
 }
 
-static void align_takes_the_larger_numbers(void **state)
+TEST(align_takes_the_larger_numbers)
 {
-    (void)state;
     dataset train = {.features = 5, .classes = 2, .sparse = true};
     dataset test = {.features = 7, .classes = 1, .sparse = true};
-    assert_int_equal(dataset_align(&train, &test, NULL), TARRY_OK);
+    assert_ok(dataset_align(&train, &test, NULL));
     assert_int_equal(train.features, 7);
     assert_int_equal(test.features, 7);
     assert_int_equal(train.classes, 2);
     assert_int_equal(test.classes, 2);
     dataset dense = {.features = 9, .classes = 3};
-    assert_int_equal(dataset_align(&dense, &test, NULL), TARRY_OK);
+    assert_ok(dataset_align(&dense, &test, NULL));
     assert_int_equal(test.features, 9);
     assert_int_equal(test.classes, 3);
 }
 
-static void align_refuses_other_dense_features(void **state)
+TEST(align_refuses_other_dense_features)
 {
-    (void)state;
     tarry_diagnostic diagnostic;
     dataset train = {.features = 5, .classes = 2};
     dataset test = {.features = 7, .classes = 3, .sparse = true};
@@ -187,40 +168,23 @@ static void align_refuses_other_dense_features(void **state)
 }
 
 /* Each number counts, and nothing else does. */
-static void a_digest_tells_data_apart(void **state)
+TEST(a_digest_tells_data_apart)
 {
-    (void)state;
     const synthetic_settings settings = {
         .rows = 700, .features = 3, .labels = LABEL_BINARY, .seed = 5};
-    dataset *data, *same;
-    assert_int_equal(dataset_synthetic(&settings, NULL, &data, NULL), TARRY_OK);
-    assert_int_equal(dataset_synthetic(&settings, NULL, &same, NULL), TARRY_OK);
+    OWNED(dataset) data = NULL, same = NULL;
+    assert_ok(dataset_synthetic(&settings, NULL, &data, NULL));
+    assert_ok(dataset_synthetic(&settings, NULL, &same, NULL));
     uint8_t first[32], other[32];
-    assert_int_equal(dataset_digest(data, first), TARRY_OK);
-    assert_int_equal(dataset_digest(same, other), TARRY_OK);
+    assert_ok(dataset_digest(data, first));
+    assert_ok(dataset_digest(same, other));
     assert_memory_equal(first, other, sizeof(first));
     float *const numbers[] = {&same->value[0], &same->value[2099], &same->label[699]};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         float before = *numbers[i];
         *numbers[i] += 1;
-        assert_int_equal(dataset_digest(same, other), TARRY_OK);
+        assert_ok(dataset_digest(same, other));
         assert_memory_not_equal(first, other, sizeof(first));
         *numbers[i] = before;
     }
-    dataset_free(same);
-    dataset_free(data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hold_out_partitions_the_rows),
-        cmocka_unit_test(every_row_is_held_out_equally_often),
-        cmocka_unit_test(hold_out_refuses_what_cannot_be_split),
-        cmocka_unit_test(failed_allocations_are_reported),
-        cmocka_unit_test(align_takes_the_larger_numbers),
-        cmocka_unit_test(align_refuses_other_dense_features),
-        cmocka_unit_test(a_digest_tells_data_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "learn/dataset_code.h"
+#include "data_file.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 
 /* Where the head's numbers stand. */
 enum { VERSION_AT = 8, SPARSE_AT = 12, FEATURES_AT = 16, CLASSES_AT = 20, ROWS_AT = 24 };
@@ -28,8 +23,7 @@ typedef struct code {
 static code code_of(const dataset *data, size_t first, size_t count)
 {
     code made = {.size = dataset_encoded_size(data, first, count)};
-    made.bytes = malloc(made.size);
-    assert_non_null(made.bytes);
+    made.bytes = checked_malloc(made.size);
     dataset_encode(data, first, count, made.bytes);
     return made;
 }
@@ -90,9 +84,8 @@ static void assert_rows(const dataset *found, const dataset *all, size_t first)
         assert_int_equal(found->row_start[row], all->row_start[first + row] - start);
 }
 
-static void every_range_comes_back(void **state)
+TEST(every_range_comes_back)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("dataset-code", 1), RANDOM_TEST, 0, 0);
     for (uint32_t i = 0; i < 60; i++) {
         label_kind labels = (label_kind)(i % 3);
@@ -100,8 +93,7 @@ static void every_range_comes_back(void **state)
         for (size_t first = 0; first <= data->rows; first++) {
             for (size_t count = 0; first + count <= data->rows; count++) {
                 code made = code_of(data, first, count);
-                assert_int_equal(dataset_decode(made.bytes, made.size, labels, NULL, &read, NULL),
-                                 TARRY_OK);
+                assert_ok(dataset_decode(made.bytes, made.size, labels, NULL, &read, NULL));
                 assert_int_equal(read->rows, count);
                 assert_rows(read, data, first);
                 dataset_free(read);
@@ -147,9 +139,8 @@ enum {
     VALUES = COLUMNS + 12
 };
 
-static void what_can_t_be_is_refused(void **state)
+TEST(what_can_t_be_is_refused)
 {
-    (void)state;
     const float nan = NAN;
     uint32_t not_a_number;
     memcpy(&not_a_number, &nan, sizeof(nan));
@@ -191,9 +182,8 @@ static void what_can_t_be_is_refused(void **state)
     free(good.bytes);
 }
 
-static void any_bytes_may_come_in(void **state)
+TEST(any_bytes_may_come_in)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("any-bytes", 2), RANDOM_TEST, 1, 0);
     code good = small_code();
     size_t accepted = 0;
@@ -202,7 +192,7 @@ static void any_bytes_may_come_in(void **state)
         memcpy(bytes, good.bytes, good.size);
         for (uint32_t k = random_below(&stream, 4); k > 0; k--)
             bytes[random_below(&stream, (uint32_t)good.size)] = (uint8_t)random_u32(&stream);
-        dataset *read;
+        OWNED(dataset) read = NULL;
         if (dataset_decode(bytes, good.size, LABEL_REAL, NULL, &read, NULL) != TARRY_OK)
             continue;
         accepted++;
@@ -210,7 +200,6 @@ static void any_bytes_may_come_in(void **state)
         assert_int_equal(again.size, good.size);
         assert_memory_equal(again.bytes, bytes, good.size);
         free(again.bytes);
-        dataset_free(read);
     }
     assert_true(accepted > 1000);
     free(good.bytes);
@@ -226,21 +215,9 @@ static int decode_once(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void allocations_fail_one_by_one(void **state)
+TEST(allocations_fail_one_by_one)
 {
-    (void)state;
     code made = small_code();
     assert_int_equal(fail_each_allocation(decode_once, &made), 5);
     free(made.bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_range_comes_back),
-        cmocka_unit_test(what_can_t_be_is_refused),
-        cmocka_unit_test(any_bytes_may_come_in),
-        cmocka_unit_test(allocations_fail_one_by_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

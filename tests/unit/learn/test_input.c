@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "data_file.h"
-#include "learn/input.h"
+#include "learn/dataset_read.h"
+#include "test.h"
 
 enum { LONG = 300000 }; /* more than the input's first buffer, twice over */
 
+#define INPUT(name) TEST_OF(name, input, in, input_close)
+
 /* Lines of 0, 1, .. and more bytes across the ends of buffers,
  * against a plain walk over the text. */
-static void lines_are_those_of_the_file(void **state)
+INPUT(lines_are_those_of_the_file)
 {
-    (void)state;
-    char *text = malloc(LONG);
-    assert_non_null(text);
+    OWNED(char) text = checked_malloc(LONG);
     for (size_t i = 0, length = 0, left = 0; i < LONG; i++, left--) {
         if (left == 0)
             left = ++length;
@@ -29,17 +23,16 @@ static void lines_are_those_of_the_file(void **state)
     }
     text[LONG - 1] = 'z';
     write_file("lines", text, LONG);
-    input in;
-    assert_int_equal(input_open(&in, "lines", NULL, NULL), TARRY_OK);
+    assert_ok(input_open(in, "lines", NULL, NULL));
     const char *at = text;
     for (uint64_t number = 1;; number++) {
         const char *line;
         size_t length;
         bool found;
-        assert_int_equal(input_line(&in, &line, &length, &found), TARRY_OK);
+        assert_ok(input_line(in, &line, &length, &found));
         if (!found)
             break;
-        assert_int_equal(in.line, number);
+        assert_int_equal(in->line, number);
         const char *end = memchr(at, '\n', (size_t)(text + LONG - at));
         size_t expected = (size_t)((end != NULL ? end : text + LONG) - at);
         assert_int_equal(length, expected);
@@ -48,79 +41,65 @@ static void lines_are_those_of_the_file(void **state)
         at += expected + 1;
     }
     assert_ptr_equal(at, text + LONG + 1);
-    input_close(&in);
-    free(text);
 }
 
-static void a_line_longer_than_the_buffer_grows_it(void **state)
+INPUT(a_line_longer_than_the_buffer_grows_it)
 {
-    (void)state;
-    char *text = malloc(LONG);
-    assert_non_null(text);
+    OWNED(char) text = checked_malloc(LONG);
     memset(text, 'x', LONG);
     write_gzip("long", text, LONG);
-    input in;
     const char *line;
     size_t length;
     bool found;
-    assert_int_equal(input_open(&in, "long", NULL, NULL), TARRY_OK);
-    assert_int_equal(input_line(&in, &line, &length, &found), TARRY_OK);
+    assert_ok(input_open(in, "long", NULL, NULL));
+    assert_ok(input_line(in, &line, &length, &found));
     assert_true(found);
     assert_int_equal(length, LONG);
     assert_memory_equal(line, text, LONG);
-    assert_int_equal(input_line(&in, &line, &length, &found), TARRY_OK);
+    assert_ok(input_line(in, &line, &length, &found));
     assert_false(found);
-    input_close(&in);
-    free(text);
 }
 
-static void line_ends_are_taken_off(void **state)
+INPUT(line_ends_are_taken_off)
 {
-    (void)state;
     write_text("ends", "a\r\n\r\n\nb\r");
     const char *expected[] = {"a", "", "", "b"};
-    input in;
     const char *line;
     size_t length;
     bool found;
-    assert_int_equal(input_open(&in, "ends", NULL, NULL), TARRY_OK);
+    assert_ok(input_open(in, "ends", NULL, NULL));
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(input_line(&in, &line, &length, &found), TARRY_OK);
+        assert_ok(input_line(in, &line, &length, &found));
         assert_true(found);
         assert_string_equal(line, expected[i]);
         assert_int_equal(length, strlen(expected[i]));
     }
-    assert_int_equal(input_line(&in, &line, &length, &found), TARRY_OK);
+    assert_ok(input_line(in, &line, &length, &found));
     assert_false(found);
-    input_close(&in);
 }
 
-static void bytes_are_peeked_at_and_taken(void **state)
+INPUT(bytes_are_peeked_at_and_taken)
 {
-    (void)state;
     write_text("bytes", "abcdef");
-    input in;
     const uint8_t *bytes;
     size_t got;
-    assert_int_equal(input_open(&in, "bytes", NULL, NULL), TARRY_OK);
-    assert_int_equal(input_peek(&in, 4, &bytes, &got), TARRY_OK);
+    assert_ok(input_open(in, "bytes", NULL, NULL));
+    assert_ok(input_peek(in, 4, &bytes, &got));
     assert_int_equal(got, 4);
     assert_memory_equal(bytes, "abcd", 4);
-    assert_int_equal(input_bytes(&in, 2, &bytes, &got), TARRY_OK);
+    assert_ok(input_bytes(in, 2, &bytes, &got));
     assert_memory_equal(bytes, "ab", 2);
-    assert_int_equal(in.position, 0);
-    assert_int_equal(input_bytes(&in, 9, &bytes, &got), TARRY_OK);
+    assert_int_equal(in->position, 0);
+    assert_ok(input_bytes(in, 9, &bytes, &got));
     assert_int_equal(got, 4);
     assert_memory_equal(bytes, "cdef", 4);
-    assert_int_equal(in.position, 2);
-    assert_int_equal(input_bytes(&in, 1, &bytes, &got), TARRY_OK);
+    assert_int_equal(in->position, 2);
+    assert_ok(input_bytes(in, 1, &bytes, &got));
     assert_int_equal(got, 0);
-    input_close(&in);
 }
 
-static void failures_carry_their_place(void **state)
+TEST(failures_carry_their_place)
 {
-    (void)state;
     tarry_diagnostic diagnostic;
     input in = {.path = "f", .diagnostic = &diagnostic, .position = 9};
     assert_int_equal(input_fail(&in, "bad %d", 1), TARRY_ERROR_FORMAT);
@@ -141,11 +120,9 @@ static size_t make_numbers(char *text, size_t room)
     return size;
 }
 
-static void damaged_gzip_data_are_detected(void **state)
+TEST(damaged_gzip_data_are_detected)
 {
-    (void)state;
-    char *text = malloc(LONG), *packed = malloc(LONG);
-    assert_true(text != NULL && packed != NULL);
+    OWNED(char) text = checked_malloc(LONG), packed = checked_malloc(LONG);
     size_t size = make_numbers(text, LONG);
     write_gzip("good.svm.gz", text, size);
     FILE *file = fopen("good.svm.gz", "rb");
@@ -168,49 +145,30 @@ static void damaged_gzip_data_are_detected(void **state)
         packed[flips[i]] = (char)(packed[flips[i]] ^ 0x55);
         input in;
         tarry_diagnostic diagnostic = {""};
-        assert_int_equal(input_open(&in, "flip.svm.gz", NULL, &diagnostic), TARRY_OK);
+        assert_ok(input_open(&in, "flip.svm.gz", NULL, &diagnostic));
         const uint8_t *given;
         size_t got;
         assert_int_equal(input_peek(&in, LONG, &given, &got), TARRY_ERROR_FORMAT);
         assert_string_equal(diagnostic.text, "flip.svm.gz: gzip data are corrupt");
         input_close(&in);
     }
-    free(text);
-    free(packed);
 }
 
-static void failed_allocations_for_a_long_line_are_reported(void **state)
+TEST(failed_allocations_for_a_long_line_are_reported)
 {
-    (void)state;
-    char *text = malloc(LONG);
-    assert_non_null(text);
+    OWNED(char) text = checked_malloc(LONG);
     memset(text, '#', LONG);
     memcpy(text, "1 1:1", 5);
     write_file("long.svm", text, LONG);
     fail_allocations_of((dataset_source){.path = "long.svm"});
-    free(text);
 }
 
-static void files_that_cannot_be_read_say_why(void **state)
+TEST(files_that_cannot_be_read_say_why)
 {
-    (void)state;
     expect_error((dataset_source){.path = "missing.svm"}, TARRY_ERROR_FILE,
                  "missing.svm: No such file or directory");
     expect_error((dataset_source){.path = "/"}, TARRY_ERROR_FILE, "/: Is a directory");
     expect_error((dataset_source){.path = ""}, TARRY_ERROR_FILE, ": No such file or directory");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_those_of_the_file),
-        cmocka_unit_test(a_line_longer_than_the_buffer_grows_it),
-        cmocka_unit_test(line_ends_are_taken_off),
-        cmocka_unit_test(bytes_are_peeked_at_and_taken),
-        cmocka_unit_test(failures_carry_their_place),
-        cmocka_unit_test(damaged_gzip_data_are_detected),
-        cmocka_unit_test(failed_allocations_for_a_long_line_are_reported),
-        cmocka_unit_test(files_that_cannot_be_read_say_why),
-    };
-    return cmocka_run_group_tests(tests, data_files_begin, data_files_end);
-}
+TEST_GROUP(data_files_begin, data_files_end)

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "learn/local_steps.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "learn/optimizer.h"
 
 #include <math.h>
+#include <string.h>
+
 #include <tarry/error.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 
 enum { ROWS = 23, FEATURES = 3 };
 
@@ -40,10 +34,9 @@ static void set_up(desk *of, const local_settings *settings, objective_precision
     of->data =
         (dataset){.rows = ROWS, .features = FEATURES, .value = of->value, .label = of->label};
     const objective_settings model = {.model = MODEL_LEAST_SQUARES, .features = FEATURES, .l2 = l2};
-    assert_int_equal(objective_create(&model, NULL, &of->model, NULL), TARRY_OK);
-    assert_int_equal(objective_workspace_create(of->model, precision, NULL, &of->work), TARRY_OK);
-    assert_int_equal(local_steps_create(of->model, settings, precision, NULL, &of->steps),
-                     TARRY_OK);
+    assert_ok(objective_create(&model, NULL, &of->model, NULL));
+    assert_ok(objective_workspace_create(of->model, precision, NULL, &of->work));
+    assert_ok(local_steps_create(of->model, settings, precision, NULL, &of->steps));
 }
 
 static void tear_down(desk *of)
@@ -70,9 +63,8 @@ static void oracle_gradient(const desk *of, const size_t *rows, size_t first, si
     }
 }
 
-static void steps_are_those_of_descent(void **state)
+TEST(steps_are_those_of_descent)
 {
-    (void)state;
     const local_settings settings = {.steps = 6, .inner = {OPTIMIZER_GD, 0.1, 0}};
     const float from[FEATURES] = {1, -2, 0.5F};
     const batch_settings batch = {.rows = ROWS, .chunks = 2, .batch = 10, .seed = 5};
@@ -104,9 +96,8 @@ static void steps_are_those_of_descent(void **state)
 }
 
 /* A worker may have computed anything before: of that nothing is left in a chunk's numbers. */
-static void what_was_before_leaves_nothing(void **state)
+TEST(what_was_before_leaves_nothing)
 {
-    (void)state;
     const float here[FEATURES] = {1, -2, 0.5F}, elsewhere[FEATURES] = {9, 8, 7};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
         const local_settings settings = {.steps = 4, .inner = {kind, 0.05, OPTIMIZER_USUAL_DECAY}};
@@ -129,55 +120,48 @@ static void what_was_before_leaves_nothing(void **state)
     }
 }
 
+#define DESK(name) TEST_OF(name, desk, of, tear_down)
+
 /* Steps of 1e-6 from 1000, where float32's neighbours are 6e-5 apart. */
-static void small_steps_lose_no_digits(void **state)
+DESK(small_steps_lose_no_digits)
 {
-    (void)state;
     const local_settings settings = {.steps = 3, .inner = {OPTIMIZER_GD, 1e-9, 0}};
     const float from[FEATURES] = {1000, 1000, 1000};
-    desk of;
-    set_up(&of, &settings, OBJECTIVE_SINGLE);
+    set_up(of, &settings, OBJECTIVE_SINGLE);
     double at[FEATURES] = {1000, 1000, 1000}, gradient[FEATURES];
-    oracle_gradient(&of, NULL, 0, ROWS, at, gradient);
-    local_steps_begin(of.steps, from);
+    oracle_gradient(of, NULL, 0, ROWS, at, gradient);
+    local_steps_begin(of->steps, from);
     for (uint32_t step = 0; step < settings.steps; step++)
-        local_steps_take(of.steps, of.work, &of.data, NULL, 0, ROWS, NULL);
+        local_steps_take(of->steps, of->work, &of->data, NULL, 0, ROWS, NULL);
     for (size_t k = 0; k < FEATURES; k++)
-        assert_true(fabs(local_steps_change(of.steps)[k] / (-3e-9 * gradient[k]) - 1) < 1e-5);
-    tear_down(&of);
+        assert_true(fabs(local_steps_change(of->steps)[k] / (-3e-9 * gradient[k]) - 1) < 1e-5);
 }
 
-static void the_tally_is_that_before_the_step(void **state)
+DESK(the_tally_is_that_before_the_step)
 {
-    (void)state;
     const local_settings settings = {.steps = 2, .inner = {OPTIMIZER_GD, 0.1, 0}};
     const float from[FEATURES] = {1, -2, 0.5F};
-    desk of;
-    set_up(&of, &settings, OBJECTIVE_SINGLE);
+    set_up(of, &settings, OBJECTIVE_SINGLE);
     objective_tally expected = {0}, found = {0};
-    objective_add_tally(of.model, of.work, &of.data, from, 2, 9, NULL, &expected);
-    local_steps_begin(of.steps, from);
-    local_steps_take(of.steps, of.work, &of.data, NULL, 2, 9, &found);
+    objective_add_tally(of->model, of->work, &of->data, from, 2, 9, NULL, &expected);
+    local_steps_begin(of->steps, from);
+    local_steps_take(of->steps, of->work, &of->data, NULL, 2, 9, &found);
     assert_true(found.loss == expected.loss);
-    tear_down(&of);
 }
 
 /* The l2 term is in the steps, once: with none a round adds it. */
-static void means_and_samples(void **state)
+DESK(means_and_samples)
 {
-    (void)state;
     const local_settings none = {.steps = 0}, some = {.steps = 2, .inner = {OPTIMIZER_GD, 0.1, 0}};
     const batch_settings batch = {.rows = ROWS, .chunks = 2, .batch = 10};
     const float at[FEATURES] = {4, 8, -4}, sum[FEATURES] = {10, 20, 30};
     float mean[FEATURES];
-    desk of;
-    set_up(&of, &some, OBJECTIVE_SINGLE);
-    local_mean(&some, of.model, at, sum, 10, mean);
+    set_up(of, &some, OBJECTIVE_SINGLE);
+    local_mean(&some, of->model, at, sum, 10, mean);
     assert_true(mean[0] == 1 && mean[1] == 2 && mean[2] == 3);
-    local_mean(&none, of.model, at, sum, 10, mean);
+    local_mean(&none, of->model, at, sum, 10, mean);
     assert_true(mean[0] == 2 && mean[1] == 4 && mean[2] == 2);
     assert_true(local_samples(&some, &batch) == ROWS && local_samples(&none, &batch) == 10);
-    tear_down(&of);
 }
 
 static int create(void *user, const tarry_allocator *allocator)
@@ -191,25 +175,9 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void failed_allocations_are_reported(void **state)
+DESK(failed_allocations_are_reported)
 {
-    (void)state;
     const local_settings settings = {.steps = 1, .inner = {OPTIMIZER_GD, 1, 0}};
-    desk of;
-    set_up(&of, &settings, OBJECTIVE_SINGLE);
-    assert_int_equal(fail_each_allocation(create, &of), 8);
-    tear_down(&of);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_of_descent),
-        cmocka_unit_test(what_was_before_leaves_nothing),
-        cmocka_unit_test(small_steps_lose_no_digits),
-        cmocka_unit_test(the_tally_is_that_before_the_step),
-        cmocka_unit_test(means_and_samples),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    set_up(of, &settings, OBJECTIVE_SINGLE);
+    assert_int_equal(fail_each_allocation(create, of), 8);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
+#include "evaluate.h"
 #include "failing_allocator.h"
-#include "learn/objective.h"
+#include "learn/network.h"
 #include "seed.h"
+#include "test.h"
 
 enum { ROWS = 70, FEATURES = 6, CLASSES = 3, MOST = 200 };
 
@@ -131,9 +126,8 @@ static void set_up(fixture *f, const objective_settings *settings, uint64_t seed
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     f->settings = *settings;
     draw_samples(&f->data, objective_labels(settings->model), &stream);
-    assert_int_equal(objective_create(settings, NULL, &f->model, NULL), TARRY_OK);
-    assert_int_equal(objective_workspace_create(f->model, OBJECTIVE_DOUBLE, NULL, &f->work),
-                     TARRY_OK);
+    assert_ok(objective_create(settings, NULL, &f->model, NULL));
+    assert_ok(objective_workspace_create(f->model, OBJECTIVE_DOUBLE, NULL, &f->work));
     f->dimension = objective_dimension(f->model);
     assert_true(f->dimension <= MOST);
     for (size_t i = 0; i < f->dimension; i++)
@@ -145,6 +139,7 @@ static void tear_down(fixture *f)
     objective_workspace_free(f->work);
     objective_free(f->model);
 }
+OWNED_STRUCT_BY(fixture, tear_down)
 
 static double oracle_sum(const fixture *f, const double *parameters)
 {
@@ -155,24 +150,22 @@ static double oracle_sum(const fixture *f, const double *parameters)
     return sum;
 }
 
-static void dimensions_are_those_of_the_layers(void **state)
+TEST(dimensions_are_those_of_the_layers)
 {
-    (void)state;
     const size_t expected[MODELS] = {6, 7, 6, 7, 18, 21, 35 + 18, 49 + 8 + 12 + 21};
     for (size_t m = 0; m < MODELS; m++) {
         objective *model;
-        assert_int_equal(objective_create(&models[m], NULL, &model, NULL), TARRY_OK);
+        assert_ok(objective_create(&models[m], NULL, &model, NULL));
         assert_int_equal(objective_dimension(model), expected[m]);
         objective_free(model);
     }
 }
 
-static void the_loss_is_the_oracles(void **state)
+TEST(the_loss_is_the_oracles)
 {
-    (void)state;
     uint64_t seed = test_seed("loss", 1);
     for (size_t m = 0; m < MODELS; m++) {
-        fixture f;
+        OWNED(fixture) f;
         set_up(&f, &models[m], seed + m);
         double parameters[MOST], square = 0;
         for (size_t i = 0; i < f.dimension; i++) {
@@ -182,20 +175,18 @@ static void the_loss_is_the_oracles(void **state)
         double expected = oracle_sum(&f, parameters) / ROWS + models[m].l2 / 2 * square;
         const dataset *forms[] = {&f.data.dense, &f.data.sparse};
         for (int form = 0; form < 2; form++) {
-            objective_score score = objective_evaluate(f.model, f.work, forms[form], f.parameters);
+            objective_score score = evaluate(f.model, f.work, forms[form], f.parameters);
             assert_true(fabs(score.loss - expected) <= 1e-12 * fabs(expected));
         }
-        tear_down(&f);
     }
 }
 
 /* Central differences in double; a ReLU's corner within 1e-6 of a sample is next to impossible. */
-static void the_gradient_is_the_losss_differences(void **state)
+TEST(the_gradient_is_the_losss_differences)
 {
-    (void)state;
     uint64_t seed = test_seed("gradient", 2);
     for (size_t m = 0; m < MODELS; m++) {
-        fixture f;
+        OWNED(fixture) f;
         set_up(&f, &models[m], seed + m);
         double dense[MOST] = {0}, sparse[MOST] = {0}, parameters[MOST];
         objective_add_gradient_double(f.model, f.work, &f.data.dense, f.parameters, NULL, 0, ROWS,
@@ -214,17 +205,15 @@ static void the_gradient_is_the_losss_differences(void **state)
             assert_true(fabs(dense[i] - (above - below) / (2 * step)) < 1e-6 * (1 + fabs(above)));
             assert_true(fabs(dense[i] - sparse[i]) < 1e-11);
         }
-        tear_down(&f);
     }
 }
 
 /* In one call, in two that follow each other, and by rows, one of them twice. */
-static void sums_are_over_the_rows_asked_for(void **state)
+TEST(sums_are_over_the_rows_asked_for)
 {
-    (void)state;
     uint64_t seed = test_seed("rows", 3);
     for (size_t m = 0; m < MODELS; m++) {
-        fixture f;
+        OWNED(fixture) f;
         set_up(&f, &models[m], seed + m);
         const dataset *forms[] = {&f.data.dense, &f.data.sparse};
         for (int form = 0; form < 2; form++) {
@@ -246,24 +235,21 @@ static void sums_are_over_the_rows_asked_for(void **state)
                 assert_true(fabs(range[i] - listed[i]) < 1e-11);
             }
         }
-        tear_down(&f);
     }
 }
 
 /* To float32's accuracy, in ranges longer than a pass and by rows; and twice the same bits. */
-static void float32_agrees_with_double(void **state)
+TEST(float32_agrees_with_double)
 {
-    (void)state;
     uint64_t seed = test_seed("float32", 7);
     size_t rows[3 * ROWS];
     for (size_t i = 0; i < 3 * ROWS; i++)
         rows[i] = i * 7 % ROWS;
     for (size_t m = 0; m < MODELS; m++) {
-        fixture f;
+        OWNED(fixture) f;
         set_up(&f, &models[m], seed + m);
         objective_workspace *single;
-        assert_int_equal(objective_workspace_create(f.model, OBJECTIVE_SINGLE, NULL, &single),
-                         TARRY_OK);
+        assert_ok(objective_workspace_create(f.model, OBJECTIVE_SINGLE, NULL, &single));
         const dataset *forms[] = {&f.data.dense, &f.data.sparse};
         for (int way = 0; way < 4; way++) {
             const dataset *data = forms[way % 2];
@@ -280,8 +266,8 @@ static void float32_agrees_with_double(void **state)
                 largest = fmax(largest, fabs(exact[i]));
             for (size_t i = 0; i < f.dimension; i++)
                 assert_true(fabs(once[i] - exact[i]) <= 1e-5 * largest);
-            double loss = objective_evaluate(f.model, f.work, data, f.parameters).loss;
-            double got = objective_evaluate(f.model, single, data, f.parameters).loss;
+            double loss = evaluate(f.model, f.work, data, f.parameters).loss;
+            double got = evaluate(f.model, single, data, f.parameters).loss;
             assert_true(fabs(got - loss) <= 1e-5 * fabs(loss));
             /* All of the data, once or three times. */
             if (way < 2) {
@@ -293,7 +279,6 @@ static void float32_agrees_with_double(void **state)
             }
         }
         objective_workspace_free(single);
-        tear_down(&f);
     }
 }
 
@@ -314,15 +299,14 @@ static void clipped_oracle(const fixture *f, const size_t *rows, size_t count, d
     }
 }
 
-static void each_sample_is_clipped(void **state)
+TEST(each_sample_is_clipped)
 {
-    (void)state;
     uint64_t seed = test_seed("clipped", 8);
     size_t rows[3 * ROWS], longer = 0, of = 0;
     for (size_t i = 0; i < 3 * ROWS; i++)
         rows[i] = i * 11 % ROWS;
     for (size_t m = 0; m < MODELS; m++) {
-        fixture f;
+        OWNED(fixture) f;
         set_up(&f, &models[m], seed + m);
         const dataset *forms[] = {&f.data.dense, &f.data.sparse};
         for (int form = 0; form < 2; form++) {
@@ -336,18 +320,16 @@ static void each_sample_is_clipped(void **state)
                 of += 3 * ROWS;
             }
         }
-        tear_down(&f);
     }
     assert_in_range(longer, of / 10, of - of / 10); /* both happened */
 }
 
 /* Layers of the largest weights, no biases: the first sample, all zeros, is the only one with a
  * gradient whose length can be told. */
-static void samples_that_are_not_finite_add_nothing(void **state)
+TEST(samples_that_are_not_finite_add_nothing)
 {
-    (void)state;
     const size_t biases[] = {42, 7, 56, 1, 63, 6, 87, 3}; /* where they are, and how many */
-    fixture f;
+    OWNED(fixture) f;
     set_up(&f, &models[MODELS - 1], test_seed("not finite", 9));
     for (size_t i = 0; i < f.dimension; i++)
         f.parameters[i] = 3e38F;
@@ -363,13 +345,11 @@ static void samples_that_are_not_finite_add_nothing(void **state)
     objective_add_clipped(f.model, f.work, &f.data.dense, f.parameters, rows, ROWS, 1, all);
     assert_memory_equal(all, alone, sizeof(all));
     assert_true(alone[biases[6]] != 0);
-    tear_down(&f);
 }
 
 /* Parameters that classify by hand: the class is the feature that is set. */
-static void accuracy_counts_right_answers(void **state)
+TEST(accuracy_counts_right_answers)
 {
-    (void)state;
     float matrix[] = {1, 0, 0, 1, 1, 0, 0, 1}, classes[] = {0, 1, 1, 1}, signs[] = {1, 1, 1, -1};
     float direction[] = {1, -1}, identity[] = {1, 0, 0, 1};
     objective_settings logistic = {.model = MODEL_LOGISTIC, .features = 2};
@@ -387,10 +367,9 @@ static void accuracy_counts_right_answers(void **state)
             .rows = 4, .features = 2, .classes = 2, .value = matrix, .label = cases[c].labels};
         objective *model;
         objective_workspace *work;
-        assert_int_equal(objective_create(cases[c].settings, NULL, &model, NULL), TARRY_OK);
-        assert_int_equal(objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &work),
-                         TARRY_OK);
-        objective_score score = objective_evaluate(model, work, &data, cases[c].parameters);
+        assert_ok(objective_create(cases[c].settings, NULL, &model, NULL));
+        assert_ok(objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &work));
+        objective_score score = evaluate(model, work, &data, cases[c].parameters);
         if (isnan(cases[c].accuracy))
             assert_true(isnan(score.accuracy));
         else
@@ -401,29 +380,26 @@ static void accuracy_counts_right_answers(void **state)
 }
 
 /* Where exp would overflow, the loss is the margin and the derivatives are 0 and 1. */
-static void large_scores_stay_finite(void **state)
+TEST(large_scores_stay_finite)
 {
-    (void)state;
     for (size_t m = 2; m < MODELS; m++) {
-        fixture f;
+        OWNED(fixture) f;
         set_up(&f, &models[m], 4 + m);
         for (size_t i = 0; i < f.dimension; i++)
             f.parameters[i] *= 1e10F;
-        objective_score score = objective_evaluate(f.model, f.work, &f.data.dense, f.parameters);
+        objective_score score = evaluate(f.model, f.work, &f.data.dense, f.parameters);
         double gradient[MOST] = {0};
         objective_add_gradient_double(f.model, f.work, &f.data.sparse, f.parameters, NULL, 0, ROWS,
                                       gradient);
         assert_true(isfinite(score.loss) && score.loss > 1e6);
         for (size_t i = 0; i < f.dimension; i++)
             assert_true(isfinite(gradient[i]));
-        tear_down(&f);
     }
 }
 
-static void regularising_divides_and_adds_l2(void **state)
+TEST(regularising_divides_and_adds_l2)
 {
-    (void)state;
-    fixture f;
+    OWNED(fixture) f;
     set_up(&f, &models[3], 5);
     float sum[MOST], gradient[MOST];
     for (size_t i = 0; i < f.dimension; i++)
@@ -431,21 +407,19 @@ static void regularising_divides_and_adds_l2(void **state)
     objective_regularise(f.model, f.parameters, sum, 8, gradient);
     for (size_t i = 0; i < f.dimension; i++)
         assert_true(gradient[i] == (float)((double)i / 8 + 0.1 * f.parameters[i]));
-    tear_down(&f);
 }
 
-static void initial_weights_are_he_normal_for_the_perceptron_only(void **state)
+TEST(initial_weights_are_he_normal_for_the_perceptron_only)
 {
-    (void)state;
     objective *model;
-    float *first = calloc(110000, sizeof(float)), *second = calloc(110000, sizeof(float));
-    assert_true(first != NULL && second != NULL);
+    OWNED(float)
+    first = checked_calloc(110000, sizeof(float)), second = checked_calloc(110000, sizeof(float));
     objective_settings settings = {.model = MODEL_PERCEPTRON,
                                    .features = 500,
                                    .classes = 20,
                                    .hidden = {200},
                                    .hidden_layers = 1};
-    assert_int_equal(objective_create(&settings, NULL, &model, NULL), TARRY_OK);
+    assert_ok(objective_create(&settings, NULL, &model, NULL));
     objective_initial(model, test_seed("initial", 6), first);
     double square = 0;
     for (size_t i = 0; i < 100000; i++)
@@ -459,18 +433,15 @@ static void initial_weights_are_he_normal_for_the_perceptron_only(void **state)
     assert_memory_not_equal(first, second, 100 * sizeof(float));
     objective_free(model);
 
-    assert_int_equal(objective_create(&models[5], NULL, &model, NULL), TARRY_OK);
+    assert_ok(objective_create(&models[5], NULL, &model, NULL));
     objective_initial(model, 1, first);
     for (size_t i = 0; i < 21; i++)
         assert_true(first[i] == 0);
     objective_free(model);
-    free(first);
-    free(second);
 }
 
-static void settings_out_of_range_are_refused(void **state)
+TEST(settings_out_of_range_are_refused)
 {
-    (void)state;
     const struct {
         objective_settings settings;
         const char *text;
@@ -523,31 +494,10 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     creation single = {models[MODELS - 1], OBJECTIVE_SINGLE};
     creation twice = {models[MODELS - 1], OBJECTIVE_DOUBLE};
     assert_int_equal(fail_each_allocation(create, &single), 1 + 3 + 2 * 4);
     assert_int_equal(fail_each_allocation(create, &twice), 1 + 4 + 2 * 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dimensions_are_those_of_the_layers),
-        cmocka_unit_test(the_loss_is_the_oracles),
-        cmocka_unit_test(the_gradient_is_the_losss_differences),
-        cmocka_unit_test(sums_are_over_the_rows_asked_for),
-        cmocka_unit_test(float32_agrees_with_double),
-        cmocka_unit_test(each_sample_is_clipped),
-        cmocka_unit_test(samples_that_are_not_finite_add_nothing),
-        cmocka_unit_test(accuracy_counts_right_answers),
-        cmocka_unit_test(large_scores_stay_finite),
-        cmocka_unit_test(regularising_divides_and_adds_l2),
-        cmocka_unit_test(initial_weights_are_he_normal_for_the_perceptron_only),
-        cmocka_unit_test(settings_out_of_range_are_refused),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
 #include <tarry/error.h>
 
 #include "failing_allocator.h"
 #include "learn/optimizer.h"
+#include "test.h"
 
 /* Three steps with rate 0.1 from 1.0 along the gradients 1, -2, 0.5 reach `expected`. */
 static void check_steps(optimizer_kind kind, const double expected[3])
@@ -19,7 +14,7 @@ static void check_steps(optimizer_kind kind, const double expected[3])
     const float gradients[3] = {1, -2, 0.5F};
     const optimizer_settings settings = {kind, 0.1, OPTIMIZER_USUAL_DECAY};
     optimizer *state;
-    assert_int_equal(optimizer_create(&settings, 2, NULL, &state), TARRY_OK);
+    assert_ok(optimizer_create(&settings, 2, NULL, &state));
     float parameters[2] = {1, 1};
     for (int step = 0; step < 3; step++) {
         const float gradient[2] = {gradients[step], 0};
@@ -30,31 +25,27 @@ static void check_steps(optimizer_kind kind, const double expected[3])
     optimizer_free(state);
 }
 
-static void descent_follows_the_gradient(void **state)
+TEST(descent_follows_the_gradient)
 {
-    (void)state;
     check_steps(OPTIMIZER_GD, (double[]){0.9, 1.1, 1.05});
 }
 
 /* Velocities 1, -1.1, -0.49. */
-static void momentum_follows_the_velocity(void **state)
+TEST(momentum_follows_the_velocity)
 {
-    (void)state;
     check_steps(OPTIMIZER_MOMENTUM, (double[]){0.9, 1.01, 1.059});
 }
 
 /* Along 1 + 0.9, -2 - 0.99, 0.5 - 0.441. */
-static void nesterov_looks_ahead(void **state)
+TEST(nesterov_looks_ahead)
 {
-    (void)state;
     check_steps(OPTIMIZER_NESTEROV, (double[]){0.81, 1.109, 1.1031});
 }
 
 /* Means 0.1, -0.11, -0.049 over 0.1, 0.19, 0.271; mean squares 0.001, 0.004999, 0.005244001 over
  * 0.001, 0.001999, 0.002997001. */
-static void adam_scales_by_the_mean_square(void **state)
+TEST(adam_scales_by_the_mean_square)
 {
-    (void)state;
     double first = 1 - 0.1;
     double second = first + 0.1 * (0.11 / 0.19) / sqrt(0.004999 / 0.001999);
     double third = second + 0.1 * (0.049 / 0.271) / sqrt(0.005244001 / 0.002997001);
@@ -62,15 +53,14 @@ static void adam_scales_by_the_mean_square(void **state)
 }
 
 /* Two steps, the state carried over, and a third one are the same as three steps. */
-static void another_one_goes_on_from_a_state(void **state)
+TEST(another_one_goes_on_from_a_state)
 {
-    (void)state;
     const float gradients[3][2] = {{1, 0.25F}, {-2, 3}, {0.5F, -0.125F}};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
         const optimizer_settings settings = {kind, 0.1, OPTIMIZER_USUAL_DECAY};
         optimizer *first, *second;
-        assert_int_equal(optimizer_create(&settings, 2, NULL, &first), TARRY_OK);
-        assert_int_equal(optimizer_create(&settings, 2, NULL, &second), TARRY_OK);
+        assert_ok(optimizer_create(&settings, 2, NULL, &first));
+        assert_ok(optimizer_create(&settings, 2, NULL, &second));
         float expected[2] = {1, 1}, parameters[2];
         optimizer_step(first, gradients[0], expected);
         optimizer_step(first, gradients[1], expected);
@@ -102,23 +92,9 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     const size_t expected[] = {1, 2, 2, 3};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++)
         assert_int_equal(fail_each_allocation(create, &kind), expected[kind]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descent_follows_the_gradient),
-        cmocka_unit_test(momentum_follows_the_velocity),
-        cmocka_unit_test(nesterov_looks_ahead),
-        cmocka_unit_test(adam_scales_by_the_mean_square),
-        cmocka_unit_test(another_one_goes_on_from_a_state),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "data_file.h"
+#include "test.h"
 
 static dataset_source source(int label_column)
 {
     return (dataset_source){.path = "data.csv", .label_column = label_column};
 }
 
-static void rows_are_read_with_or_without_names(void **state)
+TEST(rows_are_read_with_or_without_names)
 {
-    (void)state;
     const char *texts[] = {
         "1,2,3\n4,5,6\n",
         "a,b,c\n1,2,3\n4,5,6\n",
@@ -29,16 +22,14 @@ static void rows_are_read_with_or_without_names(void **state)
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         write_text("data.csv", texts[i]);
-        dataset *data = read_good(source(-1));
+        OWNED(dataset) data = read_good(source(-1));
         check_dense(data, 2, 2, (float[]){1, 2, 4, 5}, (float[]){3, 6});
         assert_int_equal(data->column_names, i == 1 || i == 2);
-        dataset_free(data);
     }
 }
 
-static void the_label_stands_in_the_column_asked_for(void **state)
+TEST(the_label_stands_in_the_column_asked_for)
 {
-    (void)state;
     write_text("data.csv", "1,2,3\n");
     const struct {
         int column;
@@ -46,15 +37,13 @@ static void the_label_stands_in_the_column_asked_for(void **state)
     } cases[] = {{0, {2, 3}, 1},  {1, {1, 3}, 2},  {2, {1, 2}, 3},
                  {-1, {1, 2}, 3}, {-2, {1, 3}, 2}, {-3, {2, 3}, 1}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        dataset *data = read_good(source(cases[i].column));
+        OWNED(dataset) data = read_good(source(cases[i].column));
         check_dense(data, 1, 2, cases[i].values, &cases[i].label);
-        dataset_free(data);
     }
 }
 
-static void the_name_or_the_setting_tells_the_format(void **state)
+TEST(the_name_or_the_setting_tells_the_format)
 {
-    (void)state;
     write_gzip("data.csv.gz", "1,0\n2,1\n", 8);
     dataset *data = read_good(
         (dataset_source){.path = "data.csv.gz", .labels = LABEL_BINARY, .label_column = -1});
@@ -70,9 +59,8 @@ static void the_name_or_the_setting_tells_the_format(void **state)
     dataset_free(data);
 }
 
-static void every_error_names_its_line(void **state)
+TEST(every_error_names_its_line)
 {
-    (void)state;
     const struct {
         int column;
         const char *text, *message;
@@ -118,9 +106,8 @@ static void every_error_names_its_line(void **state)
                  "data.csv:2: label 3 (two classes are -1 and 1, 0 and 1, or 1 and 2)");
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     FILE *file = fopen("data.csv", "w");
     assert_non_null(file);
     for (int row = 0; row < 300; row++)
@@ -129,14 +116,4 @@ static void failed_allocations_are_reported(void **state)
     fail_allocations_of(source(-1));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_read_with_or_without_names),
-        cmocka_unit_test(the_label_stands_in_the_column_asked_for),
-        cmocka_unit_test(the_name_or_the_setting_tells_the_format),
-        cmocka_unit_test(every_error_names_its_line),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, data_files_begin, data_files_end);
-}
+TEST_GROUP(data_files_begin, data_files_end)

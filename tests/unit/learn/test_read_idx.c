@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
+#include <string.h>
 
 #include "data_file.h"
 #include "failing_allocator.h"
+#include "test.h"
 
 #define IMAGES "x-images-idx3-ubyte"
 #define LABELS "x-labels-idx1-ubyte"
@@ -23,9 +17,8 @@ static const dataset_source source = {.path = IMAGES, .labels = LABEL_CLASS};
 #define TWO_IMAGES "\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x03"
 #define TWO_LABELS "\0\0\x08\x01\0\0\0\x02"
 
-static void images_are_scaled_and_labelled(void **state)
+TEST(images_are_scaled_and_labelled)
 {
-    (void)state;
     write_file(IMAGES, BYTES(TWO_IMAGES "\0\x33\xff\x01\x02\x03"));
     write_gzip(LABELS, BYTES(TWO_LABELS "\x04\x09"));
     const float values[] = {0, 0.2F, 1, 1 / 255.0F, 2 / 255.0F, 3 / 255.0F};
@@ -42,13 +35,11 @@ static void images_are_scaled_and_labelled(void **state)
 }
 
 /* More numbers than are taken at a time. */
-static void images_longer_than_a_piece_are_read(void **state)
+TEST(images_longer_than_a_piece_are_read)
 {
-    (void)state;
     enum { FEATURES = 5000 };
-    uint8_t *bytes = calloc(16 + 2 * FEATURES, 1);
-    float *values = calloc(2 * FEATURES, sizeof(float));
-    assert_true(bytes != NULL && values != NULL);
+    OWNED(uint8_t) bytes = checked_calloc(16 + 2 * FEATURES, 1);
+    OWNED(float) values = checked_calloc(2 * FEATURES, sizeof(float));
     memcpy(bytes, "\0\0\x08\x03\0\0\0\x02\0\0\0\x32\0\0\0\x64", 16);
     for (size_t i = 0; i < 2 * FEATURES; i++) {
         bytes[16 + i] = (uint8_t)(i % 251);
@@ -60,13 +51,10 @@ static void images_longer_than_a_piece_are_read(void **state)
     check_dense(data, 2, FEATURES, values, (float[]){0, 1});
     dataset_free(data);
     fail_allocations_of(source);
-    free(bytes);
-    free(values);
 }
 
-static void all_element_types_are_read(void **state)
+TEST(all_element_types_are_read)
 {
-    (void)state;
     const struct {
         const char *bytes;
         size_t size;
@@ -81,19 +69,16 @@ static void all_element_types_are_read(void **state)
     write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         write_file(IMAGES, cases[i].bytes, cases[i].size);
-        dataset *data = read_good(source);
+        OWNED(dataset) data = read_good(source);
         check_dense(data, 2, 1, cases[i].values, (float[]){0, 1});
-        dataset_free(data);
     }
     write_file(LABELS, BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\xc0\0\0\0"));
-    dataset *data = read_good((dataset_source){.path = IMAGES, .labels = LABEL_REAL});
+    OWNED(dataset) data = read_good((dataset_source){.path = IMAGES, .labels = LABEL_REAL});
     assert_true(data->label[0] == 1.5F && data->label[1] == -2);
-    dataset_free(data);
 }
 
-static void damaged_images_are_refused(void **state)
+TEST(damaged_images_are_refused)
 {
-    (void)state;
     const struct {
         const char *bytes;
         size_t size;
@@ -129,9 +114,8 @@ static void damaged_images_are_refused(void **state)
     }
 }
 
-static void damaged_labels_are_refused(void **state)
+TEST(damaged_labels_are_refused)
 {
-    (void)state;
     const struct {
         const char *bytes;
         size_t size;
@@ -158,9 +142,8 @@ static void damaged_labels_are_refused(void **state)
 }
 
 /* Memory follows the data that arrive, not what a header says will. */
-static void headers_that_promise_too_much_take_no_memory(void **state)
+TEST(headers_that_promise_too_much_take_no_memory)
 {
-    (void)state;
     write_file(IMAGES, BYTES("\0\0\x08\x03\x80\0\0\0\0\0\x70\0\0\0\x70\0"));
     write_file(LABELS, BYTES("\0\0\x08\x01\x80\0\0\0"));
     expect_error(source, TARRY_ERROR_FORMAT,
@@ -173,9 +156,8 @@ static void headers_that_promise_too_much_take_no_memory(void **state)
     assert_int_equal(counting.allocations, 3); /* two buffers and the labels' name */
 }
 
-static void a_missing_file_of_labels_is_named(void **state)
+TEST(a_missing_file_of_labels_is_named)
 {
-    (void)state;
     write_file("a-images-idx3", BYTES(TWO_IMAGES "\0\0\0\0\0\0"));
     expect_error((dataset_source){.path = "a-images-idx3"}, TARRY_ERROR_FILE,
                  "a-labels-idx1: No such file or directory");
@@ -184,25 +166,11 @@ static void a_missing_file_of_labels_is_named(void **state)
                  "plain: no file of labels given, and no \"images-idx3\" in the name to replace");
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     write_file(IMAGES, BYTES(TWO_IMAGES "\0\x33\xff\x01\x02\x03"));
     write_file(LABELS, BYTES(TWO_LABELS "\x04\x09"));
     fail_allocations_of(source);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_are_scaled_and_labelled),
-        cmocka_unit_test(images_longer_than_a_piece_are_read),
-        cmocka_unit_test(all_element_types_are_read),
-        cmocka_unit_test(damaged_images_are_refused),
-        cmocka_unit_test(damaged_labels_are_refused),
-        cmocka_unit_test(headers_that_promise_too_much_take_no_memory),
-        cmocka_unit_test(a_missing_file_of_labels_is_named),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, data_files_begin, data_files_end);
-}
+TEST_GROUP(data_files_begin, data_files_end)

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "data_file.h"
 #include "seed.h"
+#include "test.h"
 
 static dataset_source source(label_kind labels)
 {
     return (dataset_source){.path = "data.svm", .labels = labels};
 }
 
-static void samples_comments_and_blank_lines_are_read(void **state)
+TEST(samples_comments_and_blank_lines_are_read)
 {
-    (void)state;
     write_text("data.svm", "# a comment\n"
                            "+1 1:0.5 3:-2 # a tail 9:9\n"
                            "\n"
@@ -30,27 +23,23 @@ static void samples_comments_and_blank_lines_are_read(void **state)
                            "-1\t2:1e2  4:.25\t\n"
                            "1 0000001:7#\n"
                            "1 2:+3");
-    dataset *data = read_good(source(LABEL_BINARY));
+    OWNED(dataset) data = read_good(source(LABEL_BINARY));
     check_sparse(data, 5, 4, (size_t[]){0, 2, 2, 4, 5, 6}, (uint32_t[]){0, 2, 1, 3, 0, 1},
                  (float[]){0.5F, -2, 100, 0.25F, 7, 3}, (float[]){1, -1, -1, 1, 1});
     assert_int_equal(data->classes, 2);
-    dataset_free(data);
 }
 
-static void gzip_reads_like_plain(void **state)
+TEST(gzip_reads_like_plain)
 {
-    (void)state;
     write_gzip("data.svm", "3 1:2\n4 1:5\n", 12);
-    dataset *data = read_good(source(LABEL_REAL));
+    OWNED(dataset) data = read_good(source(LABEL_REAL));
     check_sparse(data, 2, 1, (size_t[]){0, 1, 2}, (uint32_t[]){0, 0}, (float[]){2, 5},
                  (float[]){3, 4});
     assert_int_equal(data->classes, 0);
-    dataset_free(data);
 }
 
-static void labels_are_kept_as_their_kind_asks(void **state)
+TEST(labels_are_kept_as_their_kind_asks)
 {
-    (void)state;
     const struct {
         label_kind kind;
         const char *text;
@@ -67,17 +56,15 @@ static void labels_are_kept_as_their_kind_asks(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         write_text("data.svm", cases[i].text);
-        dataset *data = read_good(source(cases[i].kind));
+        OWNED(dataset) data = read_good(source(cases[i].kind));
         check_sparse(data, 3, 1, (size_t[]){0, 1, 2, 3}, (uint32_t[]){0, 0, 0}, (float[]){1, 1, 1},
                      cases[i].labels);
         assert_int_equal(data->classes, cases[i].classes);
-        dataset_free(data);
     }
 }
 
-static void every_error_names_its_line(void **state)
+TEST(every_error_names_its_line)
 {
-    (void)state;
     const struct {
         label_kind kind;
         const char *text, *message;
@@ -144,20 +131,17 @@ static void every_error_names_its_line(void **state)
     expect_error(source(LABEL_REAL), TARRY_ERROR_FORMAT, "data.svm:2: NUL byte in a text file");
 }
 
-static void a_byte_order_mark_is_skipped(void **state)
+TEST(a_byte_order_mark_is_skipped)
 {
-    (void)state;
     write_text("data.svm", "\xEF\xBB\xBF"
                            "3 1:2\n4 1:5\n");
-    dataset *data = read_good(source(LABEL_REAL));
+    OWNED(dataset) data = read_good(source(LABEL_REAL));
     check_sparse(data, 2, 1, (size_t[]){0, 1, 2}, (uint32_t[]){0, 0}, (float[]){2, 5},
                  (float[]){3, 4});
-    dataset_free(data);
 }
 
-static void indices_may_start_at_0(void **state)
+TEST(indices_may_start_at_0)
 {
-    (void)state;
     dataset_source from_0 = source(LABEL_REAL);
     from_0.zero_based = true;
     write_text("data.svm", "3 0:2 3:1\n4 2:5\n");
@@ -172,16 +156,16 @@ static void indices_may_start_at_0(void **state)
 }
 
 /* Random samples, written and read back, many enough for every array to grow. */
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
-    (void)state;
     enum { ROWS = 2000, MOST = 20 };
     random_stream stream = random_stream_make(test_seed("libsvm", 1), RANDOM_TEST, 0, 0);
-    float *values = calloc(ROWS * MOST, sizeof(float)), *labels = calloc(ROWS, sizeof(float));
-    uint32_t *columns = calloc(ROWS * MOST, sizeof(uint32_t)), features = 0;
-    size_t *row_start = calloc(ROWS + 1, sizeof(size_t)), entries = 0;
+    OWNED(float)
+    values = checked_calloc(ROWS * MOST, sizeof(float)),
+    labels = checked_calloc(ROWS, sizeof(float));
+    uint32_t *columns = checked_calloc(ROWS * MOST, sizeof(uint32_t)), features = 0;
+    size_t *row_start = checked_calloc(ROWS + 1, sizeof(size_t)), entries = 0;
     FILE *file = fopen("data.svm", "w");
-    assert_true(values != NULL && labels != NULL && columns != NULL && row_start != NULL);
     assert_non_null(file);
     for (size_t row = 0; row < ROWS; row++) {
         labels[row] = (float)random_normal(&stream);
@@ -198,18 +182,14 @@ static void what_is_written_is_read(void **state)
         row_start[row + 1] = entries;
     }
     assert_int_equal(fclose(file), 0);
-    dataset *data = read_good(source(LABEL_REAL));
+    OWNED(dataset) data = read_good(source(LABEL_REAL));
     check_sparse(data, ROWS, features, row_start, columns, values, labels);
-    dataset_free(data);
-    free(values);
-    free(labels);
     free(columns);
     free(row_start);
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     FILE *file = fopen("data.svm", "w");
     assert_non_null(file);
     for (int row = 0; row < 300; row++)
@@ -218,17 +198,4 @@ static void failed_allocations_are_reported(void **state)
     fail_allocations_of(source(LABEL_BINARY));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_comments_and_blank_lines_are_read),
-        cmocka_unit_test(gzip_reads_like_plain),
-        cmocka_unit_test(labels_are_kept_as_their_kind_asks),
-        cmocka_unit_test(every_error_names_its_line),
-        cmocka_unit_test(a_byte_order_mark_is_skipped),
-        cmocka_unit_test(indices_may_start_at_0),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, data_files_begin, data_files_end);
-}
+TEST_GROUP(data_files_begin, data_files_end)

@@ -1,31 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "learn/batch.h"
-#include "learn/dataset.h"
-#include "learn/objective.h"
+#include "data_file.h"
+#include "evaluate.h"
+#include "learn/network.h"
 #include "learn/optimizer.h"
+#include "test.h"
 
 /* Real files where TARRY_TEST_DATA says they are; without them the test is skipped. */
 static char adult[4096], digits[4096];
 
-static void adult_is_sparse_with_two_labels(void **state)
+TEST(adult_is_sparse_with_two_labels)
 {
-    (void)state;
     dataset_source source = {.path = adult, .labels = LABEL_BINARY};
-    dataset *data;
-    assert_int_equal(dataset_read(&source, NULL, &data, NULL), TARRY_OK);
+    OWNED(dataset) data = NULL;
+    assert_ok(dataset_read(&source, NULL, &data, NULL));
     assert_true(data->sparse);
     assert_int_equal(data->rows, 16281);
     assert_int_equal(data->features, 122);
@@ -34,15 +27,13 @@ static void adult_is_sparse_with_two_labels(void **state)
         assert_true(fabsf(data->label[row]) == 1);
     for (size_t i = 0; i < data->row_start[data->rows]; i++)
         assert_true(data->column[i] < 122 && data->value[i] == 1);
-    dataset_free(data);
 }
 
-static void digits_are_dense_with_ten_classes(void **state)
+TEST(digits_are_dense_with_ten_classes)
 {
-    (void)state;
     dataset_source source = {.path = digits, .labels = LABEL_CLASS};
-    dataset *data;
-    assert_int_equal(dataset_read(&source, NULL, &data, NULL), TARRY_OK);
+    OWNED(dataset) data = NULL;
+    assert_ok(dataset_read(&source, NULL, &data, NULL));
     assert_false(data->sparse);
     assert_int_equal(data->rows, 10000);
     assert_int_equal(data->features, 784);
@@ -54,7 +45,6 @@ static void digits_are_dense_with_ten_classes(void **state)
         count[(size_t)data->label[row]]++;
     assert_int_equal(count[0], 980);
     assert_int_equal(count[9], 1009);
-    dataset_free(data);
 }
 
 enum { LOOK = 10 }; /* rounds between looks at the loss */
@@ -91,15 +81,14 @@ static double train(const course *plan, const dataset *data, const dataset *test
     objective *model;
     objective_workspace *work;
     optimizer *descent;
-    assert_int_equal(objective_create(&plan->objective, NULL, &model, NULL), TARRY_OK);
-    assert_int_equal(objective_workspace_create(model, plan->precision, NULL, &work), TARRY_OK);
+    assert_ok(objective_create(&plan->objective, NULL, &model, NULL));
+    assert_ok(objective_workspace_create(model, plan->precision, NULL, &work));
     size_t dimension = objective_dimension(model);
-    assert_int_equal(optimizer_create(&plan->optimizer, dimension, NULL, &descent), TARRY_OK);
-    float *parameters = calloc(dimension, sizeof(float));
-    float *gradient = calloc(dimension, sizeof(float));
-    double *sum = calloc(dimension, sizeof(double));
-    size_t *rows = calloc(data->rows, sizeof(size_t));
-    assert_true(parameters != NULL && gradient != NULL && sum != NULL && rows != NULL);
+    assert_ok(optimizer_create(&plan->optimizer, dimension, NULL, &descent));
+    float *parameters = checked_calloc(dimension, sizeof(float));
+    float *gradient = checked_calloc(dimension, sizeof(float));
+    double *sum = checked_calloc(dimension, sizeof(double));
+    size_t *rows = checked_calloc(data->rows, sizeof(size_t));
     batch_settings batch = {.rows = data->rows, .chunks = 1, .batch = plan->batch, .seed = 1};
     objective_initial(model, 1, parameters);
     for (uint64_t round = 0; round < plan->rounds; round++) {
@@ -111,9 +100,9 @@ static double train(const course *plan, const dataset *data, const dataset *test
         objective_regularise(model, parameters, gradient, (double)count, gradient);
         optimizer_step(descent, gradient, parameters);
         if (losses != NULL && (round + 1) % LOOK == 0)
-            losses[round / LOOK] = objective_evaluate(model, work, data, parameters).loss;
+            losses[round / LOOK] = evaluate(model, work, data, parameters).loss;
     }
-    double accuracy = objective_evaluate(model, work, test, parameters).accuracy;
+    double accuracy = evaluate(model, work, test, parameters).accuracy;
     free(parameters);
     free(gradient);
     free(sum);
@@ -124,13 +113,12 @@ static double train(const course *plan, const dataset *data, const dataset *test
     return accuracy;
 }
 
-static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
+TEST(softmax_learns_the_digits_and_the_perceptron_beats_it)
 {
-    (void)state;
     dataset_source source = {.path = digits, .labels = LABEL_CLASS};
-    dataset *data, *test;
-    assert_int_equal(dataset_read(&source, NULL, &data, NULL), TARRY_OK);
-    assert_int_equal(dataset_hold_out(&data, 0.2, 1, &test, NULL), TARRY_OK);
+    OWNED(dataset) data = NULL, test = NULL;
+    assert_ok(dataset_read(&source, NULL, &data, NULL));
+    assert_ok(dataset_hold_out(&data, 0.2, 1, &test, NULL));
     assert_int_equal(test->rows, 2000);
     const course softmax = {
         .precision = OBJECTIVE_DOUBLE,
@@ -151,18 +139,15 @@ static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
     printf("accuracy on held-out digits: softmax %.4f, perceptron %.4f\n", linear, layered);
     assert_true(linear >= 0.88);
     assert_true(layered > linear && layered >= 0.92);
-    dataset_free(data);
-    dataset_free(test);
 }
 
-static void a_hundred_rounds_in_float32_lose_as_in_double(void **state)
+TEST(a_hundred_rounds_in_float32_lose_as_in_double)
 {
-    (void)state;
     enum { ROUNDS = 100 };
     dataset_source source = {.path = digits, .labels = LABEL_CLASS};
-    dataset *data, *some;
-    assert_int_equal(dataset_read(&source, NULL, &data, NULL), TARRY_OK);
-    assert_int_equal(dataset_hold_out(&data, 0.2, 1, &some, NULL), TARRY_OK);
+    OWNED(dataset) data = NULL, some = NULL;
+    assert_ok(dataset_read(&source, NULL, &data, NULL));
+    assert_ok(dataset_hold_out(&data, 0.2, 1, &some, NULL));
     course plan = {.objective = {.model = MODEL_PERCEPTRON,
                                  .features = 784,
                                  .classes = 10,
@@ -181,11 +166,9 @@ static void a_hundred_rounds_in_float32_lose_as_in_double(void **state)
            exact[0], exact[ROUNDS / LOOK - 1]);
     assert_true(exact[ROUNDS / LOOK - 1] < exact[0] - 0.1);
     assert_true(worst <= 1e-4);
-    dataset_free(data);
-    dataset_free(some);
 }
 
-int main(void)
+static int find_files(void **state)
 {
     const char *folder = getenv("TARRY_TEST_DATA");
     if (folder == NULL)
@@ -194,13 +177,9 @@ int main(void)
     snprintf(digits, sizeof(digits), "%s/t10k-images-idx3-ubyte.gz", folder);
     if (access(adult, R_OK) != 0 || access(digits, R_OK) != 0) {
         printf("skipped: %s or %s is missing\n", adult, digits);
-        return 77;
+        exit(77);
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adult_is_sparse_with_two_labels),
-        cmocka_unit_test(digits_are_dense_with_ten_classes),
-        cmocka_unit_test(softmax_learns_the_digits_and_the_perceptron_beats_it),
-        cmocka_unit_test(a_hundred_rounds_in_float32_lose_as_in_double),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+TEST_GROUP(find_files, NULL)

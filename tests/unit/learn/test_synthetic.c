@@ -1,34 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
+#include "data_file.h"
 #include "failing_allocator.h"
-#include "learn/dataset.h"
 #include "seed.h"
+#include "test.h"
 
 static dataset *make(label_kind labels, size_t rows, uint64_t seed)
 {
     synthetic_settings settings = {
         .rows = rows, .features = 4, .labels = labels, .classes = 3, .seed = seed};
     dataset *data;
-    assert_int_equal(dataset_synthetic(&settings, NULL, &data, NULL), TARRY_OK);
+    assert_ok(dataset_synthetic(&settings, NULL, &data, NULL));
     assert_int_equal(data->rows, rows);
     assert_int_equal(data->features, 4);
     assert_false(data->sparse);
     return data;
 }
 
-static void features_are_standard_normal(void **state)
+TEST(features_are_standard_normal)
 {
-    (void)state;
-    dataset *data = make(LABEL_REAL, 20000, test_seed("normal", 1));
+    OWNED(dataset) data = make(LABEL_REAL, 20000, test_seed("normal", 1));
     double sum = 0, square = 0;
     for (size_t i = 0; i < 80000; i++) {
         sum += data->value[i];
@@ -36,12 +29,10 @@ static void features_are_standard_normal(void **state)
     }
     assert_true(fabs(sum / 80000) < 5 / sqrt(80000));
     assert_true(fabs(square / 80000 - 1) < 5 * sqrt(2.0 / 80000));
-    dataset_free(data);
 }
 
-static void labels_are_of_the_kind_asked_for(void **state)
+TEST(labels_are_of_the_kind_asked_for)
 {
-    (void)state;
     uint64_t seed = test_seed("labels", 2);
     size_t seen[3] = {0};
     dataset *data = make(LABEL_CLASS, 1000, seed);
@@ -69,11 +60,10 @@ static void labels_are_of_the_kind_asked_for(void **state)
 
 /* A class that is the best of a linear model is told far more
  * often than by chance from the mean of its samples. */
-static void labels_follow_from_the_features(void **state)
+TEST(labels_follow_from_the_features)
 {
-    (void)state;
     enum { ROWS = 2000 };
-    dataset *data = make(LABEL_CLASS, ROWS, test_seed("linear", 3));
+    OWNED(dataset) data = make(LABEL_CLASS, ROWS, test_seed("linear", 3));
     double mean[3][4] = {{0}}, count[3] = {0};
     for (size_t i = 0; i < ROWS; i++) {
         size_t label = (size_t)data->label[i];
@@ -92,25 +82,19 @@ static void labels_follow_from_the_features(void **state)
         right += best == (size_t)data->label[i];
     }
     assert_true(right > ROWS / 2);
-    dataset_free(data);
 }
 
-static void data_follow_from_the_seed_and_longer_data_begin_alike(void **state)
+TEST(data_follow_from_the_seed_and_longer_data_begin_alike)
 {
-    (void)state;
-    dataset *one = make(LABEL_REAL, 10, 7), *same = make(LABEL_REAL, 20, 7);
-    dataset *other = make(LABEL_REAL, 10, 8);
+    OWNED(dataset) one = make(LABEL_REAL, 10, 7), same = make(LABEL_REAL, 20, 7);
+    OWNED(dataset) other = make(LABEL_REAL, 10, 8);
     assert_memory_equal(one->value, same->value, 40 * sizeof(float));
     assert_memory_equal(one->label, same->label, 10 * sizeof(float));
     assert_memory_not_equal(one->value, other->value, 40 * sizeof(float));
-    dataset_free(one);
-    dataset_free(same);
-    dataset_free(other);
 }
 
-static void settings_out_of_range_are_refused(void **state)
+TEST(settings_out_of_range_are_refused)
 {
-    (void)state;
     const struct {
         synthetic_settings settings;
         const char *text;
@@ -134,27 +118,11 @@ static int create(void *user, const tarry_allocator *allocator)
 {
     (void)user;
     synthetic_settings settings = {.rows = 5, .features = 3, .labels = LABEL_CLASS, .classes = 2};
-    dataset *data = NULL;
-    int error = dataset_synthetic(&settings, allocator, &data, NULL);
-    dataset_free(data);
-    return error;
+    OWNED(dataset) data = NULL;
+    return dataset_synthetic(&settings, allocator, &data, NULL);
 }
 
-static void failed_allocations_are_reported(void **state)
+TEST(failed_allocations_are_reported)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(create, NULL), 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_are_standard_normal),
-        cmocka_unit_test(labels_are_of_the_kind_asked_for),
-        cmocka_unit_test(labels_follow_from_the_features),
-        cmocka_unit_test(data_follow_from_the_seed_and_longer_data_begin_alike),
-        cmocka_unit_test(settings_out_of_range_are_refused),
-        cmocka_unit_test(failed_allocations_are_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

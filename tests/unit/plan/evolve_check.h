@@ -7,16 +7,6 @@
 
 #include "plan_check.h"
 
-static inline tarry_plan *evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted,
-                                 tarry_plan_changes *changes)
-{
-    tarry_plan *next = NULL;
-    tarry_diagnostic diagnostic = {""};
-    if (tarry_plan_evolve(plan, wanted, NULL, &next, changes, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
-    return next;
-}
-
 static inline bool holds(const tarry_plan *plan, uint32_t chunk, uint32_t worker)
 {
     for (uint32_t index = 0; index < tarry_plan_replication(plan, chunk); index++)

@@ -1,33 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of plans share: making one,
- * checking that its two views agree, changing an order. */
+/* What the tests of plans share: checking that its two views agree, changing an order. */
 #ifndef TEST_PLAN_CHECK_H
 #define TEST_PLAN_CHECK_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <setjmp.h>
+#include "edge_plan.h"
+#include "test.h"
 
-#include <cmocka.h>
-
-#include "plan/plan.h"
-
-static inline tarry_plan_settings plan_settings(uint32_t workers, uint32_t chunks,
-                                                uint32_t replication, tarry_design design,
-                                                tarry_order order, uint64_t seed)
+/* For fail_each_allocation: makes a plan of the settings `user`, and frees it. */
+static inline int plan_attempt(void *user, const tarry_allocator *allocator)
 {
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = workers;
-    settings.chunks = chunks;
-    settings.replication = replication;
-    settings.design = design;
-    settings.order = order;
-    settings.seed = seed;
-    return settings;
+    OWNED(tarry_plan) plan = NULL;
+    return tarry_plan_create(user, allocator, &plan, NULL);
 }
 
 /* The settings are refused as arguments, for exactly this reason. */
@@ -40,24 +25,13 @@ static inline void plan_refused(const tarry_plan_settings *settings, const char 
     assert_string_equal(diagnostic.text, why);
 }
 
-static inline tarry_plan *plan_make(const tarry_plan_settings *settings)
-{
-    tarry_plan *plan = NULL;
-    tarry_diagnostic diagnostic = {""};
-    int error = tarry_plan_create(settings, NULL, &plan, &diagnostic);
-    if (error != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
-    return plan;
-}
-
 /* No worker lists a chunk twice, every slot and holder point at each other, holders ascend, and the
  * largest and least counts are right. */
 static inline void plan_check_views(const tarry_plan *plan)
 {
     uint32_t workers = tarry_plan_workers(plan);
     uint32_t chunks = tarry_plan_chunks(plan);
-    uint32_t *last = calloc(chunks, sizeof(*last));
-    assert_non_null(last);
+    uint32_t *last = checked_calloc(chunks, sizeof(*last));
     uint32_t max_load = 0;
     size_t copies = 0;
     for (uint32_t worker = 0; worker < workers; worker++) {
@@ -72,7 +46,7 @@ static inline void plan_check_views(const tarry_plan *plan)
             uint32_t holder = plan->slot_holder[plan->worker_offset[worker] + position];
             assert_true(holder < tarry_plan_replication(plan, chunk));
             assert_int_equal(tarry_plan_holder(plan, chunk, holder), worker);
-            assert_int_equal(tarry_plan_position(plan, chunk, holder), position);
+            assert_int_equal(plan_position(plan, chunk, holder), position);
         }
     }
     free(last);

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-
-#include <tarry/error.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "plan/order/colouring.h"
-#include "plan/order/euler.h"
-#include "plan/order/matching.h"
+#include "plan/order/order.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MAX_VERTICES = 40, MAX_DEGREE = 33, MAX_EDGES = MAX_VERTICES * MAX_DEGREE };
 
@@ -62,9 +51,8 @@ static void check_degrees(const sample *in, const uint32_t *edge, uint32_t count
     }
 }
 
-static void a_split_halves_every_degree(void **state)
+TEST(a_split_halves_every_degree)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("split", 1), RANDOM_TEST, 0, 0);
     sample in;
     for (int trial = 0; trial < 200; trial++) {
@@ -72,7 +60,7 @@ static void a_split_halves_every_degree(void **state)
         uint32_t degree = 2 * (1 + random_below(&stream, MAX_DEGREE / 2));
         draw(&in, vertices, degree, &stream);
         euler *splits = NULL;
-        assert_int_equal(euler_create(&in.graph, NULL, &splits), TARRY_OK);
+        assert_ok(euler_create(&in.graph, NULL, &splits));
         euler_split(splits, in.edge, degree);
         uint32_t half = vertices * (degree / 2);
         check_degrees(&in, in.edge, 2 * half, degree);
@@ -82,9 +70,8 @@ static void a_split_halves_every_degree(void **state)
     }
 }
 
-static void a_matching_covers_every_vertex(void **state)
+TEST(a_matching_covers_every_vertex)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("matching", 1), RANDOM_TEST, 1, 0);
     sample in;
     for (int trial = 0; trial < 300; trial++) {
@@ -92,7 +79,7 @@ static void a_matching_covers_every_vertex(void **state)
         uint32_t degree = 1 + random_below(&stream, trial % 2 == 0 ? 3 : MAX_DEGREE);
         draw(&in, vertices, degree, &stream);
         matching *matchings = NULL;
-        assert_int_equal(matching_create(&in.graph, NULL, &matchings), TARRY_OK);
+        assert_ok(matching_create(&in.graph, NULL, &matchings));
         uint32_t *edge = in.edge;
         for (uint32_t left = degree; left > 0; left--, edge += vertices) {
             matching_take(matchings, edge, left);
@@ -103,16 +90,15 @@ static void a_matching_covers_every_vertex(void **state)
     }
 }
 
-static void every_colour_is_a_perfect_matching(void **state)
+TEST(every_colour_is_a_perfect_matching)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("colouring", 1), RANDOM_TEST, 2, 0);
     sample in;
     uint32_t colour[MAX_EDGES], members[MAX_EDGES];
     for (uint32_t degree = 1; degree <= MAX_DEGREE; degree++) {
         uint32_t vertices = 1 + random_below(&stream, MAX_VERTICES);
         draw(&in, vertices, degree, &stream);
-        assert_int_equal(colour_edges(&in.graph, NULL, colour), TARRY_OK);
+        assert_ok(colour_edges(&in.graph, NULL, colour));
         for (uint32_t wanted = 0; wanted < degree; wanted++) {
             uint32_t count = 0;
             for (uint32_t edge = 0; edge < vertices * degree; edge++)
@@ -130,22 +116,10 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return colour_edges(&in->graph, allocator, colour);
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     random_stream stream = random_stream_make(1, RANDOM_TEST, 3, 0);
     sample in;
     draw(&in, 5, 3, &stream);
     assert_true(fail_each_allocation(attempt, &in) > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_split_halves_every_degree),
-        cmocka_unit_test(a_matching_covers_every_vertex),
-        cmocka_unit_test(every_colour_is_a_perfect_matching),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <lapacke.h>
-#include <math.h>
 
 #include "base/random.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "plan/decode/conditioning.h"
-#include "plan/decode/subsets.h"
+#include "plan/decode/decode.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST = 12 };
 
@@ -35,9 +30,8 @@ static void assert_relative(double got, double expected, double tolerance)
         fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
-static void a_set_agrees_with_lapack(void **state)
+TEST(a_set_agrees_with_lapack)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("set", 41), RANDOM_TEST, 0, 0);
     for (uint32_t size = 1; size <= MOST; size++) {
         /* The last column comes ever closer to the first: up to 1/sigma of about 1e7. */
@@ -54,9 +48,8 @@ static void a_set_agrees_with_lapack(void **state)
     }
 }
 
-static void a_singular_set_is_infinite(void **state)
+TEST(a_singular_set_is_infinite)
 {
-    (void)state;
     double zero[4] = {1, 0, 0, 0};
     assert_true(isinf(conditioning_of_columns(zero, 2)));
     double equal[4] = {0.6, 0.8, -0.6, -0.8};
@@ -94,12 +87,10 @@ static size_t measure_by_lapack(const tarry_plan *plan, double *values)
     return count;
 }
 
-static void a_plan_agrees_with_lapack(void **state)
+TEST(a_plan_agrees_with_lapack)
 {
-    (void)state;
     uint64_t seed = test_seed("plan", 42);
-    double *values = malloc(100000 * sizeof(*values));
-    assert_non_null(values);
+    OWNED(double) values = checked_malloc(100000 * sizeof(*values));
     for (uint32_t parts = 2; parts <= 5; parts++) {
         tarry_plan *plans[] = {
             edge_plan_cyclic(9, 9, 5, parts),
@@ -110,33 +101,29 @@ static void a_plan_agrees_with_lapack(void **state)
             edge_plan_random_decode(plans[i], seed);
             size_t count = measure_by_lapack(plans[i], values);
             tarry_conditioning found;
-            assert_int_equal(
-                conditioning_measure(plans[i], plans[i]->parts, plans[i]->decode, seed, &found),
-                TARRY_OK);
+            assert_ok(
+                conditioning_measure(plans[i], plans[i]->parts, plans[i]->decode, seed, &found));
             assert_int_equal(found.subsets, count);
             assert_true(found.complete);
             assert_relative(found.worst, values[count - 1], 1e-6);
             assert_relative(found.median, values[(count - 1) / 2], 1e-6);
-            edge_plan_free(plans[i]);
+            tarry_plan_free(plans[i]);
         }
     }
-    free(values);
 }
 
 /* 24 over 12 sets are too many to look at. */
-static void too_many_sets_are_sampled(void **state)
+TEST(too_many_sets_are_sampled)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_fractional(24, 1, 24, 12);
+    OWNED(tarry_plan) plan = edge_plan_fractional(24, 1, 24, 12);
     edge_plan_random_decode(plan, 1);
     tarry_conditioning first, other;
-    assert_int_equal(conditioning_measure(plan, plan->parts, plan->decode, 1, &first), TARRY_OK);
-    assert_int_equal(conditioning_measure(plan, plan->parts, plan->decode, 2, &other), TARRY_OK);
+    assert_ok(conditioning_measure(plan, plan->parts, plan->decode, 1, &first));
+    assert_ok(conditioning_measure(plan, plan->parts, plan->decode, 2, &other));
     assert_false(first.complete);
     assert_true(first.subsets > 1000 && first.subsets < subsets_count(24, 12));
     assert_true(first.worst != other.worst);
     assert_relative(other.median, first.median, 0.05);
-    edge_plan_free(plan);
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
@@ -147,25 +134,11 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return conditioning_measure(plan, plan->parts, plan->decode, 1, &found);
 }
 
-static void every_failed_allocation_is_reported(void **state)
+TEST(every_failed_allocation_is_reported)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(6, 6, 3, 2);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(6, 6, 3, 2);
     edge_plan_random_decode(plan, 1);
     tarry_allocator own = plan->allocator;
     assert_int_equal(fail_each_allocation(attempt, plan), 3);
     plan->allocator = own;
-    edge_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set_agrees_with_lapack),
-        cmocka_unit_test(a_singular_set_is_infinite),
-        cmocka_unit_test(a_plan_agrees_with_lapack),
-        cmocka_unit_test(too_many_sets_are_sampled),
-        cmocka_unit_test(every_failed_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

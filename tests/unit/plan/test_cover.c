@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "plan/evolve/cover.h"
+#include "plan/evolve/evolve.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST_WORKERS = 7, MOST_CHUNKS = 10 };
 
@@ -81,9 +76,8 @@ static double slow_time(const scene *of)
     return longest;
 }
 
-static void the_time_is_that_of_the_tightest_cut(void **state)
+TEST(the_time_is_that_of_the_tightest_cut)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("cover", 51), RANDOM_TEST, 0, 0);
     int finite = 0;
     for (int trial = 0; trial < 2000; trial++) {
@@ -104,9 +98,8 @@ static void the_time_is_that_of_the_tightest_cut(void **state)
 }
 
 /* Taking and giving holdings one by one ends where a cover of the holdings that are left begins. */
-static void changed_holdings_are_filled_like_fresh_ones(void **state)
+TEST(changed_holdings_are_filled_like_fresh_ones)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("cover change", 52), RANDOM_TEST, 0, 0);
     int changes = 0;
     for (int trial = 0; trial < 1000; trial++) {
@@ -148,7 +141,6 @@ static void changed_holdings_are_filled_like_fresh_ones(void **state)
 
 static int attempt(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     const double ones[] = {1, 1, 1};
     cover made;
     int error = cover_init(&made, 2, 3, 1, 4, ones, ones, allocator);
@@ -157,18 +149,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(attempt, NULL), 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_time_is_that_of_the_tightest_cut),
-        cmocka_unit_test(changed_holdings_are_filled_like_fresh_ones),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "plan/decode/conditioning.h"
 #include "plan/decode/decode.h"
-#include "plan/decode/descent.h"
 #include "seed.h"
+#include "test.h"
 
 static void assert_unit_columns(const tarry_plan *plan, const double *decode)
 {
@@ -29,22 +21,19 @@ static void assert_unit_columns(const tarry_plan *plan, const double *decode)
     }
 }
 
-static void one_part_has_all_ones(void **state)
+TEST(one_part_has_all_ones)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(7, 7, 3, 1);
-    assert_int_equal(decode_design(plan, 1), TARRY_OK);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(7, 7, 3, 1);
+    assert_ok(decode_design(plan, 1));
     for (uint32_t worker = 0; worker < 7; worker++)
         assert_true(plan->decode[worker] == 1);
     assert_true(plan->conditioning.worst == 1 && plan->conditioning.median == 1);
     assert_int_equal(plan->conditioning.subsets, 21);
     assert_true(plan->conditioning.complete);
-    edge_plan_free(plan);
 }
 
-static void columns_have_unit_length(void **state)
+TEST(columns_have_unit_length)
 {
-    (void)state;
     uint64_t seed = test_seed("unit", 51);
     for (uint32_t parts = 2; parts <= 5; parts++) {
         tarry_plan *plans[] = {
@@ -54,9 +43,9 @@ static void columns_have_unit_length(void **state)
             edge_plan_random(20, 5, 6, parts, seed),
         };
         for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++) {
-            assert_int_equal(decode_design(plans[i], seed), TARRY_OK);
+            assert_ok(decode_design(plans[i], seed));
             assert_unit_columns(plans[i], plans[i]->decode);
-            edge_plan_free(plans[i]);
+            tarry_plan_free(plans[i]);
         }
     }
 }
@@ -74,9 +63,8 @@ static uint64_t hash_decode(const tarry_plan *plan)
 }
 
 /* These bits are part of what a seed means: they change with the version of the program alone. */
-static void a_seed_gives_the_same_bits_everywhere(void **state)
+TEST(a_seed_gives_the_same_bits_everywhere)
 {
-    (void)state;
     static const struct {
         uint32_t parts;
         uint64_t seed, hash;
@@ -88,79 +76,69 @@ static void a_seed_gives_the_same_bits_everywhere(void **state)
         {5, 1, UINT64_C(0xce9961c60488f19b), -0x1.269160b7fa919p-3},
     };
     for (size_t i = 0; i < sizeof(golden) / sizeof(*golden); i++) {
-        tarry_plan *plan = edge_plan_cyclic(10, 10, 5, golden[i].parts);
-        assert_int_equal(decode_design(plan, golden[i].seed), TARRY_OK);
+        OWNED(tarry_plan) plan = edge_plan_cyclic(10, 10, 5, golden[i].parts);
+        assert_ok(decode_design(plan, golden[i].seed));
         if (plan->decode[0] != golden[i].first || hash_decode(plan) != golden[i].hash)
             fail_msg("{%u, %llu, UINT64_C(0x%llx), %a}", golden[i].parts,
                      (unsigned long long)golden[i].seed, (unsigned long long)hash_decode(plan),
                      plan->decode[0]);
-        edge_plan_free(plan);
     }
 }
 
 /* The best that there can be: orthonormal columns, and lines evenly spread over half a turn. */
-static void ideal_columns_are_found(void **state)
+TEST(ideal_columns_are_found)
 {
-    (void)state;
     for (uint32_t parts = 2; parts <= 4; parts++) {
-        tarry_plan *plan = edge_plan_fractional(2 * parts, 2 * parts, parts, parts);
-        assert_int_equal(decode_design(plan, 1), TARRY_OK);
+        OWNED(tarry_plan) plan = edge_plan_fractional(2 * parts, 2 * parts, parts, parts);
+        assert_ok(decode_design(plan, 1));
         assert_true(plan->conditioning.worst < 1.00001);
-        edge_plan_free(plan);
     }
     for (uint32_t replication = 3; replication <= 6; replication++) {
-        tarry_plan *plan = edge_plan_fractional(replication, 2, replication, 2);
-        assert_int_equal(decode_design(plan, 1), TARRY_OK);
+        OWNED(tarry_plan) plan = edge_plan_fractional(replication, 2, replication, 2);
+        assert_ok(decode_design(plan, 1));
         double ideal = 1 / sqrt(1 - cos(3.141592653589793 / replication));
         assert_true(plan->conditioning.worst < 1.01 * ideal);
-        edge_plan_free(plan);
     }
 }
 
-static void designs_are_far_better_than_random_columns(void **state)
+TEST(designs_are_far_better_than_random_columns)
 {
-    (void)state;
     static const struct {
         uint32_t workers, replication, parts;
         double worst;
     } cases[] = {{8, 3, 2, 1.9}, {8, 3, 3, 1.8}, {60, 6, 2, 6.5}, {60, 6, 3, 12.5}, {60, 6, 4, 12}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         uint32_t workers = cases[i].workers, replication = cases[i].replication;
-        tarry_plan *plan = edge_plan_random(workers, workers, replication, cases[i].parts, 1);
-        assert_int_equal(decode_design(plan, 1), TARRY_OK);
+        OWNED(tarry_plan) plan = edge_plan_random(workers, workers, replication, cases[i].parts, 1);
+        assert_ok(decode_design(plan, 1));
         if (plan->conditioning.worst > cases[i].worst)
             fail_msg("worst is %g, median %g", plan->conditioning.worst, plan->conditioning.median);
-        edge_plan_free(plan);
     }
 }
 
-static void the_conditioning_told_is_that_of_the_matrix(void **state)
+TEST(the_conditioning_told_is_that_of_the_matrix)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_random(12, 15, 5, 3, 1);
-    assert_int_equal(decode_design(plan, 7), TARRY_OK);
+    OWNED(tarry_plan) plan = edge_plan_random(12, 15, 5, 3, 1);
+    assert_ok(decode_design(plan, 7));
     tarry_conditioning found;
-    assert_int_equal(conditioning_measure(plan, plan->parts, plan->decode, 7, &found), TARRY_OK);
+    assert_ok(conditioning_measure(plan, plan->parts, plan->decode, 7, &found));
     assert_true(found.worst == plan->conditioning.worst);
     assert_true(found.median == plan->conditioning.median);
     assert_int_equal(found.subsets, plan->conditioning.subsets);
-    edge_plan_free(plan);
 }
 
 /* With little to spend, a turn looks at some sets of each chunk, or of some chunks only. */
-static void little_work_still_gives_unit_columns(void **state)
+TEST(little_work_still_gives_unit_columns)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_random(30, 40, 8, 4, 1);
+    OWNED(tarry_plan) plan = edge_plan_random(30, 40, 8, 4, 1);
     double decode[4 * 30];
     for (double operations = 1e8; operations > 1; operations /= 10) {
-        assert_int_equal(descent_spread(plan, plan->parts, 1, 0, operations, decode), TARRY_OK);
+        assert_ok(descent_spread(plan, plan->parts, 1, 0, operations, decode));
         assert_unit_columns(plan, decode);
         /* The least is two turns per worker that look at one set each. */
         if (operations >= 1e5)
             assert_true(descent_operations(plan, plan->parts, operations) <= 4 * operations);
     }
-    edge_plan_free(plan);
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
@@ -175,66 +153,13 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void every_failed_allocation_is_reported(void **state)
+TEST(every_failed_allocation_is_reported)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 2; parts++) {
-        tarry_plan *plan = edge_plan_cyclic(4, 4, 2, parts);
+        OWNED(tarry_plan) plan = edge_plan_cyclic(4, 4, 2, parts);
         tarry_allocator own = plan->allocator;
         size_t allocations = fail_each_allocation(attempt, plan);
         assert_true(parts == 1 ? allocations == 1 : allocations > 8);
         plan->allocator = own;
-        edge_plan_free(plan);
     }
-}
-
-/* A matrix for each number of parts, and the worst conditioning of all. */
-static void adaptive_parts_have_a_matrix_each(void **state)
-{
-    (void)state;
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.order = TARRY_ORDER_AS_IS;
-    settings.replication = settings.parts = 4;
-    settings.adaptive_parts = true;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    assert_int_equal(tarry_plan_parts(plan), 4);
-    assert_int_equal(tarry_plan_least_parts(plan), 1);
-    double worst = 0;
-    for (uint32_t parts = 1; parts <= 4; parts++) {
-        tarry_plan *fixed;
-        settings.parts = parts;
-        settings.adaptive_parts = false;
-        assert_int_equal(tarry_plan_create(&settings, NULL, &fixed, NULL), TARRY_OK);
-        assert_int_equal(tarry_plan_least_parts(fixed), parts);
-        for (uint32_t part = 0; part < parts; part++)
-            for (uint32_t worker = 0; worker < 8; worker++)
-                assert_true(tarry_plan_decode_weight(plan, parts, part, worker) ==
-                            tarry_plan_decode_weight(fixed, parts, part, worker));
-        worst = fmax(worst, tarry_plan_conditioning(fixed).worst);
-        uint8_t digest[TARRY_DIGEST_SIZE], other[TARRY_DIGEST_SIZE];
-        tarry_plan_digest(plan, digest);
-        tarry_plan_digest(fixed, other);
-        assert_memory_not_equal(digest, other, sizeof(digest));
-        tarry_plan_free(fixed);
-    }
-    assert_true(tarry_plan_conditioning(plan).worst == worst);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_part_has_all_ones),
-        cmocka_unit_test(columns_have_unit_length),
-        cmocka_unit_test(a_seed_gives_the_same_bits_everywhere),
-        cmocka_unit_test(adaptive_parts_have_a_matrix_each),
-        cmocka_unit_test(ideal_columns_are_found),
-        cmocka_unit_test(designs_are_far_better_than_random_columns),
-        cmocka_unit_test(the_conditioning_told_is_that_of_the_matrix),
-        cmocka_unit_test(little_work_still_gives_unit_columns),
-        cmocka_unit_test(every_failed_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,49 +23,40 @@ static void check_grid(tarry_design design, bool even, uint64_t seed)
 {
     for (int g = 0; g < GRID; g++) {
         for (uint32_t replication = 1; replication <= grid[g].workers; replication++) {
-            tarry_plan_settings settings =
-                plan_settings(grid[g].workers, grid[g].chunks, replication, design,
-                              TARRY_ORDER_AS_IS, seed + replication);
-            tarry_plan *plan = plan_make(&settings);
+            OWNED(tarry_plan)
+            plan = plan_of(grid[g].workers, grid[g].chunks, replication, design, TARRY_ORDER_AS_IS,
+                           seed + replication);
             plan_check_views(plan);
             assert_int_equal(plan->min_replication, replication);
             assert_int_equal(plan->max_replication, replication);
             if (even)
                 assert_true(load_spread(plan) <= 1);
-            tarry_plan_free(plan);
         }
     }
 }
 
-static void cyclic_is_simple_and_even(void **state)
+TEST(cyclic_is_simple_and_even)
 {
-    (void)state;
     check_grid(TARRY_DESIGN_CYCLIC, true, 1);
 }
 
-static void cyclic_lists_neighbours_in_turn(void **state)
+TEST(cyclic_lists_neighbours_in_turn)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(7, 7, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(7, 7, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
     for (uint32_t worker = 0; worker < 7; worker++)
         for (uint32_t position = 0; position < 3; position++)
             assert_int_equal(tarry_plan_chunk(plan, worker, position), (worker + position) % 7);
-    tarry_plan_free(plan);
 }
 
-static void fractional_is_simple(void **state)
+TEST(fractional_is_simple)
 {
-    (void)state;
     check_grid(TARRY_DESIGN_FRACTIONAL, false, 1);
 }
 
 /* m = 8 and replication 3: two groups of 4;
  * m = 9: three groups of 3, which hold the same chunks. */
-static void fractional_keeps_to_its_groups(void **state)
+TEST(fractional_keeps_to_its_groups)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(8, 8, 3, TARRY_DESIGN_FRACTIONAL, TARRY_ORDER_AS_IS, 1);
     tarry_plan *plan = plan_make(&settings);
@@ -87,9 +78,8 @@ static void fractional_keeps_to_its_groups(void **state)
     tarry_plan_free(plan);
 }
 
-static void random_is_simple_and_even(void **state)
+TEST(random_is_simple_and_even)
 {
-    (void)state;
     uint64_t seed = test_seed("random design", 1);
     for (uint64_t trial = 0; trial < 10; trial++)
         check_grid(TARRY_DESIGN_RANDOM, true, seed + 100 * trial);
@@ -97,20 +87,17 @@ static void random_is_simple_and_even(void **state)
 
 /* Every pair (worker, chunk) is equally likely: each occurs in about 3/6 of 600 designs, and the
  * same holds for the complement of a sparser one (4/6). */
-static void random_prefers_no_pair(void **state)
+TEST(random_prefers_no_pair)
 {
-    (void)state;
     uint64_t seed = test_seed("random pairs", 7);
     for (uint32_t replication = 2; replication <= 4; replication++) {
         uint32_t hits[6][6] = {{0}};
         for (uint64_t trial = 0; trial < 600; trial++) {
-            tarry_plan_settings settings = plan_settings(6, 6, replication, TARRY_DESIGN_RANDOM,
-                                                         TARRY_ORDER_AS_IS, seed + trial);
-            tarry_plan *plan = plan_make(&settings);
+            OWNED(tarry_plan)
+            plan = plan_of(6, 6, replication, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, seed + trial);
             for (uint32_t worker = 0; worker < 6; worker++)
                 for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
                     hits[worker][tarry_plan_chunk(plan, worker, position)]++;
-            tarry_plan_free(plan);
         }
         for (int worker = 0; worker < 6; worker++)
             for (int chunk = 0; chunk < 6; chunk++)
@@ -120,35 +107,19 @@ static void random_prefers_no_pair(void **state)
 }
 
 /* Dense, sparse and lopsided sizes, in which a careless repair of doubles could run on for ever. */
-static void random_handles_large_and_lopsided_sizes(void **state)
+TEST(random_handles_large_and_lopsided_sizes)
 {
-    (void)state;
     const uint32_t sizes[][3] = {{2000, 2000, 32}, {400, 400, 400}, {400, 400, 399},
                                  {400, 400, 200},  {401, 400, 200}, {3, 2000, 2},
                                  {2000, 3, 1000},  {2000, 1, 1999}, {1, 10000, 1},
                                  {10000, 1, 3},    {2, 5000, 1}};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        tarry_plan_settings settings = plan_settings(sizes[i][0], sizes[i][1], sizes[i][2],
-                                                     TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, 3);
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan)
+        plan = plan_of(sizes[i][0], sizes[i][1], sizes[i][2], TARRY_DESIGN_RANDOM,
+                       TARRY_ORDER_AS_IS, 3);
         plan_check_views(plan);
         assert_int_equal(plan->min_replication, sizes[i][2]);
         assert_int_equal(plan->max_replication, sizes[i][2]);
         assert_true(load_spread(plan) <= 1);
-        tarry_plan_free(plan);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cyclic_is_simple_and_even),
-        cmocka_unit_test(cyclic_lists_neighbours_in_turn),
-        cmocka_unit_test(fractional_is_simple),
-        cmocka_unit_test(fractional_keeps_to_its_groups),
-        cmocka_unit_test(random_is_simple_and_even),
-        cmocka_unit_test(random_prefers_no_pair),
-        cmocka_unit_test(random_handles_large_and_lopsided_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

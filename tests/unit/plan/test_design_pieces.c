@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "failing_allocator.h"
 #include "plan_check.h"
 #include "seed.h"
+#include "test_file.h"
 
 /* Sizes of each design, with equal loads and with such as differ. */
 static const struct {
@@ -35,8 +35,7 @@ static tarry_plan *make(size_t index, uint32_t pieces, tarry_order order, uint64
 static unsigned char *holder_matrix(const tarry_plan *plan)
 {
     size_t workers = tarry_plan_workers(plan);
-    unsigned char *held = calloc(tarry_plan_chunks(plan) * workers, 1);
-    assert_non_null(held);
+    unsigned char *held = checked_calloc(tarry_plan_chunks(plan) * workers, 1);
     for (uint32_t worker = 0; worker < workers; worker++)
         for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
             held[tarry_plan_chunk(plan, worker, position) * workers + worker] = 1;
@@ -63,14 +62,13 @@ static uint32_t load_spread(const tarry_plan *plan)
     return plan->max_load - least;
 }
 
-static void every_piece_has_its_copies_and_loads_stay_even(void **state)
+TEST(every_piece_has_its_copies_and_loads_stay_even)
 {
-    (void)state;
     uint64_t seed = test_seed("pieces", 1);
     for (size_t i = 0; i < CASES; i++) {
         for (uint32_t pieces = 1; pieces <= 7; pieces++) {
-            tarry_plan *whole = make(i, 1, TARRY_ORDER_AS_IS, seed);
-            tarry_plan *plan = make(i, pieces, TARRY_ORDER_OPTIMAL, seed);
+            OWNED(tarry_plan) whole = make(i, 1, TARRY_ORDER_AS_IS, seed);
+            OWNED(tarry_plan) plan = make(i, pieces, TARRY_ORDER_OPTIMAL, seed);
             plan_check_views(plan);
             assert_int_equal(tarry_plan_pieces(plan), pieces);
             assert_int_equal(tarry_plan_chunks(plan), cases[i].chunks * pieces);
@@ -79,23 +77,20 @@ static void every_piece_has_its_copies_and_loads_stay_even(void **state)
             uint32_t most = cases[i].design == TARRY_DESIGN_RANDOM ? 1 : load_spread(whole);
             assert_true(load_spread(plan) <= most);
             assert_true(tarry_plan_q(plan, 1) >= tarry_plan_q_bound(plan, 1));
-            tarry_plan_free(plan);
-            tarry_plan_free(whole);
         }
     }
 }
 
 /* Relabelling leaves what two chunks share, and changes no holder of the first pieces. */
-static void each_piece_follows_the_design(void **state)
+TEST(each_piece_follows_the_design)
 {
-    (void)state;
     const uint32_t pieces = 3;
     uint64_t seed = test_seed("relabelled pieces", 2);
     for (size_t i = 0; i < CASES; i++) {
         if (cases[i].design == TARRY_DESIGN_RANDOM)
             continue;
-        tarry_plan *whole = make(i, 1, TARRY_ORDER_AS_IS, seed);
-        tarry_plan *plan = make(i, pieces, TARRY_ORDER_AS_IS, seed);
+        OWNED(tarry_plan) whole = make(i, 1, TARRY_ORDER_AS_IS, seed);
+        OWNED(tarry_plan) plan = make(i, pieces, TARRY_ORDER_AS_IS, seed);
         unsigned char *held = holder_matrix(plan), *held_whole = holder_matrix(whole);
         for (uint32_t chunk = 0; chunk < cases[i].chunks; chunk++) {
             for (uint32_t h = 0; h < cases[i].replication; h++)
@@ -109,19 +104,16 @@ static void each_piece_follows_the_design(void **state)
         }
         free(held_whole);
         free(held);
-        tarry_plan_free(plan);
-        tarry_plan_free(whole);
     }
 }
 
 /* As the workers suffice for that, the odds that any two of these sets are the same are small; that
  * all of a chunk are is out of the question. */
-static void the_pieces_of_a_chunk_lie_apart(void **state)
+TEST(the_pieces_of_a_chunk_lie_apart)
 {
-    (void)state;
     const uint32_t pieces = 8;
     for (size_t i = 0; i < CASES; i++) {
-        tarry_plan *plan = make(i, pieces, TARRY_ORDER_AS_IS, 3);
+        OWNED(tarry_plan) plan = make(i, pieces, TARRY_ORDER_AS_IS, 3);
         for (uint32_t chunk = 0; chunk < cases[i].chunks; chunk++) {
             uint32_t different = 0, replication = cases[i].replication;
             for (uint32_t piece = 1; piece < pieces; piece++) {
@@ -134,14 +126,12 @@ static void the_pieces_of_a_chunk_lie_apart(void **state)
             }
             assert_true(different >= pieces / 2);
         }
-        tarry_plan_free(plan);
     }
 }
 
 /* Every pair of a worker and a second piece is equally likely. */
-static void relabelling_prefers_no_worker(void **state)
+TEST(relabelling_prefers_no_worker)
 {
-    (void)state;
     enum { WORKERS = 6, TRIALS = 600 };
     uint64_t seed = test_seed("relabelling", 5);
     uint32_t hits[WORKERS][WORKERS] = {{0}};
@@ -149,20 +139,18 @@ static void relabelling_prefers_no_worker(void **state)
         tarry_plan_settings settings = plan_settings(WORKERS, WORKERS, 2, TARRY_DESIGN_CYCLIC,
                                                      TARRY_ORDER_AS_IS, seed + trial);
         settings.pieces = 2;
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan) plan = plan_make(&settings);
         for (uint32_t chunk = 0; chunk < WORKERS; chunk++)
             for (uint32_t index = 0; index < 2; index++)
                 hits[tarry_plan_holder(plan, 2 * chunk + 1, index)][chunk]++;
-        tarry_plan_free(plan);
     }
     for (int worker = 0; worker < WORKERS; worker++)
         for (int chunk = 0; chunk < WORKERS; chunk++)
             assert_in_range(hits[worker][chunk], TRIALS / 3 - 65, TRIALS / 3 + 65);
 }
 
-static void pieces_of_a_random_design_are_its_chunks(void **state)
+TEST(pieces_of_a_random_design_are_its_chunks)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(10, 30, 3, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 6);
     uint8_t digest[2][TARRY_DIGEST_SIZE];
@@ -177,13 +165,12 @@ static void pieces_of_a_random_design_are_its_chunks(void **state)
     assert_memory_equal(digest[0], digest[1], TARRY_DIGEST_SIZE);
 }
 
-static void as_is_lists_the_first_pieces_first(void **state)
+TEST(as_is_lists_the_first_pieces_first)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(5, 5, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
     settings.pieces = 4;
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_make(&settings);
     for (uint32_t worker = 0; worker < 5; worker++) {
         assert_int_equal(tarry_plan_load(plan, worker), 8);
         for (uint32_t position = 0; position < 8; position++)
@@ -191,20 +178,15 @@ static void as_is_lists_the_first_pieces_first(void **state)
         for (uint32_t position = 0; position < 2; position++)
             assert_int_equal(tarry_plan_chunk(plan, worker, position), (worker + position) % 5 * 4);
     }
-    tarry_plan_free(plan);
 }
 
-static void pieces_lie_where_a_file_has_their_chunk(void **state)
+TEST(pieces_lie_where_a_file_has_their_chunk)
 {
-    (void)state;
-    char name[] = "/tmp/tarry-test-pieces-XXXXXX";
-    int descriptor = mkstemp(name);
-    assert_true(descriptor >= 0);
     const char text[] = "2 0\n-\n1 2\n";
-    assert_int_equal(write(descriptor, text, strlen(text)), strlen(text));
-    assert_int_equal(close(descriptor), 0);
+    assert_int_equal(test_file_make(NULL), 0);
+    test_file_write(text, strlen(text));
     tarry_plan_settings settings = plan_settings(3, 3, 0, TARRY_DESIGN_FILE, TARRY_ORDER_AS_IS, 1);
-    settings.file = name;
+    settings.file = test_file;
     settings.pieces = 3;
     tarry_plan *plan = plan_make(&settings);
     plan_check_views(plan);
@@ -221,75 +203,43 @@ static void pieces_lie_where_a_file_has_their_chunk(void **state)
     settings.pieces = PLAN_MAX_EDGES / 3;
     assert_int_equal(tarry_plan_create(&settings, NULL, &plan, &diagnostic), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(diagnostic.text, ":3: the file lists more than 3 copies"));
-    assert_int_equal(unlink(name), 0);
+    assert_int_equal(test_file_remove(NULL), 0);
 }
 
 /* Parts are conditioned over the pieces' sets of holders. */
-static void pieces_go_with_parts(void **state)
+TEST(pieces_go_with_parts)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 4; parts++) {
         tarry_plan_settings settings =
             plan_settings(12, 12, 4, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
         settings.pieces = 3;
         settings.parts = parts;
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan) plan = plan_make(&settings);
         const uint32_t subsets[] = {4, 6, 4, 1};
         tarry_conditioning conditioning = tarry_plan_conditioning(plan);
         assert_int_equal(conditioning.subsets, 36 * subsets[parts - 1]);
         assert_true(conditioning.complete && conditioning.worst < 1e3);
-        tarry_plan_free(plan);
     }
 }
 
-static int attempt(void *user, const tarry_allocator *allocator)
+TEST(each_allocation_may_fail)
 {
-    tarry_plan *plan = NULL;
-    tarry_diagnostic diagnostic;
-    int error = tarry_plan_create(user, allocator, &plan, &diagnostic);
-    if (error == TARRY_OK)
-        tarry_plan_free(plan);
-    return error;
-}
-
-static void each_allocation_may_fail(void **state)
-{
-    (void)state;
     for (size_t i = 0; i < CASES; i++) {
         tarry_plan_settings settings =
             plan_settings(cases[i].workers, cases[i].chunks, cases[i].replication, cases[i].design,
                           TARRY_ORDER_AS_IS, 1);
         settings.pieces = 2;
-        assert_true(fail_each_allocation(attempt, &settings) > 8);
+        assert_true(fail_each_allocation(plan_attempt, &settings) > 8);
     }
 }
 
-static void large_plans_are_made(void **state)
+TEST(large_plans_are_made)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(2000, 2000, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
     settings.pieces = 16;
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_make(&settings);
     assert_int_equal(plan->max_load, 48);
     assert_int_equal(load_spread(plan), 0);
     assert_int_equal(tarry_plan_q(plan, 1), tarry_plan_q_bound(plan, 1));
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_piece_has_its_copies_and_loads_stay_even),
-        cmocka_unit_test(each_piece_follows_the_design),
-        cmocka_unit_test(the_pieces_of_a_chunk_lie_apart),
-        cmocka_unit_test(relabelling_prefers_no_worker),
-        cmocka_unit_test(pieces_of_a_random_design_are_its_chunks),
-        cmocka_unit_test(as_is_lists_the_first_pieces_first),
-        cmocka_unit_test(pieces_lie_where_a_file_has_their_chunk),
-        cmocka_unit_test(pieces_go_with_parts),
-        cmocka_unit_test(each_allocation_may_fail),
-        cmocka_unit_test(large_plans_are_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

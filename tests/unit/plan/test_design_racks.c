@@ -1,34 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "rack_check.h"
 #include "seed.h"
-
-static char name[] = "/tmp/tarry-test-racks-XXXXXX";
-
-static int make_file(void **state)
-{
-    (void)state;
-    int descriptor = mkstemp(name);
-    return descriptor < 0 ? -1 : close(descriptor);
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    return unlink(name);
-}
+#include "test_file.h"
 
 static void write_text(const char *text)
 {
-    FILE *stream = fopen(name, "w");
-    assert_non_null(stream);
-    assert_true(fputs(text, stream) >= 0);
-    assert_int_equal(fclose(stream), 0);
+    test_file_write(text, strlen(text));
 }
 
 static tarry_plan_settings rack_settings(uint32_t workers, uint32_t chunks, uint32_t replication,
@@ -74,9 +56,8 @@ static void check(const tarry_plan *plan, uint32_t replication)
     check_rack_figures(plan);
 }
 
-static void all_small_plans_are_spread_and_even(void **state)
+TEST(all_small_plans_are_spread_and_even)
 {
-    (void)state;
     uint64_t seed = test_seed("design_racks", 3);
     const uint32_t chunks[] = {1, 2, 5, 7, 12, 30};
     for (uint32_t workers = 1; workers <= 9; workers++)
@@ -85,17 +66,15 @@ static void all_small_plans_are_spread_and_even(void **state)
                 for (size_t i = 0; i < sizeof(chunks) / sizeof(*chunks); i++) {
                     tarry_plan_settings settings =
                         rack_settings(workers, chunks[i], replication, size, seed++);
-                    tarry_plan *plan = plan_make(&settings);
+                    OWNED(tarry_plan) plan = plan_make(&settings);
                     assert_int_equal(tarry_plan_racks(plan), (workers + size - 1) / size);
                     check(plan, replication);
-                    tarry_plan_free(plan);
                 }
 }
 
 /* Racks of any sizes, the members of which are anywhere. */
-static void racks_of_a_file_are_spread_and_even(void **state)
+TEST(racks_of_a_file_are_spread_and_even)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("racks of a file", 4), RANDOM_TEST, 0, 0);
     for (int trial = 0; trial < 300; trial++) {
         uint32_t workers = 2 + random_below(&stream, 12), names = 1 + random_below(&stream, 5);
@@ -110,35 +89,31 @@ static void racks_of_a_file_are_spread_and_even(void **state)
         write_text(text);
         tarry_plan_settings settings = rack_settings(workers, 1 + random_below(&stream, 40),
                                                      replication, 0, random_u64(&stream));
-        settings.rack_file = name;
-        tarry_plan *plan = plan_make(&settings);
+        settings.rack_file = test_file;
+        OWNED(tarry_plan) plan = plan_make(&settings);
         for (uint32_t a = 0; a < workers; a++)
             for (uint32_t b = 0; b < workers; b++)
                 assert_int_equal(tarry_plan_rack(plan, a) == tarry_plan_rack(plan, b),
                                  drawn[a] == drawn[b]);
         check(plan, replication);
-        tarry_plan_free(plan);
     }
 }
 
-static void workers_in_no_rack_are_alone(void **state)
+TEST(workers_in_no_rack_are_alone)
 {
-    (void)state;
     write_text("-\nb\n-\nb\n-\n");
     tarry_plan_settings settings = rack_settings(5, 10, 2, 0, 1);
-    settings.rack_file = name;
-    tarry_plan *plan = plan_make(&settings);
+    settings.rack_file = test_file;
+    OWNED(tarry_plan) plan = plan_make(&settings);
     const uint32_t expected[] = {0, 1, 2, 1, 3};
     assert_int_equal(tarry_plan_racks(plan), 4);
     for (uint32_t worker = 0; worker < 5; worker++)
         assert_int_equal(tarry_plan_rack(plan, worker), expected[worker]);
     check(plan, 2);
-    tarry_plan_free(plan);
 }
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
     char longest[TARRY_RACK_BYTES + 4], why[128];
     memset(longest, 'x', TARRY_RACK_BYTES + 1);
     strcpy(longest + TARRY_RACK_BYTES + 1, "\na");
@@ -154,12 +129,12 @@ static void wrong_files_are_refused(void **state)
         {longest, "1: the rack's name has more than 63 bytes"},
     };
     tarry_plan_settings settings = rack_settings(2, 2, 1, 0, 1);
-    settings.rack_file = name;
+    settings.rack_file = test_file;
     tarry_plan *plan = NULL;
     tarry_diagnostic diagnostic = {""};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         write_text(cases[i].text);
-        snprintf(why, sizeof(why), "%s:%s", name, cases[i].why);
+        snprintf(why, sizeof(why), "%s:%s", test_file, cases[i].why);
         assert_int_equal(tarry_plan_create(&settings, NULL, &plan, &diagnostic),
                          TARRY_ERROR_FORMAT);
         assert_string_equal(diagnostic.text, why);
@@ -172,9 +147,8 @@ static void wrong_files_are_refused(void **state)
 
 /* 40 and 200 workers in racks of 10, 20 and 40: any single one may die, with 2 parts as well where
  * there are enough racks. */
-static void any_rack_may_die(void **state)
+TEST(any_rack_may_die)
 {
-    (void)state;
     const struct {
         uint32_t workers, size, left;
     } cases[] = {{40, 10, 2}, {40, 20, 1}, {200, 10, 2}, {200, 20, 2}, {200, 40, 2}};
@@ -206,15 +180,14 @@ static void any_rack_may_die(void **state)
 /* Every pair of a worker and a chunk is equally likely, and so is every pair of workers of
  * different racks to share a chunk; racks of 2, 2, 2 and 1, of which the last has more than its
  * share. */
-static void no_pair_is_preferred(void **state)
+TEST(no_pair_is_preferred)
 {
-    (void)state;
     enum { WORKERS = 7, CHUNKS = 7, TRIALS = 3000 };
     uint64_t seed = test_seed("rack pairs", 7);
     double hits[WORKERS][CHUNKS] = {{0}}, shared[WORKERS][WORKERS] = {{0}};
     for (uint64_t trial = 0; trial < TRIALS; trial++) {
         tarry_plan_settings settings = rack_settings(WORKERS, CHUNKS, 3, 2, seed + trial);
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan) plan = plan_make(&settings);
         for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
             for (uint32_t i = 0; i < 3; i++) {
                 uint32_t a = tarry_plan_holder(plan, chunk, i);
@@ -222,7 +195,6 @@ static void no_pair_is_preferred(void **state)
                 for (uint32_t j = 0; j < i; j++)
                     shared[tarry_plan_holder(plan, chunk, j)][a]++;
             }
-        tarry_plan_free(plan);
     }
     /* 21 copies, 3 per worker; sqrt(3000 * 3/7 * 4/7) = 27 is the standard deviation. */
     for (uint32_t worker = 0; worker < WORKERS; worker++)
@@ -243,71 +215,41 @@ static void no_pair_is_preferred(void **state)
     assert_true(most < 1.1 * least);
 }
 
-static void the_same_racks_make_the_same_plan(void **state)
+TEST(the_same_racks_make_the_same_plan)
 {
-    (void)state;
     write_text("x\nx\ny\ny\nz\n");
     tarry_plan_settings settings = rack_settings(5, 9, 2, 2, 1);
-    tarry_plan *sized = plan_make(&settings);
+    OWNED(tarry_plan) sized = plan_make(&settings);
     settings.rack_size = 0;
-    tarry_plan *unknown = plan_make(&settings);
-    settings.rack_file = name;
-    tarry_plan *named = plan_make(&settings);
+    OWNED(tarry_plan) unknown = plan_make(&settings);
+    settings.rack_file = test_file;
+    OWNED(tarry_plan) named = plan_make(&settings);
     assert_memory_equal(sized->digest, named->digest, TARRY_DIGEST_SIZE);
     assert_memory_not_equal(sized->digest, unknown->digest, TARRY_DIGEST_SIZE);
-    tarry_plan_free(named);
-    tarry_plan_free(unknown);
-    tarry_plan_free(sized);
 }
 
 /* Other designs stay as they are, and say what becomes of their copies. */
-static void other_designs_know_their_racks(void **state)
+TEST(other_designs_know_their_racks)
 {
-    (void)state;
     tarry_plan_settings settings = rack_settings(8, 8, 3, 4, 1);
     settings.design = TARRY_DESIGN_CYCLIC;
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_make(&settings);
     check_rack_figures(plan);
     assert_int_equal(tarry_plan_rack_spread(plan).left, 0);
     settings.rack_size = 0;
-    tarry_plan *without = plan_make(&settings);
+    OWNED(tarry_plan) without = plan_make(&settings);
     assert_memory_equal(plan->slot_chunk, without->slot_chunk,
                         plan_edges(plan) * sizeof(*plan->slot_chunk));
-    tarry_plan_free(without);
-    tarry_plan_free(plan);
 }
 
-static int attempt(void *user, const tarry_allocator *allocator)
+TEST(each_allocation_may_fail)
 {
-    tarry_plan *plan = NULL;
-    int error = tarry_plan_create(user, allocator, &plan, NULL);
-    tarry_plan_free(plan);
-    return error;
-}
-
-static void each_allocation_may_fail(void **state)
-{
-    (void)state;
     tarry_plan_settings settings = rack_settings(8, 6, 3, 3, 1);
-    assert_true(fail_each_allocation(attempt, &settings) > 20);
+    assert_true(fail_each_allocation(plan_attempt, &settings) > 20);
     write_text("a\nb\na\nb\na\nb\n-\n-\n");
     settings.rack_size = 0;
-    settings.rack_file = name;
-    assert_true(fail_each_allocation(attempt, &settings) > 20);
+    settings.rack_file = test_file;
+    assert_true(fail_each_allocation(plan_attempt, &settings) > 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_small_plans_are_spread_and_even),
-        cmocka_unit_test(racks_of_a_file_are_spread_and_even),
-        cmocka_unit_test(workers_in_no_rack_are_alone),
-        cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(any_rack_may_die),
-        cmocka_unit_test(no_pair_is_preferred),
-        cmocka_unit_test(the_same_racks_make_the_same_plan),
-        cmocka_unit_test(other_designs_know_their_racks),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
-}
+TEST_GROUP(test_file_make, test_file_remove)

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "plan/plan.h"
 #include "seed.h"
+#include "test.h"
 
 enum { SEQUENCES = 4000, MOST = 10 };
 
@@ -23,7 +18,7 @@ static bool endures(const tarry_plan *plan, uint32_t dead)
         uint32_t alive = 0;
         for (uint32_t index = 0; index < tarry_plan_replication(plan, chunk); index++)
             alive += (dead >> tarry_plan_holder(plan, chunk, index) & 1) == 0;
-        if (alive < tarry_plan_least_parts(plan))
+        if (alive < tarry_plan_parts(plan))
             return false;
     }
     return true;
@@ -55,7 +50,7 @@ static void assert_enumerated(const tarry_plan *plan, uint64_t seed)
     uint32_t any, endured[SEQUENCES];
     enumerate(plan, share, &any);
     assert_int_equal(tarry_plan_endures(plan), any);
-    assert_int_equal(tarry_plan_endures_random(plan, seed, SEQUENCES, NULL, endured), TARRY_OK);
+    assert_ok(tarry_plan_endures_random(plan, seed, SEQUENCES, NULL, endured));
     for (uint32_t deaths = 1; deaths <= plan->workers; deaths++) {
         double survived = 0;
         for (uint32_t i = 0; i < SEQUENCES; i++)
@@ -70,9 +65,8 @@ static void assert_enumerated(const tarry_plan *plan, uint64_t seed)
     assert_true(fabs(sum / SEQUENCES - expected) < 0.2);
 }
 
-static void random_plans_endure_what_enumeration_says(void **state)
+TEST(random_plans_endure_what_enumeration_says)
 {
-    (void)state;
     uint64_t seed = test_seed("endurance", 22);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (uint32_t i = 0; i < 60; i++) {
@@ -80,59 +74,48 @@ static void random_plans_endure_what_enumeration_says(void **state)
         uint32_t replication = 1 + random_below(&stream, workers);
         uint32_t parts = 1 + random_below(&stream, replication);
         uint32_t chunks = 1 + random_below(&stream, 12);
-        tarry_plan *plan = edge_plan_random(workers, chunks, replication, parts, seed + i);
+        OWNED(tarry_plan) plan = edge_plan_random(workers, chunks, replication, parts, seed + i);
         assert_non_null(plan);
         assert_enumerated(plan, seed + i);
-        edge_plan_free(plan);
     }
 }
 
 /* The least replicated chunk decides on any deaths; workers without chunks may all die. */
-static void uneven_plans_endure_what_enumeration_says(void **state)
+TEST(uneven_plans_endure_what_enumeration_says)
 {
-    (void)state;
     const edge edges[] = {{0, 0}, {1, 0}, {2, 0}, {2, 1}, {3, 1}};
-    tarry_plan *plan = edge_plan_make(6, 2, 1, edges, sizeof(edges) / sizeof(edges[0]), NULL);
+    OWNED(tarry_plan) plan = edge_plan_make(6, 2, 1, edges, sizeof(edges) / sizeof(edges[0]), NULL);
     assert_non_null(plan);
     assert_int_equal(tarry_plan_endures(plan), 1);
     assert_enumerated(plan, 3);
-    plan->adaptive = true;
     plan->parts = 2;
-    assert_int_equal(tarry_plan_endures(plan), 1);
-    assert_enumerated(plan, 3);
-    plan->adaptive = false;
     assert_int_equal(tarry_plan_endures(plan), 0);
     assert_enumerated(plan, 3);
-    edge_plan_free(plan);
 }
 
 /* Groups of workers that hold the same: the mean of the first group's end has a closed form. */
-static void two_groups_endure_what_the_formula_says(void **state)
+TEST(two_groups_endure_what_the_formula_says)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_fractional(4, 4, 2, 1);
+    OWNED(tarry_plan) plan = edge_plan_fractional(4, 4, 2, 1);
     uint32_t endured[SEQUENCES];
     double sum = 0;
     assert_non_null(plan);
-    assert_int_equal(tarry_plan_endures_random(plan, 1, SEQUENCES, NULL, endured), TARRY_OK);
+    assert_ok(tarry_plan_endures_random(plan, 1, SEQUENCES, NULL, endured));
     for (uint32_t i = 0; i < SEQUENCES; i++)
         sum += endured[i];
     /* One death always is survived; of the second, one of three takes the first one's mate. */
     assert_true(fabs(sum / SEQUENCES - (1 + 2.0 / 3)) < 0.05);
-    edge_plan_free(plan);
 }
 
-static void equal_seeds_equal_sequences(void **state)
+TEST(equal_seeds_equal_sequences)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(10, 20, 3, 1);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(10, 20, 3, 1);
     uint32_t one[100], again[50], other[100];
-    assert_int_equal(tarry_plan_endures_random(plan, 1, 100, NULL, one), TARRY_OK);
-    assert_int_equal(tarry_plan_endures_random(plan, 1, 50, NULL, again), TARRY_OK);
-    assert_int_equal(tarry_plan_endures_random(plan, 2, 100, NULL, other), TARRY_OK);
+    assert_ok(tarry_plan_endures_random(plan, 1, 100, NULL, one));
+    assert_ok(tarry_plan_endures_random(plan, 1, 50, NULL, again));
+    assert_ok(tarry_plan_endures_random(plan, 2, 100, NULL, other));
     assert_memory_equal(one, again, sizeof(again));
     assert_memory_not_equal(one, other, sizeof(one));
-    edge_plan_free(plan);
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
@@ -141,22 +124,8 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return tarry_plan_endures_random(user, 1, 3, allocator, endured);
 }
 
-static void memory_that_runs_out_is_reported(void **state)
+TEST(memory_that_runs_out_is_reported)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(5, 5, 2, 1);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(5, 5, 2, 1);
     assert_int_equal(fail_each_allocation(attempt, plan), 2);
-    edge_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans_endure_what_enumeration_says),
-        cmocka_unit_test(uneven_plans_endure_what_enumeration_says),
-        cmocka_unit_test(two_groups_endure_what_the_formula_says),
-        cmocka_unit_test(equal_seeds_equal_sequences),
-        cmocka_unit_test(memory_that_runs_out_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,9 +54,8 @@ static double data_of(const tarry_plan *plan, uint32_t worker)
 
 /* The times are those of the tightest cut, what moved is what changed its holder, nothing moves
  * without need, and nearly all plans come near to balanced. */
-static void moves_are_counted_and_their_times_true(void **state)
+TEST(moves_are_counted_and_their_times_true)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("evolve moves", 74), RANDOM_TEST, 0, 0);
     uint32_t moves = 0, reached = 0, needed = 0;
     for (int trial = 0; trial < 400; trial++) {
@@ -65,7 +64,7 @@ static void moves_are_counted_and_their_times_true(void **state)
             plan_settings(workers, chunks, 2 + random_below(&stream, 2), TARRY_DESIGN_RANDOM,
                           TARRY_ORDER_AS_IS, random_u64(&stream));
         settings.parts = 1 + (trial % 4 == 0);
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan) plan = plan_make(&settings);
         double pace[MOST_WORKERS], cost[64], work = 0;
         for (uint32_t worker = 0; worker < workers; worker++) {
             pace[worker] = 1 + random_exponential(&stream);
@@ -77,7 +76,7 @@ static void moves_are_counted_and_their_times_true(void **state)
             work += cost[chunk] = trial % 3 ? 1 : 0.5 + random_uniform(&stream);
         tarry_plan_evolution wanted = {.pace = pace, .cost = cost, .most_moves = UINT32_MAX};
         tarry_plan_changes changes;
-        tarry_plan *next = evolve(plan, &wanted, &changes);
+        OWNED(tarry_plan) next = plan_evolve(plan, &wanted, &changes);
         plan_check_views(next);
         assert_true(near(changes.balanced, slow_balanced(pace, workers, work, settings.parts)));
         assert_true(near(changes.matched_before, slow_time(plan, pace, cost)));
@@ -99,8 +98,6 @@ static void moves_are_counted_and_their_times_true(void **state)
             reached += changes.matched_after <= 1.021 * changes.balanced;
             moves += changes.moved;
         }
-        tarry_plan_free(next);
-        tarry_plan_free(plan);
     }
     print_message("%u of %u plans that needed moves came within 1.02; %.1f moves per plan\n",
                   reached, needed, (double)moves / needed);
@@ -162,16 +159,13 @@ static uint32_t fewest_moves(table *of, double time, uint32_t most)
     return fewest;
 }
 
-static void few_more_moves_are_made_than_needed(void **state)
+TEST(few_more_moves_are_made_than_needed)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("evolve fewest", 76), RANDOM_TEST, 0, 0);
     uint32_t plans = 0, made = 0, fewest = 0;
     for (int trial = 0; trial < 300; trial++) {
-        tarry_plan_settings settings =
-            plan_settings(FEW_WORKERS, FEW_CHUNKS, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS,
-                          random_u64(&stream));
-        tarry_plan *plan = plan_make(&settings);
+        tarry_plan *plan = plan_of(FEW_WORKERS, FEW_CHUNKS, 2, TARRY_DESIGN_RANDOM,
+                                   TARRY_ORDER_AS_IS, random_u64(&stream));
         table of = {.holds = {{false}}};
         for (uint32_t worker = 0; worker < FEW_WORKERS; worker++)
             of.pace[worker] = random_below(&stream, 2) ? 5 : 1 + random_uniform(&stream);
@@ -180,7 +174,7 @@ static void few_more_moves_are_made_than_needed(void **state)
                 of.holds[chunk][tarry_plan_holder(plan, chunk, i)] = true;
         tarry_plan_evolution wanted = {.pace = of.pace, .most_moves = UINT32_MAX};
         tarry_plan_changes changes;
-        tarry_plan_free(evolve(plan, &wanted, &changes));
+        tarry_plan_free(plan_evolve(plan, &wanted, &changes));
         tarry_plan_free(plan);
         assert_true(near(changes.matched_before, time_of_table(&of)));
         double time = 1.02 * changes.balanced * (1 + 1e-9);
@@ -197,16 +191,13 @@ static void few_more_moves_are_made_than_needed(void **state)
 }
 
 /* Copies that stay keep their sequence, and new ones go behind. */
-static void the_sequence_stays_as_it_is(void **state)
+TEST(the_sequence_stays_as_it_is)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(10, 60, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, 3);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(10, 60, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, 3);
     const double pace[] = {1, 1, 1, 20, 20, 20, 1, 1, 1, 1};
     tarry_plan_evolution wanted = {.pace = pace, .most_moves = UINT32_MAX};
     tarry_plan_changes changes;
-    tarry_plan *next = evolve(plan, &wanted, &changes);
+    OWNED(tarry_plan) next = plan_evolve(plan, &wanted, &changes);
     assert_true(changes.moved > 0);
     for (uint32_t worker = 0; worker < 10; worker++) {
         uint32_t before = 0; /* where to look on in the former order */
@@ -222,19 +213,15 @@ static void the_sequence_stays_as_it_is(void **state)
                 assert_true(++before < tarry_plan_load(plan, worker));
         }
     }
-    tarry_plan_free(next);
-    tarry_plan_free(plan);
 }
 
-static void no_worker_is_loaded_beyond_the_limit(void **state)
+TEST(no_worker_is_loaded_beyond_the_limit)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("evolve load", 75), RANDOM_TEST, 0, 0);
     uint32_t limited = 0;
     for (int trial = 0; trial < 100; trial++) {
-        tarry_plan_settings settings =
-            plan_settings(10, 80, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, random_u64(&stream));
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan)
+        plan = plan_of(10, 80, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, random_u64(&stream));
         double pace[10];
         for (uint32_t worker = 0; worker < 10; worker++)
             pace[worker] = worker < 5 ? 10 : 1;
@@ -243,7 +230,7 @@ static void no_worker_is_loaded_beyond_the_limit(void **state)
         double limit = 1 + random_uniform(&stream);
         for (int limits = 0; limits < 2; limits++) {
             wanted.most_load = limits ? limit : 0;
-            tarry_plan *next = evolve(plan, &wanted, &changes);
+            OWNED(tarry_plan) next = plan_evolve(plan, &wanted, &changes);
             double most = 0;
             for (uint32_t worker = 0; worker < 10; worker++)
                 most = fmax(most, data_of(next, worker));
@@ -251,20 +238,7 @@ static void no_worker_is_loaded_beyond_the_limit(void **state)
                 assert_true(most <= 16 * limit);
             else
                 limited += most > 16 * limit;
-            tarry_plan_free(next);
         }
-        tarry_plan_free(plan);
     }
     assert_true(limited > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_are_counted_and_their_times_true),
-        cmocka_unit_test(few_more_moves_are_made_than_needed),
-        cmocka_unit_test(the_sequence_stays_as_it_is),
-        cmocka_unit_test(no_worker_is_loaded_beyond_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,9 +18,8 @@ static void draw_paces(random_stream *stream, uint32_t workers, bool deaths, dou
 
 /* Plans that are spread stay so, whatever moves, splits and merges there are, and the racks stay
  * with them. */
-static void spread_plans_stay_spread(void **state)
+TEST(spread_plans_stay_spread)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("evolve racks", 5), RANDOM_TEST, 0, 0);
     uint32_t moves = 0, cuts = 0;
     for (int trial = 0; trial < 200; trial++) {
@@ -43,7 +42,7 @@ static void spread_plans_stay_spread(void **state)
                                            .heaviest = 2,
                                            .lightest = 0.5,
                                            .most_chunks = MOST_CHUNKS / 2};
-            tarry_plan *next = evolve(plan, &wanted, &changes);
+            tarry_plan *next = plan_evolve(plan, &wanted, &changes);
             plan_check_views(next);
             assert_int_equal(tarry_plan_racks(next), tarry_plan_racks(plan));
             for (uint32_t worker = 0; worker < workers; worker++)
@@ -62,24 +61,22 @@ static void spread_plans_stay_spread(void **state)
 
 /* Racks that become known: copies that share one move on, no more than need be, and what moved is
  * what has another holder. */
-static void copies_leave_crowded_racks(void **state)
+TEST(copies_leave_crowded_racks)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("crowded racks", 6), RANDOM_TEST, 0, 0);
     const tarry_design designs[] = {TARRY_DESIGN_RANDOM, TARRY_DESIGN_CYCLIC,
                                     TARRY_DESIGN_FRACTIONAL};
     for (int trial = 0; trial < 100; trial++) {
         uint32_t workers = 4 + random_below(&stream, 9), replication = 2 + random_below(&stream, 3);
-        tarry_plan_settings settings =
-            plan_settings(workers, 2 * workers, replication, designs[trial % 3],
-                          TARRY_ORDER_OPTIMAL, random_u64(&stream));
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan)
+        plan = plan_of(workers, 2 * workers, replication, designs[trial % 3], TARRY_ORDER_OPTIMAL,
+                       random_u64(&stream));
         uint32_t rack[MOST_WORKERS], racks = 2 + random_below(&stream, 3);
         for (uint32_t worker = 0; worker < workers; worker++)
             rack[worker] = random_below(&stream, 8) ? random_below(&stream, racks) : TARRY_NO_RACK;
         tarry_plan_evolution wanted = {.rack = rack, .most_moves = UINT32_MAX};
         tarry_plan_changes changes;
-        tarry_plan *next = evolve(plan, &wanted, &changes);
+        OWNED(tarry_plan) next = plan_evolve(plan, &wanted, &changes);
         plan_check_views(next);
         assert_true(is_spread(next));
         check_rack_figures(next);
@@ -97,67 +94,56 @@ static void copies_leave_crowded_racks(void **state)
         assert_true(near(changes.moved_data, moved));
 
         wanted.most_moves = 1;
-        tarry_plan *one = evolve(plan, &wanted, &changes);
+        OWNED(tarry_plan) one = plan_evolve(plan, &wanted, &changes);
         assert_true(changes.moved <= 1);
         /* what the plan has once, it keeps */
         wanted = (tarry_plan_evolution){.most_moves = UINT32_MAX};
-        tarry_plan *again = evolve(next, &wanted, &changes);
+        OWNED(tarry_plan) again = plan_evolve(next, &wanted, &changes);
         assert_true(is_spread(again));
         assert_int_equal(tarry_plan_racks(again), tarry_plan_racks(next));
-        tarry_plan_free(again);
-        tarry_plan_free(one);
-        tarry_plan_free(next);
-        tarry_plan_free(plan);
     }
 }
 
 /* Racks of 2: when one worker of each of two racks dies and a third rack is left, its copies go
  * where no other copy is, also if a worker elsewhere has more time. */
-static void copies_of_the_dead_avoid_shared_racks(void **state)
+TEST(copies_of_the_dead_avoid_shared_racks)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("dead racks", 8), RANDOM_TEST, 0, 0);
     for (int trial = 0; trial < 50; trial++) {
         tarry_plan_settings settings =
             plan_settings(12, 24, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, random_u64(&stream));
         settings.parts = 2;
         settings.rack_size = 3;
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan) plan = plan_make(&settings);
         double pace[12];
         for (uint32_t worker = 0; worker < 12; worker++)
             pace[worker] = worker < 3 ? INFINITY : 1 + random_uniform(&stream);
         tarry_plan_evolution wanted = {.pace = pace, .most_moves = UINT32_MAX};
-        tarry_plan *next = evolve(plan, &wanted, NULL);
+        OWNED(tarry_plan) next = plan_evolve(plan, &wanted, NULL);
         for (uint32_t chunk = 0; chunk < 24; chunk++)
             for (uint32_t i = 0; i < 2; i++)
                 assert_true(isfinite(pace[tarry_plan_holder(next, chunk, i)]));
         assert_true(is_spread(next));
-        tarry_plan_free(next);
-        tarry_plan_free(plan);
     }
 }
 
 /* With one rack alive two copies must share it: better than to have one. */
-static void racks_never_keep_a_chunk_from_its_parts(void **state)
+TEST(racks_never_keep_a_chunk_from_its_parts)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(6, 6, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, 1);
     settings.parts = 2;
     settings.rack_size = 3;
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_make(&settings);
     const double pace[] = {INFINITY, INFINITY, INFINITY, 1, 1, 1};
     tarry_plan_evolution wanted = {.pace = pace, .most_moves = UINT32_MAX};
-    tarry_plan *next = evolve(plan, &wanted, NULL);
+    OWNED(tarry_plan) next = plan_evolve(plan, &wanted, NULL);
     for (uint32_t chunk = 0; chunk < 6; chunk++)
         assert_int_equal(copies_in(next, chunk, 1), 2);
-    tarry_plan_free(next);
-    tarry_plan_free(plan);
 }
 
-static void racks_out_of_range_are_refused(void **state)
+TEST(racks_out_of_range_are_refused)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(4, 4, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS, 1);
     tarry_plan *plan = plan_make(&settings), *next = NULL;
@@ -174,31 +160,12 @@ static int attempt(void *user, const tarry_allocator *allocator)
 {
     const uint32_t rack[] = {0, 0, 1, 1, TARRY_NO_RACK, 0};
     tarry_plan_evolution wanted = {.rack = rack, .most_moves = UINT32_MAX};
-    tarry_plan *next = NULL;
-    int error = tarry_plan_evolve(user, &wanted, allocator, &next, NULL, NULL);
-    tarry_plan_free(next);
-    return error;
+    OWNED(tarry_plan) next = NULL;
+    return tarry_plan_evolve(user, &wanted, allocator, &next, NULL, NULL);
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(6, 6, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(6, 6, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
     assert_true(fail_each_allocation(attempt, plan) > 20);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spread_plans_stay_spread),
-        cmocka_unit_test(copies_leave_crowded_racks),
-        cmocka_unit_test(copies_of_the_dead_avoid_shared_racks),
-        cmocka_unit_test(racks_never_keep_a_chunk_from_its_parts),
-        cmocka_unit_test(racks_out_of_range_are_refused),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

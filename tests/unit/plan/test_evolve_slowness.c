@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "plan/evolve/cover.h"
+#include "plan/evolve/evolve.h"
 #include "plan_check.h"
 #include "seed.h"
 
@@ -62,13 +62,11 @@ static void pareto(random_stream *stream, uint32_t workers, double *pace)
 static uint32_t fewest_moves(const tarry_plan *plan, const double *pace, double time)
 {
     uint32_t chunks = tarry_plan_chunks(plan), workers = tarry_plan_workers(plan);
-    double *ones = calloc(chunks, sizeof(*ones));
-    assert_non_null(ones);
+    double *ones = checked_calloc(chunks, sizeof(*ones));
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
         ones[chunk] = 1;
     cover work;
-    assert_int_equal(cover_init(&work, workers, chunks, 1, plan_edges(plan), pace, ones, NULL),
-                     TARRY_OK);
+    assert_ok(cover_init(&work, workers, chunks, 1, plan_edges(plan), pace, ones, NULL));
     free(ones);
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
         for (uint32_t i = 0; i < tarry_plan_replication(plan, chunk); i++)
@@ -83,7 +81,7 @@ static void adapt(const slowness *slow, uint32_t workers, uint32_t chunks, uint3
 {
     tarry_plan_settings settings =
         plan_settings(workers, chunks, replication, design, TARRY_ORDER_OPTIMAL, seed);
-    tarry_plan *plan = plan_make(&settings), *next = NULL;
+    OWNED(tarry_plan) plan = plan_make(&settings), next = NULL;
     random_stream stream = random_stream_make(seed, RANDOM_TEST, workers, replication);
     double pace[MOST_WORKERS];
     slow->draw(&stream, workers, pace);
@@ -92,7 +90,7 @@ static void adapt(const slowness *slow, uint32_t workers, uint32_t chunks, uint3
     wanted.pace = pace;
     wanted.most_moves = UINT32_MAX;
     tarry_plan_changes changes;
-    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
+    assert_ok(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL));
     const double share = changes.moved / ((double)chunks * replication);
     print_message("%4u %5u %u %-10s %-12s %6.3f %6.3f %4u %4u %5.2f%%\n", workers, chunks,
                   replication, designs[design], slow->name,
@@ -101,13 +99,10 @@ static void adapt(const slowness *slow, uint32_t workers, uint32_t chunks, uint3
                   fewest_moves(plan, pace, 1.02 * changes.balanced), 100 * share);
     assert_true(changes.matched_after <= 1.0201 * changes.balanced);
     assert_true(share <= (design == TARRY_DESIGN_RANDOM ? 0.02 : 0.08));
-    tarry_plan_free(next);
-    tarry_plan_free(plan);
 }
 
-static void few_moves_bring_plans_near_to_balanced(void **state)
+TEST(few_moves_bring_plans_near_to_balanced)
 {
-    (void)state;
     const slowness all[] = {
         {"jitter", jitter},         {"fifth slow", fifth_slow},        {"rack slow", rack_slow},
         {"tenth gone", tenth_gone}, {"1 + exp", one_plus_exponential}, {"pareto 1.5", pareto},
@@ -164,9 +159,7 @@ static void count_ratio(ratios *of, double ratio)
 
 static void follow(tarry_design design, uint32_t replication, uint64_t seed)
 {
-    tarry_plan_settings settings =
-        plan_settings(WORKERS, CHUNKS, replication, design, TARRY_ORDER_AS_IS, seed);
-    tarry_plan *plan = plan_make(&settings);
+    tarry_plan *plan = plan_of(WORKERS, CHUNKS, replication, design, TARRY_ORDER_AS_IS, seed);
     weather now = draw_weather(seed);
     ratios before = {0}, after = {0};
     uint32_t moves = 0, most_load = 0;
@@ -175,8 +168,7 @@ static void follow(tarry_design design, uint32_t replication, uint64_t seed)
         next_round(&now, pace);
         tarry_plan_evolution wanted = {.pace = pace, .most_moves = UINT32_MAX, .most_load = 1.5};
         tarry_plan_changes changes;
-        tarry_plan *next = NULL;
-        assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
+        tarry_plan *next = plan_evolve(plan, &wanted, &changes);
         tarry_plan_free(plan);
         plan = next;
         count_ratio(&before, changes.matched_before / changes.balanced);
@@ -192,22 +184,12 @@ static void follow(tarry_design design, uint32_t replication, uint64_t seed)
     tarry_plan_free(plan);
 }
 
-static void plans_follow_slowness_that_comes_and_goes(void **state)
+TEST(plans_follow_slowness_that_comes_and_goes)
 {
-    (void)state;
     uint64_t seed = test_seed("weather", 2);
     print_message("           before          after           moves   most\n"
                   "r design     mean   worst    mean   worst  round   load\n");
     for (int design = TARRY_DESIGN_CYCLIC; design <= TARRY_DESIGN_RANDOM; design++)
         for (uint32_t replication = 2; replication <= 3; replication++)
             follow((tarry_design)design, replication, seed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_moves_bring_plans_near_to_balanced),
-        cmocka_unit_test(plans_follow_slowness_that_comes_and_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "edge_plan.h"
 #include "evolve_check.h"
 #include "failing_allocator.h"
 #include "plan/exposure/exposure.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 9, SAMPLES = 300, STEPS = 1000000 };
 
@@ -41,12 +36,12 @@ static void assert_bounds(const exposure *held, const table *of)
     for (uint32_t colluders = 0; colluders <= WORKERS + 1; colluders++) {
         exposure_bound bound, quick;
         uint64_t all, least = enumerate(of, colluders, &all);
-        assert_int_equal(exposure_unheld(held, colluders, STEPS, &bound), TARRY_OK);
+        assert_ok(exposure_unheld(held, colluders, STEPS, &bound));
         assert_true(bound.exact);
         assert_int_equal(bound.samples, all);
         assert_int_equal(bound.unheld, least);
         for (uint64_t steps = 0; steps < 300; steps += 1 + steps / 2) {
-            assert_int_equal(exposure_unheld(held, colluders, steps, &quick), TARRY_OK);
+            assert_ok(exposure_unheld(held, colluders, steps, &quick));
             assert_int_equal(quick.samples, all);
             assert_true(quick.exact ? quick.unheld == least : quick.unheld <= least);
         }
@@ -56,13 +51,12 @@ static void assert_bounds(const exposure *held, const table *of)
 static exposure *make(void)
 {
     exposure *held;
-    assert_int_equal(exposure_create(WORKERS, NULL, &held), TARRY_OK);
+    assert_ok(exposure_create(WORKERS, NULL, &held));
     return held;
 }
 
-static void bounds_of_random_ranges_are_those_of_all_sets(void **state)
+TEST(bounds_of_random_ranges_are_those_of_all_sets)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("exposure", 1), RANDOM_TEST, 0, 0);
     for (uint32_t turn = 0; turn < 40; turn++) {
         table of = {{0}};
@@ -73,7 +67,7 @@ static void bounds_of_random_ranges_are_those_of_all_sets(void **state)
             const uint32_t begin = random_below(&stream, SAMPLES);
             const uint32_t left = SAMPLES - begin;
             const uint32_t end = begin + random_below(&stream, left < 9 ? left + 1 : 9);
-            assert_int_equal(exposure_add(held, worker, begin, end), TARRY_OK);
+            assert_ok(exposure_add(held, worker, begin, end));
             for (uint32_t k = begin; k < end; k++)
                 of.holders[k] |= UINT32_C(1) << worker;
         }
@@ -99,27 +93,20 @@ static void add_to_table(table *of, const tarry_plan *plan, const uint64_t *samp
 }
 
 /* Plans that follow each other as paces change: copies move, chunks are split and merged. */
-static void bounds_over_several_plans_are_those_of_all_sets(void **state)
+TEST(bounds_over_several_plans_are_those_of_all_sets)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("exposure", 2), RANDOM_TEST, 0, 0);
     for (uint32_t turn = 0; turn < 10; turn++) {
-        tarry_plan_settings settings;
-        tarry_plan_settings_init(&settings);
-        settings.workers = WORKERS;
-        settings.chunks = 6 + random_below(&stream, 10);
-        settings.replication = 1 + random_below(&stream, 3);
-        settings.seed = turn;
-        tarry_plan *plan;
-        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+        uint32_t chunks = 6 + random_below(&stream, 10);
+        tarry_plan *plan = plan_drawn(WORKERS, chunks, 1 + random_below(&stream, 3), turn);
         uint64_t samples[16];
-        for (uint32_t i = 0; i < settings.chunks; i++)
+        for (uint32_t i = 0; i < chunks; i++)
             samples[i] = random_below(&stream, SAMPLES / 16 + 1);
         table of = {{0}};
         exposure *held = make();
         for (uint32_t k = 0; k < 4; k++) {
             add_to_table(&of, plan, samples);
-            assert_int_equal(exposure_add_plan(held, plan, samples), TARRY_OK);
+            assert_ok(exposure_add_plan(held, plan, samples));
             assert_bounds(held, &of);
             double pace[WORKERS];
             for (uint32_t j = 0; j < WORKERS; j++)
@@ -128,7 +115,7 @@ static void bounds_over_several_plans_are_those_of_all_sets(void **state)
             tarry_plan_evolution_init(&wanted);
             wanted.pace = pace;
             wanted.most_moves = 8;
-            tarry_plan *next = evolve(plan, &wanted, NULL);
+            tarry_plan *next = plan_evolve(plan, &wanted, NULL);
             tarry_plan_free(plan);
             plan = next;
         }
@@ -137,28 +124,20 @@ static void bounds_over_several_plans_are_those_of_all_sets(void **state)
     }
 }
 
-static void whole_chunks_count_alike_without_sizes(void **state)
+TEST(whole_chunks_count_alike_without_sizes)
 {
-    (void)state;
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = WORKERS;
-    settings.chunks = WORKERS;
-    settings.replication = 3;
-    settings.design = TARRY_DESIGN_CYCLIC;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+    OWNED(tarry_plan)
+    plan = plan_of(WORKERS, WORKERS, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
     exposure *held = make();
-    assert_int_equal(exposure_add_plan(held, plan, NULL), TARRY_OK);
+    assert_ok(exposure_add_plan(held, plan, NULL));
     const uint64_t left[] = {9, 6, 3, 0, 0};
     for (uint32_t colluders = 0; colluders < 5; colluders++) {
         exposure_bound bound;
-        assert_int_equal(exposure_unheld(held, colluders, STEPS, &bound), TARRY_OK);
+        assert_ok(exposure_unheld(held, colluders, STEPS, &bound));
         assert_true(bound.samples == WORKERS * PLAN_ORIGIN_WEIGHT);
         assert_true(bound.unheld == left[colluders] * PLAN_ORIGIN_WEIGHT);
     }
     exposure_free(held);
-    tarry_plan_free(plan);
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
@@ -177,26 +156,8 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = 40;
-    settings.chunks = 40;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+    OWNED(tarry_plan) plan = plan_drawn(40, 40, 3, 1);
     assert_true(fail_each_allocation(attempt, plan) >= 8);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_of_random_ranges_are_those_of_all_sets),
-        cmocka_unit_test(bounds_over_several_plans_are_those_of_all_sets),
-        cmocka_unit_test(whole_chunks_count_alike_without_sizes),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

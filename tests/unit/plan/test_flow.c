@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "plan/evolve/flow.h"
+#include "plan/evolve/evolve.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST_NODES = 12 };
 
@@ -73,9 +68,8 @@ static void assert_flow(const flow *network, const uint64_t *capacity, uint64_t 
     assert_true(cut == total);
 }
 
-static void random_networks_carry_what_a_slow_search_finds(void **state)
+TEST(random_networks_carry_what_a_slow_search_finds)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("flow", 31), RANDOM_TEST, 0, 0);
     uint64_t some = 0;
     for (int trial = 0; trial < 3000; trial++) {
@@ -107,7 +101,6 @@ static void random_networks_carry_what_a_slow_search_finds(void **state)
 
 static int attempt(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     flow network;
     int error = flow_init(&network, 3, 2, allocator);
     if (error == 0)
@@ -115,17 +108,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(attempt, NULL), 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_networks_carry_what_a_slow_search_finds),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
-#include "plan/order/improve.h"
-#include "plan/order/q.h"
+#include "plan/order/order.h"
 #include "plan_check.h"
 #include "seed.h"
 
 /* From any order, for any number of parts, the least slack does not fall, and both views agree. */
-static void the_least_slack_never_falls(void **state)
+TEST(the_least_slack_never_falls)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("improve", 1), RANDOM_TEST, 0, 0);
     uint32_t better = 0;
     for (uint32_t trial = 0; trial < 80; trial++) {
@@ -19,24 +17,22 @@ static void the_least_slack_never_falls(void **state)
             plan_settings(workers, chunks, replication, TARRY_DESIGN_RANDOM, TARRY_ORDER_RANDOM,
                           random_u64(&stream));
         settings.parts = 1 + random_below(&stream, replication);
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan) plan = plan_make(&settings);
         uint64_t before = slack_least(plan, settings.parts);
-        assert_int_equal(improve_order(plan, trial), TARRY_OK);
+        assert_ok(improve_order(plan, trial));
         plan_check_views(plan);
         uint64_t after = slack_least(plan, settings.parts);
         assert_true(after >= before);
         assert_true(after <= slack_bound(plan, settings.parts));
         better += after > before;
-        tarry_plan_free(plan);
     }
     assert_true(better > 5);
 }
 
 /* Where all slacks can be equal, the last ones are reached by passing wants on; in the fractional
  * design with groups of different sizes, those of the larger groups decide. */
-static void the_bound_is_reached_for_one_part(void **state)
+TEST(the_bound_is_reached_for_one_part)
 {
-    (void)state;
     const struct {
         uint32_t workers, chunks, replication;
         tarry_design design;
@@ -47,20 +43,9 @@ static void the_bound_is_reached_for_one_part(void **state)
         {7, 10, 3, TARRY_DESIGN_FRACTIONAL},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tarry_plan_settings settings =
-            plan_settings(cases[i].workers, cases[i].chunks, cases[i].replication, cases[i].design,
-                          TARRY_ORDER_OPTIMAL, 1);
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan)
+        plan = plan_of(cases[i].workers, cases[i].chunks, cases[i].replication, cases[i].design,
+                       TARRY_ORDER_OPTIMAL, 1);
         assert_int_equal(tarry_plan_q(plan, 1), tarry_plan_q_bound(plan, 1));
-        tarry_plan_free(plan);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_least_slack_never_falls),
-        cmocka_unit_test(the_bound_is_reached_for_one_part),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,89 +5,78 @@
 #include "failing_allocator.h"
 #include "plan_check.h"
 
-static void settings_out_of_range_are_refused(void **state)
+TEST(numbers_out_of_range_are_refused)
 {
-    (void)state;
     const struct {
-        tarry_plan_settings settings;
+        uint32_t workers, chunks, pieces, replication, parts;
         const char *why;
     } cases[] = {
-        {{sizeof(tarry_plan_settings), 0, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "workers must be 1 to 2^32 - 2"},
-        {{sizeof(tarry_plan_settings), 8, 0, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "chunks must be 1 to 2^32 - 2"},
-        {{sizeof(tarry_plan_settings), 8, 8, 0, 3, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "pieces must be at least 1"},
-        {{sizeof(tarry_plan_settings), 8, 1000000, 5000, 1, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "1000000 chunks of 5000 pieces are more than 2^32 - 2 pieces"},
-        {{sizeof(tarry_plan_settings), 8, 1000, 1000000, 2, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
+        {0, 8, 1, 3, 1, "workers must be 1 to 2^32 - 2"},
+        {8, 0, 1, 3, 1, "chunks must be 1 to 2^32 - 2"},
+        {8, 8, 0, 3, 1, "pieces must be at least 1"},
+        {8, 1000000, 5000, 1, 1, "1000000 chunks of 5000 pieces are more than 2^32 - 2 pieces"},
+        {8, 1000, 1000000, 2, 1,
          "1000000000 pieces with replication 2 are more than 1073741824 copies"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 0, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "replication must be at least 1"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 9, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "replication 9 is more than the 8 workers"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 0, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "parts must be at least 1"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 4, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
-         "4 parts are more than the replication 3"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 9, TARRY_DESIGN_FILE, "x", TARRY_ORDER_OPTIMAL,
-          1, false, 0, NULL},
-         "9 parts are more than the 8 workers"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, TARRY_DESIGN_FILE, NULL, TARRY_ORDER_OPTIMAL,
-          1, false, 0, NULL},
-         "a design from a file needs the file's name"},
-        {{sizeof(tarry_plan_settings), 3, 1000000000, 1, 2, 1, TARRY_DESIGN_CYCLIC, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 0, NULL},
+        {8, 8, 1, 0, 1, "replication must be at least 1"},
+        {8, 8, 1, 9, 1, "replication 9 is more than the 8 workers"},
+        {8, 8, 1, 3, 0, "parts must be at least 1"},
+        {8, 8, 1, 3, 4, "4 parts are more than the replication 3"},
+        {3, 1000000000, 1, 2, 1,
          "1000000000 chunks with replication 2 are more than 1073741824 copies"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, (tarry_design)9, NULL, TARRY_ORDER_OPTIMAL, 1,
-          false, 0, NULL},
-         "design 9 does not exist"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, (tarry_order)9, 1,
-          false, 0, NULL},
-         "order 9 does not exist"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 9, NULL},
-         "racks of 9 workers are more than the 8 workers"},
-        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL,
-          TARRY_ORDER_OPTIMAL, 1, false, 4, "x"},
-         "racks are either of a size or named in a file"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tarry_plan *plan = NULL;
-        tarry_diagnostic diagnostic = {""};
-        assert_int_equal(tarry_plan_create(&cases[i].settings, NULL, &plan, &diagnostic),
-                         TARRY_ERROR_ARGUMENT);
-        assert_null(plan);
-        assert_string_equal(diagnostic.text, cases[i].why);
+        tarry_plan_settings settings =
+            plan_settings(cases[i].workers, cases[i].chunks, cases[i].replication,
+                          TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
+        settings.pieces = cases[i].pieces;
+        settings.parts = cases[i].parts;
+        plan_refused(&settings, cases[i].why);
     }
 }
 
-static void the_default_settings_make_a_plan(void **state)
+TEST(designs_orders_and_racks_that_do_not_fit_are_refused)
 {
-    (void)state;
+    const struct {
+        uint32_t parts;
+        tarry_design design;
+        const char *file;
+        tarry_order order;
+        uint32_t rack_size;
+        const char *rack_file, *why;
+    } cases[] = {
+        {9, TARRY_DESIGN_FILE, "x", 0, 0, NULL, "9 parts are more than the 8 workers"},
+        {1, TARRY_DESIGN_FILE, NULL, 0, 0, NULL, "a design from a file needs the file's name"},
+        {1, (tarry_design)9, NULL, 0, 0, NULL, "design 9 does not exist"},
+        {1, TARRY_DESIGN_RANDOM, NULL, (tarry_order)9, 0, NULL, "order 9 does not exist"},
+        {1, TARRY_DESIGN_RANDOM, NULL, 0, 9, NULL,
+         "racks of 9 workers are more than the 8 workers"},
+        {1, TARRY_DESIGN_RANDOM, NULL, 0, 4, "x", "racks are either of a size or named in a file"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tarry_plan_settings settings = plan_settings(8, 8, 3, cases[i].design, cases[i].order, 1);
+        settings.parts = cases[i].parts;
+        settings.file = cases[i].file;
+        settings.rack_size = cases[i].rack_size;
+        settings.rack_file = cases[i].rack_file;
+        plan_refused(&settings, cases[i].why);
+    }
+}
+
+TEST(the_default_settings_make_a_plan)
+{
     tarry_plan_settings settings;
     tarry_plan_settings_init(&settings);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_make(&settings);
     plan_check_views(plan);
     assert_int_equal(tarry_plan_workers(plan), 8);
     assert_int_equal(tarry_plan_chunks(plan), 8);
     assert_int_equal(tarry_plan_parts(plan), 1);
     for (uint32_t worker = 0; worker < 8; worker++) {
         assert_int_equal(tarry_plan_load(plan, worker), 3);
-        assert_true(tarry_plan_decode_weight(plan, 1, 0, worker) == 1);
+        assert_true(tarry_plan_decode_weight(plan, 0, worker) == 1);
     }
     tarry_conditioning conditioning = tarry_plan_conditioning(plan);
     assert_true(conditioning.worst >= conditioning.median);
-    tarry_plan_free(plan);
     tarry_plan_free(NULL);
 }
 
@@ -100,9 +89,8 @@ static void text_of_digest(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SI
 }
 
 /* A change of these digests is a change of what a seed means: jobs under way can't be continued. */
-static void plans_are_the_same_on_every_machine(void **state)
+TEST(plans_are_the_same_on_every_machine)
 {
-    (void)state;
     const struct {
         uint32_t workers, chunks, replication;
         tarry_design design;
@@ -123,21 +111,18 @@ static void plans_are_the_same_on_every_machine(void **state)
          "b9f89d211bbcd5a5ba85f0cab2ce8acfac3452f7b7a15b540f5188e02237bda4"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tarry_plan_settings settings =
-            plan_settings(cases[i].workers, cases[i].chunks, cases[i].replication, cases[i].design,
-                          cases[i].order, 12345);
-        tarry_plan *plan = plan_make(&settings);
+        OWNED(tarry_plan)
+        plan = plan_of(cases[i].workers, cases[i].chunks, cases[i].replication, cases[i].design,
+                       cases[i].order, 12345);
         char text[2 * TARRY_DIGEST_SIZE + 1];
         text_of_digest(plan, text);
         assert_string_equal(text, cases[i].digest);
-        tarry_plan_free(plan);
     }
 }
 
 /* Every setting that changes the plan changes its digest; the same settings give it again. */
-static void the_digest_tells_plans_apart(void **state)
+TEST(the_digest_tells_plans_apart)
 {
-    (void)state;
     tarry_plan_settings settings[7];
     for (int i = 0; i < 7; i++)
         settings[i] = plan_settings(8, 8, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
@@ -165,18 +150,16 @@ static void the_digest_tells_plans_apart(void **state)
 
 static int attempt(void *user, const tarry_allocator *allocator)
 {
-    tarry_plan *plan = NULL;
+    OWNED(tarry_plan) plan = NULL;
     tarry_diagnostic diagnostic = {""};
     int error = tarry_plan_create(user, allocator, &plan, &diagnostic);
     if (error != TARRY_OK)
         assert_string_equal(diagnostic.text, "plan: out of memory");
-    tarry_plan_free(plan);
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     const struct {
         tarry_design design;
         uint32_t workers, chunks, replication;
@@ -194,25 +177,8 @@ static void each_allocation_may_fail(void **state)
     }
 }
 
-static void large_plans_are_made(void **state)
+TEST(large_plans_are_made)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(2000, 2000, 32, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(2000, 2000, 32, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
     assert_int_equal(tarry_plan_q(plan, 1), 1 + 2000 * 32 - 32 * 33 / 2);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_out_of_range_are_refused),
-        cmocka_unit_test(the_default_settings_make_a_plan),
-        cmocka_unit_test(plans_are_the_same_on_every_machine),
-        cmocka_unit_test(the_digest_tells_plans_apart),
-        cmocka_unit_test(each_allocation_may_fail),
-        cmocka_unit_test(large_plans_are_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

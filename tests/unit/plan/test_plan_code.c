@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/digest.h"
@@ -12,6 +11,7 @@
 #include "evolve_check.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test_file.h"
 
 /* Where the parts of the bytes of a plan begin. */
 enum { ORDER_AT = 12, ADAPTIVE_AT, COMPLETE_AT, SPANS_AT, PIECES_AT, WORST_AT = 28, SIZES_AT = 52 };
@@ -25,9 +25,8 @@ typedef struct code {
 static code code_of(const tarry_plan *plan)
 {
     code made = {.size = plan_encoded_size(plan)};
-    made.bytes = malloc(made.size);
-    assert_non_null(made.bytes);
-    assert_int_equal(plan_encode(plan, made.bytes), TARRY_OK);
+    made.bytes = checked_malloc(made.size);
+    assert_ok(plan_encode(plan, made.bytes));
     return made;
 }
 
@@ -44,8 +43,7 @@ static void seal(code *forged)
 static void assert_refused(const uint8_t *bytes, size_t size, const char *why)
 {
     /* A block of its very size, so that the sanitizer sees a step beyond it. */
-    uint8_t *exact = malloc(size > 0 ? size : 1);
-    assert_non_null(exact);
+    OWNED(uint8_t) exact = checked_malloc(size > 0 ? size : 1);
     memcpy(exact, bytes, size);
     tarry_plan *plan = NULL;
     tarry_diagnostic diagnostic = {""};
@@ -53,7 +51,6 @@ static void assert_refused(const uint8_t *bytes, size_t size, const char *why)
     assert_null(plan);
     if (why != NULL)
         assert_string_equal(diagnostic.text, why);
-    free(exact);
 }
 
 static void assert_words_equal(const uint32_t *a, const uint32_t *b, size_t count)
@@ -67,7 +64,6 @@ static void assert_same(const tarry_plan *a, const tarry_plan *b)
     assert_int_equal(a->chunks, b->chunks);
     assert_int_equal(a->pieces, b->pieces);
     assert_int_equal(a->parts, b->parts);
-    assert_int_equal(a->adaptive, b->adaptive);
     assert_int_equal(a->order, b->order);
     assert_int_equal(a->seed, b->seed);
     assert_int_equal(a->origins, b->origins);
@@ -82,7 +78,7 @@ static void assert_same(const tarry_plan *a, const tarry_plan *b)
     assert_words_equal(a->holder_worker, b->holder_worker, edges);
     assert_words_equal(a->holder_position, b->holder_position, edges);
     assert_words_equal(a->replication_count, b->replication_count, (size_t)a->max_replication + 1);
-    size_t weights = plan_decode_rows(a, plan_least_parts(a) - 1) * a->workers;
+    size_t weights = (size_t)a->parts * a->workers;
     assert_memory_equal(a->decode, b->decode, weights * sizeof(*a->decode));
     assert_int_equal(a->racks, b->racks);
     assert_int_equal(a->rack == NULL, b->rack == NULL);
@@ -105,7 +101,7 @@ static void assert_same(const tarry_plan *a, const tarry_plan *b)
 static void assert_comes_back(const tarry_plan *plan)
 {
     code written = code_of(plan);
-    tarry_plan *read = NULL;
+    OWNED(tarry_plan) read = NULL;
     tarry_diagnostic diagnostic = {""};
     if (plan_decode_bytes(written.bytes, written.size, NULL, &read, &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
@@ -116,12 +112,10 @@ static void assert_comes_back(const tarry_plan *plan)
     assert_memory_equal(again.bytes, written.bytes, written.size);
     free(again.bytes);
     free(written.bytes);
-    tarry_plan_free(read);
 }
 
-static void plans_of_all_designs_come_back(void **state)
+TEST(plans_of_all_designs_come_back)
 {
-    (void)state;
     const struct {
         uint32_t workers, chunks, replication, pieces;
         tarry_design design;
@@ -137,44 +131,35 @@ static void plans_of_all_designs_come_back(void **state)
                               cases[i].design, (tarry_order)(variant % 3), 5 + variant);
             settings.pieces = cases[i].pieces;
             settings.parts = variant == 0 ? 1 : cases[i].replication;
-            settings.adaptive_parts = variant >= 3;
             settings.rack_size = variant % 2 == 0 ? 0 : 1 + cases[i].workers / 3;
-            tarry_plan *plan = plan_make(&settings);
+            OWNED(tarry_plan) plan = plan_make(&settings);
             assert_comes_back(plan);
-            tarry_plan_free(plan);
         }
     }
 }
 
-static void design_file_comes_back(void **state)
+TEST(design_file_comes_back)
 {
-    (void)state;
-    char name[] = "/tmp/tarry-test-plan-code-XXXXXX";
-    int descriptor = mkstemp(name);
-    assert_true(descriptor >= 0);
     const char text[] = "2 0 1\n3 1\n-\n0 2 3\n";
-    assert_int_equal(write(descriptor, text, strlen(text)), strlen(text));
-    close(descriptor);
+    assert_int_equal(test_file_make(NULL), 0);
+    test_file_write(text, strlen(text));
     tarry_plan_settings settings = plan_settings(4, 4, 0, TARRY_DESIGN_FILE, TARRY_ORDER_AS_IS, 1);
-    settings.file = name;
+    settings.file = test_file;
     settings.parts = 2;
     settings.pieces = 2;
-    tarry_plan *plan = plan_make(&settings);
-    unlink(name);
+    OWNED(tarry_plan) plan = plan_make(&settings);
+    test_file_remove(NULL);
     assert_comes_back(plan);
-    tarry_plan_free(plan);
 }
 
 /* Plans over some rounds of uneven paces and costs, with splits, merges and moves. */
-static void evolved_plans_come_back(void **state)
+TEST(evolved_plans_come_back)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("plan_code", 3), RANDOM_TEST, 1, 0);
     for (uint32_t trial = 0; trial < 20; trial++) {
         tarry_plan_settings settings =
             plan_settings(6, 8, 3, TARRY_DESIGN_RANDOM, (tarry_order)(trial % 3), 100 + trial);
         settings.parts = 1 + trial % 3;
-        settings.adaptive_parts = trial % 2 == 1;
         settings.rack_size = trial % 4 / 2 * 2;
         tarry_plan *plan = plan_make(&settings);
         for (uint32_t round = 0; round < 4; round++) {
@@ -186,7 +171,7 @@ static void evolved_plans_come_back(void **state)
                 cost[i] = random_below(&stream, 4) == 0 ? 3 : 0.1 + random_uniform(&stream);
             const tarry_plan_evolution wanted = {
                 .pace = pace, .cost = cost, .heaviest = 1.5, .lightest = 0.5, .most_moves = 10};
-            tarry_plan *next = evolve(plan, &wanted, NULL);
+            tarry_plan *next = plan_evolve(plan, &wanted, NULL);
             tarry_plan_free(plan);
             plan = next;
             assert_comes_back(plan);
@@ -197,19 +182,18 @@ static void evolved_plans_come_back(void **state)
 }
 
 /* A plan that was read evolves to the bit as the one that was written. */
-static void read_plan_evolves_the_same(void **state)
+TEST(read_plan_evolves_the_same)
 {
-    (void)state;
     tarry_plan_settings settings =
         plan_settings(6, 8, 3, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 2);
     settings.parts = 2;
     tarry_plan *plan = plan_make(&settings), *read = NULL;
     code written = code_of(plan);
-    assert_int_equal(plan_decode_bytes(written.bytes, written.size, NULL, &read, NULL), TARRY_OK);
+    assert_ok(plan_decode_bytes(written.bytes, written.size, NULL, &read, NULL));
     const double pace[] = {1, 4, 1, 2, 1, 9}, cost[] = {1, 1, 5, 1, 1, 1, 0.25, 1};
     const tarry_plan_evolution wanted = {
         .pace = pace, .cost = cost, .heaviest = 2, .lightest = 0.5, .most_moves = 20};
-    tarry_plan *next = evolve(plan, &wanted, NULL), *other = evolve(read, &wanted, NULL);
+    tarry_plan *next = plan_evolve(plan, &wanted, NULL), *other = plan_evolve(read, &wanted, NULL);
     assert_false(tarry_plan_is_original(next));
     assert_same(next, other);
     tarry_plan_free(next);
@@ -230,16 +214,15 @@ static tarry_plan *small_evolved(void)
     tarry_plan *plan = plan_make(&settings);
     const double cost[] = {1, 4};
     const tarry_plan_evolution wanted = {.cost = cost, .heaviest = 1};
-    tarry_plan *next = evolve(plan, &wanted, NULL);
+    tarry_plan *next = plan_evolve(plan, &wanted, NULL);
     tarry_plan_free(plan);
     assert_non_null(next->span);
     return next;
 }
 
-static void damage_is_refused(void **state)
+TEST(damage_is_refused)
 {
-    (void)state;
-    tarry_plan *plan = small_evolved();
+    OWNED(tarry_plan) plan = small_evolved();
     code written = code_of(plan);
     for (size_t size = 0; size < written.size; size++)
         assert_refused(written.bytes, size, NULL);
@@ -249,14 +232,12 @@ static void damage_is_refused(void **state)
         written.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     free(written.bytes);
-    tarry_plan_free(plan);
 }
 
 /* Every truncation and extension with the right seal is refused too, and none reads beyond. */
-static void sealed_truncations_are_refused(void **state)
+TEST(sealed_truncations_are_refused)
 {
-    (void)state;
-    tarry_plan *plan = small_evolved();
+    OWNED(tarry_plan) plan = small_evolved();
     code written = code_of(plan);
     for (size_t size = SIZES_AT + TAIL_BYTES; size <= written.size + 4; size++) {
         if (size == written.size)
@@ -270,7 +251,6 @@ static void sealed_truncations_are_refused(void **state)
         free(cut.bytes);
     }
     free(written.bytes);
-    tarry_plan_free(plan);
 }
 
 /* Writes `value` at `offset`, seals, and expects the refusal. */
@@ -285,9 +265,8 @@ static void assert_forged(const tarry_plan *plan, size_t offset, uint64_t value,
     free(forged.bytes);
 }
 
-static void sealed_nonsense_is_refused(void **state)
+TEST(sealed_nonsense_is_refused)
 {
-    (void)state;
     const char setting[] = "plan: a setting that does not exist";
     const char sizes[] = "plan: workers, chunks or parts out of range";
     const char lists[] = "plan: lists of chunks that are too long or too short";
@@ -344,12 +323,11 @@ static void sealed_nonsense_is_refused(void **state)
     tarry_plan_free(plan);
 }
 
-static void sealed_nonsense_of_spans_is_refused(void **state)
+TEST(sealed_nonsense_of_spans_is_refused)
 {
-    (void)state;
     const char none[] = "plan: spans that are none, or not in order";
     const char cover[] = "plan: spans that are not all of the data once";
-    tarry_plan *plan = small_evolved();
+    OWNED(tarry_plan) plan = small_evolved();
     uint32_t last = plan->span_offset[plan->chunks] - 1;
     size_t spans = plan_encoded_size(plan) - TAIL_BYTES - 16 * ((size_t)last + 1);
     size_t origins = spans - 4 * ((size_t)plan->chunks + 2);
@@ -372,20 +350,15 @@ static void sealed_nonsense_of_spans_is_refused(void **state)
     const tarry_span half = plan->span[last];
     assert_true(half.of > 1);
     assert_forged(plan, end + 4, half.first ^ 1, 4, cover); /* the other half, twice */
-    tarry_plan_free(plan);
 }
 
 /* Spans that say that chunk i is original chunk i, of which the plan's digest knows nothing. */
-static void needless_spans_are_refused(void **state)
+TEST(needless_spans_are_refused)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(2, 2, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(2, 2, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
     code plain = code_of(plan);
     code forged = {.size = plain.size + 4 * 4 + 2 * 16};
-    forged.bytes = malloc(forged.size);
-    assert_non_null(forged.bytes);
+    forged.bytes = checked_malloc(forged.size);
     memcpy(forged.bytes, plain.bytes, plain.size - TAIL_BYTES);
     forged.bytes[SPANS_AT] = 1;
     uint8_t *at = forged.bytes + plain.size - TAIL_BYTES;
@@ -399,12 +372,11 @@ static void needless_spans_are_refused(void **state)
     bytes_put(at - 16, 0, 4);
     seal(&forged);
     tarry_plan *read = NULL;
-    assert_int_equal(plan_decode_bytes(forged.bytes, forged.size, NULL, &read, NULL), TARRY_OK);
+    assert_ok(plan_decode_bytes(forged.bytes, forged.size, NULL, &read, NULL));
     assert_int_equal(tarry_plan_span(read, 0, 0).origin, 1);
     tarry_plan_free(read);
     free(forged.bytes);
     free(plain.bytes);
-    tarry_plan_free(plan);
 }
 
 /* ---- memory ---- */
@@ -412,36 +384,15 @@ static void needless_spans_are_refused(void **state)
 static int read_with(void *user, const tarry_allocator *allocator)
 {
     const code *written = user;
-    tarry_plan *plan = NULL;
-    int error = plan_decode_bytes(written->bytes, written->size, allocator, &plan, NULL);
-    tarry_plan_free(plan);
-    return error;
+    OWNED(tarry_plan) plan = NULL;
+    return plan_decode_bytes(written->bytes, written->size, allocator, &plan, NULL);
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
-    tarry_plan *plan = small_evolved();
+    OWNED(tarry_plan) plan = small_evolved();
     code written = code_of(plan);
     size_t allocations = fail_each_allocation(read_with, &written);
     assert_true(allocations > 10);
     free(written.bytes);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_of_all_designs_come_back),
-        cmocka_unit_test(design_file_comes_back),
-        cmocka_unit_test(evolved_plans_come_back),
-        cmocka_unit_test(read_plan_evolves_the_same),
-        cmocka_unit_test(damage_is_refused),
-        cmocka_unit_test(sealed_truncations_are_refused),
-        cmocka_unit_test(sealed_nonsense_is_refused),
-        cmocka_unit_test(sealed_nonsense_of_spans_is_refused),
-        cmocka_unit_test(needless_spans_are_refused),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

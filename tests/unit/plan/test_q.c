@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/random.h"
 
-#include "plan/order/colouring.h"
-#include "plan/order/q.h"
+#include "plan/order/order.h"
+#include "plan/plan.h"
 #include "plan_check.h"
 #include "seed.h"
+#include "test_file.h"
 
 enum { MAX_REPLICATION = 5, IRREGULAR = 100 };
 
@@ -46,8 +46,7 @@ static void try_states(adversary *task, uint32_t worker)
 static uint64_t q_by_trial(const tarry_plan *plan, uint32_t copies)
 {
     adversary task = {.plan = plan, .copies = copies};
-    task.have = calloc(tarry_plan_chunks(plan), sizeof(*task.have));
-    assert_non_null(task.have);
+    task.have = checked_calloc(tarry_plan_chunks(plan), sizeof(*task.have));
     try_states(&task, 0);
     free(task.have);
     return task.worst + 1;
@@ -58,20 +57,17 @@ static const uint32_t tiny[][3] = {{1, 1, 1}, {1, 4, 1}, {2, 2, 2}, {2, 3, 1}, {
                                    {5, 5, 2}, {5, 4, 3}, {5, 1, 4}, {3, 5, 2}, {5, 5, 3}};
 enum { TINY = sizeof(tiny) / sizeof(tiny[0]) };
 
-static void q_is_what_an_adversary_reaches(void **state)
+TEST(q_is_what_an_adversary_reaches)
 {
-    (void)state;
     uint64_t seed = test_seed("adversary", 1);
     for (int i = 0; i < TINY; i++) {
         for (int design = TARRY_DESIGN_CYCLIC; design <= TARRY_DESIGN_RANDOM; design++) {
             for (int order = TARRY_ORDER_OPTIMAL; order <= TARRY_ORDER_AS_IS; order++) {
-                tarry_plan_settings settings =
-                    plan_settings(tiny[i][0], tiny[i][1], tiny[i][2], (tarry_design)design,
-                                  (tarry_order)order, seed);
-                tarry_plan *plan = plan_make(&settings);
+                OWNED(tarry_plan)
+                plan = plan_of(tiny[i][0], tiny[i][1], tiny[i][2], (tarry_design)design,
+                               (tarry_order)order, seed);
                 for (uint32_t copies = 1; copies <= tiny[i][2]; copies++)
                     assert_int_equal(tarry_plan_q(plan, copies), q_by_trial(plan, copies));
-                tarry_plan_free(plan);
             }
         }
     }
@@ -103,9 +99,8 @@ static void try_orders(tarry_plan *plan, uint32_t worker, uint32_t position, uin
 
 /* No order beats the bound; for nine of ten plans it is reached by the best of all orders. The
  * order that OPTIMAL finds is within 1 of the best. */
-static void the_bound_holds_for_every_order(void **state)
+TEST(the_bound_holds_for_every_order)
 {
-    (void)state;
     uint64_t seed = test_seed("orders", 2);
     int compared = 0;
     int tight = 0;
@@ -116,7 +111,7 @@ static void the_bound_holds_for_every_order(void **state)
                     plan_settings(tiny[i][0], tiny[i][1], tiny[i][2], (tarry_design)design,
                                   TARRY_ORDER_OPTIMAL, seed);
                 settings.parts = parts;
-                tarry_plan *plan = plan_make(&settings);
+                OWNED(tarry_plan) plan = plan_make(&settings);
                 uint64_t found = slack_least(plan, parts);
                 uint64_t best[MAX_REPLICATION] = {0};
                 try_orders(plan, 0, 0, best);
@@ -125,7 +120,6 @@ static void the_bound_holds_for_every_order(void **state)
                 assert_in_range(found, best[parts - 1] - 1, best[parts - 1]);
                 compared++;
                 tight += slack_bound(plan, parts) == best[parts - 1];
-                tarry_plan_free(plan);
             }
         }
     }
@@ -151,23 +145,19 @@ static void write_irregular(const char *name, uint32_t workers, uint32_t chunks,
     assert_int_equal(fclose(out), 0);
 }
 
-static void the_bound_holds_for_irregular_plans(void **state)
+TEST(the_bound_holds_for_irregular_plans)
 {
-    (void)state;
-    char name[] = "/tmp/tarry-test-q-XXXXXX";
-    int descriptor = mkstemp(name);
-    assert_true(descriptor >= 0);
-    assert_int_equal(close(descriptor), 0);
+    assert_int_equal(test_file_make(NULL), 0);
     random_stream stream = random_stream_make(test_seed("irregular", 3), RANDOM_TEST, 0, 0);
     int tight = 0;
     for (int trial = 0; trial < IRREGULAR; trial++) {
         uint32_t workers = 2 + random_below(&stream, 3);
         uint32_t chunks = 2 + random_below(&stream, 3);
-        write_irregular(name, workers, chunks, &stream);
+        write_irregular(test_file, workers, chunks, &stream);
         tarry_plan_settings settings =
             plan_settings(workers, chunks, 0, TARRY_DESIGN_FILE, TARRY_ORDER_OPTIMAL, 1);
-        settings.file = name;
-        tarry_plan *plan = plan_make(&settings);
+        settings.file = test_file;
+        OWNED(tarry_plan) plan = plan_make(&settings);
         plan_check_views(plan);
         uint64_t found = slack_least(plan, 1);
         uint64_t best[MAX_REPLICATION] = {0};
@@ -178,25 +168,20 @@ static void the_bound_holds_for_irregular_plans(void **state)
         }
         assert_in_range(found, best[0] - 1, best[0]);
         tight += slack_bound(plan, 1) == best[0];
-        tarry_plan_free(plan);
     }
-    assert_int_equal(unlink(name), 0);
+    assert_int_equal(test_file_remove(NULL), 0);
     assert_true(tight > IRREGULAR / 2);
 }
 
 /* The paper's setting: 200 chunks on 8 of 200 workers each. With matchings the least slack for l
  * copies is 1 + 2 + .. + (9 - l). */
-static void the_regular_order_has_its_known_worst_case(void **state)
+TEST(the_regular_order_has_its_known_worst_case)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(200, 200, 8, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(200, 200, 8, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
     for (uint32_t copies = 1; copies <= 8; copies++)
         assert_int_equal(tarry_plan_q(plan, copies), 1601 - (9 - copies) * (10 - copies) / 2);
     assert_int_equal(tarry_plan_q(plan, 1), 1565);
     assert_int_equal(tarry_plan_q_bound(plan, 1), 1565);
-    tarry_plan_free(plan);
 }
 
 /*
@@ -205,54 +190,33 @@ static void the_regular_order_has_its_known_worst_case(void **state)
  * colouring into one permutation per worker shows that there is one. The bound must leave room for
  * it.
  */
-static void matchings_are_not_optimal_for_two_copies(void **state)
+TEST(matchings_are_not_optimal_for_two_copies)
 {
-    (void)state;
     const uint32_t reaches[6][6] = {{2, 3, 3, 4, 4, 4}, {2, 3, 3, 4, 4, 4}, {1, 2, 3, 5, 5, 5},
                                     {1, 2, 3, 5, 5, 5}, {1, 1, 2, 6, 6, 6}, {1, 1, 2, 6, 6, 6}};
     uint32_t chunk[36], reach[36], worker[36];
-    for (uint32_t edge = 0; edge < 36; edge++) {
-        chunk[edge] = edge / 6;
-        reach[edge] = reaches[edge / 6][edge % 6] - 1;
+    for (uint32_t at = 0; at < 36; at++) {
+        chunk[at] = at / 6;
+        reach[at] = reaches[at / 6][at % 6] - 1;
     }
     const multigraph graph = {.vertices = 6, .degree = 6, .left = chunk, .right = reach};
-    assert_int_equal(colour_edges(&graph, NULL, worker), TARRY_OK);
+    assert_ok(colour_edges(&graph, NULL, worker));
 
-    tarry_plan_settings settings =
-        plan_settings(6, 6, 6, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(6, 6, 6, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
     assert_int_equal(slack_least(plan, 2), 15);
-    for (uint32_t edge = 0; edge < 36; edge++) {
-        uint32_t from = tarry_plan_position(plan, chunk[edge], worker[edge]);
-        plan_swap(plan, worker[edge], from, 5 - reach[edge]);
+    for (uint32_t at = 0; at < 36; at++) {
+        uint32_t from = plan_position(plan, chunk[at], worker[at]);
+        plan_swap(plan, worker[at], from, 5 - reach[at]);
     }
     plan_check_views(plan);
     assert_int_equal(slack_least(plan, 2), 16);
     assert_true(slack_bound(plan, 2) >= 16);
-    tarry_plan_free(plan);
 }
 
 /* Where a worker has chunks without number, most thresholds of the bound lie far apart. */
-static void the_bound_is_right_for_long_orders(void **state)
+TEST(the_bound_is_right_for_long_orders)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(1, 100000, 1, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(1, 100000, 1, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
     assert_int_equal(tarry_plan_q(plan, 1), 100000);
     assert_int_equal(tarry_plan_q_bound(plan, 1), 100000);
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(q_is_what_an_adversary_reaches),
-        cmocka_unit_test(the_bound_holds_for_every_order),
-        cmocka_unit_test(the_bound_holds_for_irregular_plans),
-        cmocka_unit_test(the_regular_order_has_its_known_worst_case),
-        cmocka_unit_test(matchings_are_not_optimal_for_two_copies),
-        cmocka_unit_test(the_bound_is_right_for_long_orders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "plan/evolve/evolve.h"
 #include "plan/span/span.h"
 #include "plan_check.h"
 #include "seed.h"
@@ -58,9 +58,8 @@ static void assert_in_order(const tarry_span *spans, uint32_t count)
     }
 }
 
-static void spans_in_order_are_the_same_data(void **state)
+TEST(spans_in_order_are_the_same_data)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("span", 61), RANDOM_TEST, 0, 0);
     for (int trial = 0; trial < 3000; trial++) {
         tarry_span spans[MOST_SPANS];
@@ -76,9 +75,8 @@ static void spans_in_order_are_the_same_data(void **state)
 }
 
 /* The parts of a cut, one behind the other, are the list; all have the same size. */
-static void cuts_are_equal_and_exact(void **state)
+TEST(cuts_are_equal_and_exact)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("span cut", 62), RANDOM_TEST, 0, 0);
     int cut = 0;
     for (int trial = 0; trial < 3000; trial++) {
@@ -114,9 +112,8 @@ static void cuts_are_equal_and_exact(void **state)
     assert_true(cut > 500);
 }
 
-static void the_finest_units_are_not_cut(void **state)
+TEST(the_finest_units_are_not_cut)
 {
-    (void)state;
     const tarry_span unit = {0, 12345, 1, SPAN_MOST_UNITS};
     assert_false(span_can_cut(&unit, 1, 2));
     const tarry_span whole = {0, 0, 1, 1};
@@ -128,9 +125,8 @@ static void the_finest_units_are_not_cut(void **state)
 }
 
 /* However a chunk is cut, its spans have each sample once. */
-static void samples_are_cut_exactly(void **state)
+TEST(samples_are_cut_exactly)
 {
-    (void)state;
     for (uint64_t samples = 0; samples < 40; samples++) {
         for (uint32_t of = 1; of <= 64; of *= 2) {
             uint64_t begin, end, reached = 0;
@@ -148,12 +144,9 @@ static void samples_are_cut_exactly(void **state)
     assert_true(begin == (UINT64_C(1) << 32) - 2 && end == UINT64_C(1) << 32);
 }
 
-static void plans_that_are_made_are_original(void **state)
+TEST(plans_that_are_made_are_original)
 {
-    (void)state;
-    tarry_plan_settings settings =
-        plan_settings(4, 6, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(4, 6, 2, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
     assert_true(tarry_plan_is_original(plan));
     assert_int_equal(tarry_plan_origins(plan), 6);
     for (uint32_t chunk = 0; chunk < 6; chunk++) {
@@ -161,17 +154,4 @@ static void plans_that_are_made_are_original(void **state)
         tarry_span span = tarry_plan_span(plan, chunk, 0);
         assert_true(span.origin == chunk && span.first == 0 && span.count == 1 && span.of == 1);
     }
-    tarry_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spans_in_order_are_the_same_data),
-        cmocka_unit_test(cuts_are_equal_and_exact),
-        cmocka_unit_test(the_finest_units_are_not_cut),
-        cmocka_unit_test(samples_are_cut_exactly),
-        cmocka_unit_test(plans_that_are_made_are_original),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

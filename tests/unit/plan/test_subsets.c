@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "plan/decode/subsets.h"
+#include "plan/decode/decode.h"
 #include "seed.h"
+#include "test.h"
 
 static uint32_t as_bits(const uint32_t *members, uint32_t size, uint32_t n)
 {
@@ -20,9 +14,8 @@ static uint32_t as_bits(const uint32_t *members, uint32_t size, uint32_t n)
     return bits;
 }
 
-static void each_subset_comes_once(void **state)
+TEST(each_subset_comes_once)
 {
-    (void)state;
     for (uint32_t n = 0; n <= 10; n++) {
         for (uint32_t size = 0; size <= n; size++) {
             bool seen[1024] = {false};
@@ -43,18 +36,16 @@ static void each_subset_comes_once(void **state)
     }
 }
 
-static void counts_saturate(void **state)
+TEST(counts_saturate)
 {
-    (void)state;
     assert_int_equal(subsets_count(3, 4), 0);
     assert_int_equal(subsets_count(60, 30), UINT64_C(118264581564861424));
     assert_true(subsets_count(200, 100) == UINT64_MAX);
     assert_int_equal(subsets_count(UINT32_MAX, 1), UINT32_MAX);
 }
 
-static void draws_are_even(void **state)
+TEST(draws_are_even)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("draws", 31), RANDOM_TEST, 0, 0);
     int hits[64] = {0};
     uint32_t members[3];
@@ -67,14 +58,4 @@ static void draws_are_even(void **state)
         if (__builtin_popcount(bits) == 3)
             assert_in_range(hits[bits], 845, 1155);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_subset_comes_once),
-        cmocka_unit_test(counts_saturate),
-        cmocka_unit_test(draws_are_even),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +7,7 @@
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "seed.h"
+#include "test.h"
 
 static tarry_privacy_settings settings_of(double noise, double sample, uint64_t steps)
 {
@@ -33,9 +27,8 @@ static double epsilon_of(const tarry_privacy_settings *settings, double delta,
     return epsilon;
 }
 
-static void the_best_is_the_lesser_of_both(void **state)
+TEST(the_best_is_the_lesser_of_both)
 {
-    (void)state;
     tarry_privacy_settings settings = settings_of(1.5, 0.04, 2250);
     double renyi = epsilon_of(&settings, 1e-5, TARRY_ACCOUNTANT_RDP);
     double grid = epsilon_of(&settings, 1e-5, TARRY_ACCOUNTANT_PLD);
@@ -44,17 +37,15 @@ static void the_best_is_the_lesser_of_both(void **state)
     assert_true(epsilon_of(&settings, 1e-5, TARRY_ACCOUNTANT_BEST) == grid);
 }
 
-static void nothing_shown_is_private(void **state)
+TEST(nothing_shown_is_private)
 {
-    (void)state;
     tarry_privacy_settings none = settings_of(1, 0.5, 0), nobody = settings_of(1, 0, 100);
     assert_true(epsilon_of(&none, 1e-5, TARRY_ACCOUNTANT_BEST) == 0);
     assert_true(epsilon_of(&nobody, 1e-5, TARRY_ACCOUNTANT_BEST) == 0);
 }
 
-static void delta_is_the_inverse(void **state)
+TEST(delta_is_the_inverse)
 {
-    (void)state;
     tarry_privacy_settings settings = settings_of(1.1, 0.02, 300);
     for (tarry_accountant one = TARRY_ACCOUNTANT_BEST; one <= TARRY_ACCOUNTANT_PLD; one++) {
         double delta, epsilon = epsilon_of(&settings, 1e-6, one);
@@ -64,9 +55,8 @@ static void delta_is_the_inverse(void **state)
 }
 
 /* More noise, fewer steps and a larger delta never cost more, wherever one looks. */
-static void epsilon_is_monotone(void **state)
+TEST(epsilon_is_monotone)
 {
-    (void)state;
     uint64_t seed = test_seed("epsilon_is_monotone", 1);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (int i = 0; i < (test_is_long() ? 100 : 3); i++) {
@@ -85,9 +75,8 @@ static void epsilon_is_monotone(void **state)
     }
 }
 
-static void noise_is_as_little_as_is_enough(void **state)
+TEST(noise_is_as_little_as_is_enough)
 {
-    (void)state;
     tarry_privacy_settings settings = settings_of(1, 0.04, 500);
     for (tarry_accountant one = TARRY_ACCOUNTANT_BEST; one <= TARRY_ACCOUNTANT_PLD; one++) {
         double noise;
@@ -110,9 +99,8 @@ static void refuses(const tarry_privacy_settings *settings, double delta, const 
     assert_true(epsilon == -1);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST(what_makes_no_sense_is_refused)
 {
-    (void)state;
     tarry_privacy_settings settings = settings_of(0, 1, 1);
     refuses(&settings, 1e-5, "noise 0: 0.001 to 1e6 is wanted");
     settings = settings_of(NAN, 1, 1);
@@ -140,22 +128,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return tarry_privacy_epsilon(&settings, 1e-5, TARRY_ACCOUNTANT_BEST, allocator, &epsilon, NULL);
 }
 
-static void memory_may_fail(void **state)
+TEST(memory_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(attempt, NULL), 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_is_the_lesser_of_both),
-        cmocka_unit_test(nothing_shown_is_private),
-        cmocka_unit_test(delta_is_the_inverse),
-        cmocka_unit_test(epsilon_is_monotone),
-        cmocka_unit_test(noise_is_as_little_as_is_enough),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(memory_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

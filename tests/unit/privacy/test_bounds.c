@@ -5,23 +5,15 @@
  *
  * TARRY_TEST_LONG=1 tries 2,000 settings instead of 70, and TARRY_TEST_SEED others.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 #include <tarry/privacy.h>
 
 #include "base/random.h"
-#include "privacy/composed.h"
-#include "privacy/rdp.h"
+#include "privacy/accountant.h"
 #include "seed.h"
+#include "test.h"
 
 enum { LONG_SETTINGS = 2000, SETTINGS = 70, CELLS = 1 << 13, POINTS = 4000 };
 #define STEPS_MOST 1e12
@@ -212,8 +204,7 @@ static double epsilon_of(const setting *one, tarry_accountant accountant)
     settings.noise = one->noise;
     settings.sample = one->sample;
     settings.steps = one->steps;
-    assert_int_equal(tarry_privacy_epsilon(&settings, one->delta, accountant, NULL, &epsilon, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_privacy_epsilon(&settings, one->delta, accountant, NULL, &epsilon, NULL));
     return epsilon;
 }
 
@@ -245,9 +236,8 @@ static setting draw(random_stream *stream, int number)
     };
 }
 
-static void claims_hold_at_random_settings(void **state)
+TEST(claims_hold_at_random_settings)
 {
-    (void)state;
     uint64_t seed = test_seed("claims_hold_at_random_settings", 31);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (int i = 0; i < (test_is_long() ? LONG_SETTINGS : SETTINGS); i++) {
@@ -262,9 +252,8 @@ static void claims_hold_at_random_settings(void **state)
 }
 
 /* With the grid that users get: also tight, if there is one step or all examples take part. */
-static void the_accountants_hold_and_are_tight(void **state)
+TEST(the_accountants_hold_and_are_tight)
 {
-    (void)state;
     uint64_t seed = test_seed("the_accountants_hold_and_are_tight", 32);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (int i = 0; i < (test_is_long() ? 200 : 8); i++) {
@@ -284,9 +273,8 @@ static void the_accountants_hold_and_are_tight(void **state)
 }
 
 /* The noise that is found for an epsilon costs at most that, and by the exact figures, too. */
-static void noise_for_an_epsilon_is_enough(void **state)
+TEST(noise_for_an_epsilon_is_enough)
 {
-    (void)state;
     const double epsilons[] = {2000, 1e5, 30, 1, 0.01};
     for (size_t i = 0; i < (test_is_long() ? 5 : 1); i++)
         for (tarry_accountant by = TARRY_ACCOUNTANT_BEST; by <= TARRY_ACCOUNTANT_PLD; by++) {
@@ -295,9 +283,8 @@ static void noise_for_an_epsilon_is_enough(void **state)
             tarry_privacy_settings_init(&settings);
             settings.sample = one.sample;
             settings.steps = one.steps;
-            assert_int_equal(
-                tarry_privacy_noise(&settings, epsilons[i], one.delta, by, NULL, &one.noise, NULL),
-                TARRY_OK);
+            assert_ok(
+                tarry_privacy_noise(&settings, epsilons[i], one.delta, by, NULL, &one.noise, NULL));
             const double found = epsilon_of(&one, by);
             if (!(found <= epsilons[i] && found > 0.99 * epsilons[i]))
                 fail_at(&one, "the accountant", found, "this is not what was asked for");
@@ -306,9 +293,8 @@ static void noise_for_an_epsilon_is_enough(void **state)
 }
 
 /* Little noise made exponents overflow; moments above 1 by less than a double's last bit were 1. */
-static void little_noise_and_small_samples_cost_something(void **state)
+TEST(little_noise_and_small_samples_cost_something)
 {
-    (void)state;
     for (double noise = 1e-3; noise < 0.03; noise *= 2) {
         const setting all = {noise, 1, 1, 1e-5}, some = {noise, 0.01, 100, 1e-5};
         assert_true(epsilon_of(&all, TARRY_ACCOUNTANT_BEST) > 1 / (2 * noise * noise));
@@ -317,15 +303,4 @@ static void little_noise_and_small_samples_cost_something(void **state)
     /* log(1 + q^2 (e - 1)), of which a sum near 1 leaves nothing */
     assert_true(fabs(rdp_of_order(1, 1e-9, 2) / (1e-18 * expm1(1)) - 1) < 1e-9);
     assert_true(rdp_of_order(1, 1e-9, 1.5) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_hold_at_random_settings),
-        cmocka_unit_test(the_accountants_hold_and_are_tight),
-        cmocka_unit_test(noise_for_an_epsilon_is_enough),
-        cmocka_unit_test(little_noise_and_small_samples_cost_something),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

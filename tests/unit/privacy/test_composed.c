@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdlib.h>
 
 #include "failing_allocator.h"
-#include "privacy/composed.h"
+#include "privacy/accountant.h"
+#include "test.h"
 
 enum { CELLS = 1 << 17 };
 
@@ -34,9 +27,8 @@ static void assert_epsilon(const loss_mechanism *one, uint64_t steps, double del
 
 /* Steps in which all take part are one step with less noise: T of them like noise / sqrt(T). To
  * where delta is 1e-15. */
-static void gaussian_steps_are_one_step_with_less_noise(void **state)
+TEST(gaussian_steps_are_one_step_with_less_noise)
 {
-    (void)state;
     const uint64_t counts[] = {1, 2, 50, 1000};
     for (size_t i = 0; i < 4; i++) {
         const loss_mechanism one = {3 * sqrt((double)counts[i]), 1, LOSS_REMOVED};
@@ -60,9 +52,8 @@ static double three_losses(const loss_grid *grid, double epsilon)
     return sum - expm1(3 * log1p(-grid->infinite));
 }
 
-static void sampled_steps_are_sums_of_losses(void **state)
+TEST(sampled_steps_are_sums_of_losses)
 {
-    (void)state;
     for (loss_direction direction = LOSS_REMOVED; direction <= LOSS_ADDED; direction++) {
         const loss_mechanism one = {0.9, 0.2, direction};
         double least, most;
@@ -82,9 +73,8 @@ static void sampled_steps_are_sums_of_losses(void **state)
     }
 }
 
-static void delta_and_epsilon_are_inverse(void **state)
+TEST(delta_and_epsilon_are_inverse)
 {
-    (void)state;
     const loss_mechanism one = {1.1, 0.01, LOSS_REMOVED};
     for (double delta = 1e-15; delta < 1e-3; delta *= 100) {
         composed_loss all = make(&one, 1000, delta, 0);
@@ -95,9 +85,8 @@ static void delta_and_epsilon_are_inverse(void **state)
 }
 
 /* Figures of another implementation, with its grid of 1e-4 and the same way to make it. */
-static void epsilons_are_those_of_others(void **state)
+TEST(epsilons_are_those_of_others)
 {
-    (void)state;
     const loss_mechanism a = {1.5, 0.04, LOSS_REMOVED}, b = {0.5, 0.1, LOSS_REMOVED};
     assert_epsilon(&a, 2250, 1e-5, 6.76875, 1e-3);
     assert_epsilon(&b, 10, 1e-6, 14.482599, 1e-3);
@@ -115,20 +104,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void memory_may_fail(void **state)
+TEST(memory_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(attempt, NULL), 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussian_steps_are_one_step_with_less_noise),
-        cmocka_unit_test(sampled_steps_are_sums_of_losses),
-        cmocka_unit_test(delta_and_epsilon_are_inverse),
-        cmocka_unit_test(epsilons_are_those_of_others),
-        cmocka_unit_test(memory_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <complex.h>
 #include <math.h>
 
+#include "privacy/accountant.h"
 #include "privacy/complex_number.h"
-#include "privacy/fourier.h"
+#include "test.h"
 
 enum { MOST = 256 };
 
@@ -29,9 +23,8 @@ static double complex slow(const double complex *numbers, size_t count, size_t k
     return sum;
 }
 
-static void it_is_the_sum_that_defines_it_and_has_an_inverse(void **state)
+TEST(it_is_the_sum_that_defines_it_and_has_an_inverse)
 {
-    (void)state;
     for (size_t count = 1; count <= MOST; count *= 2) {
         double complex numbers[MOST], there[MOST], roots[MOST / 2];
         fill(numbers, count);
@@ -44,12 +37,4 @@ static void it_is_the_sum_that_defines_it_and_has_an_inverse(void **state)
         for (size_t i = 0; i < count; i++)
             assert_true(cabs(there[i] - numbers[i]) < 1e-14 * (double)count);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_sum_that_defines_it_and_has_an_inverse),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

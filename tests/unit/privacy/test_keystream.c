@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <openssl/evp.h>
 #include <string.h>
+
+#include <openssl/evp.h>
 
 #include "base/bytes.h"
 #include "privacy/keystream.h"
+#include "test.h"
 
 enum { NUMBERS = 9000 };
 
@@ -30,9 +26,8 @@ static uint64_t oracle(const uint8_t key[KEYSTREAM_KEY_BYTES], uint64_t stream, 
     return bytes_get(out + number % 2 * 8, 8);
 }
 
-static void any_number_can_be_had_by_itself(void **state)
+TEST(any_number_can_be_had_by_itself)
 {
-    (void)state;
     privacy_keys keys;
     uint64_t all[NUMBERS], some[NUMBERS];
     assert_int_equal(privacy_keys_of_seed(1, &keys), 0);
@@ -47,9 +42,8 @@ static void any_number_can_be_had_by_itself(void **state)
     assert_true(some[2] == oracle(keys.draws, UINT64_MAX, UINT64_MAX / 2 + 2));
 }
 
-static void keys_and_streams_have_nothing_in_common(void **state)
+TEST(keys_and_streams_have_nothing_in_common)
 {
-    (void)state;
     privacy_keys one, other;
     uint64_t numbers[4][100];
     assert_int_equal(privacy_keys_of_seed(1, &one), 0);
@@ -61,13 +55,4 @@ static void keys_and_streams_have_nothing_in_common(void **state)
     for (size_t i = 0; i < 400; i++)
         for (size_t k = 0; k < i; k++)
             assert_true(numbers[i / 100][i % 100] != numbers[k / 100][k % 100]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_can_be_had_by_itself),
-        cmocka_unit_test(keys_and_streams_have_nothing_in_common),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "failing_allocator.h"
-#include "privacy/loss.h"
+#include "privacy/accountant.h"
+#include "test.h"
 
 static const loss_mechanism mechanisms[] = {
     {1, 1, LOSS_REMOVED},     {1.1, 0.01, LOSS_REMOVED}, {1.1, 0.01, LOSS_ADDED},
@@ -42,9 +36,8 @@ static double slow(const loss_mechanism *one, double epsilon, int lower)
     return sum;
 }
 
-static void both_curves_are_those_of_their_definition(void **state)
+TEST(both_curves_are_those_of_their_definition)
 {
-    (void)state;
     FOR_EACH(one)
     {
         const double epsilons[] = {-3, -0.5, -1e-3, 0, 1e-3, 0.2, 1, 3};
@@ -68,9 +61,8 @@ static double delta_of(const loss_grid *grid, double epsilon)
     return sum;
 }
 
-static void a_grid_meets_the_curve_at_its_points_and_is_above_it_between(void **state)
+TEST(a_grid_meets_the_curve_at_its_points_and_is_above_it_between)
 {
-    (void)state;
     FOR_EACH(one)
     {
         double least, most, sum = 0;
@@ -91,9 +83,8 @@ static void a_grid_meets_the_curve_at_its_points_and_is_above_it_between(void **
     }
 }
 
-static void cumulants_are_those_of_a_sum(void **state)
+TEST(cumulants_are_those_of_a_sum)
 {
-    (void)state;
     double mass[] = {0.25, 0, 0.75};
     const loss_grid grid = {.step = 0.5, .first = -1, .count = 3, .mass = mass};
     loss_cumulants at = loss_cumulants_at(&grid, 2);
@@ -114,19 +105,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void memory_may_fail(void **state)
+TEST(memory_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(attempt, NULL), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_curves_are_those_of_their_definition),
-        cmocka_unit_test(a_grid_meets_the_curve_at_its_points_and_is_above_it_between),
-        cmocka_unit_test(cumulants_are_those_of_a_sum),
-        cmocka_unit_test(memory_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

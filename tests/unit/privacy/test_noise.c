@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "privacy/noise.h"
-#include "privacy/normal.h"
+#include "privacy/accountant.h"
+#include "privacy/keystream.h"
 #include "seed.h"
+#include "test.h"
 
 enum { NUMBERS = 200001 }; /* odd: pairs don't come out even */
 
@@ -32,9 +27,8 @@ static int compare(const void *a, const void *b)
 
 /* Kolmogorov and Smirnov's: 2 / sqrt(n) is passed by chance once in 1,500 times; the grid adds what
  * a cell holds. */
-static void noise_is_normal(void **state)
+TEST(noise_is_normal)
 {
-    (void)state;
     uint64_t seed = test_seed("normal", 1);
     const double deviations[] = {1, 0.013, 3e7};
     for (size_t d = 0; d < 3; d++) {
@@ -50,9 +44,8 @@ static void noise_is_normal(void **state)
     }
 }
 
-static void moments_and_tails_are_those_of_a_normal(void **state)
+TEST(moments_and_tails_are_those_of_a_normal)
 {
-    (void)state;
     double mean = 0, square = 0, fourth = 0;
     size_t beyond[5] = {0};
     memset(numbers, 0, sizeof(numbers));
@@ -83,9 +76,8 @@ static double correlation(const float *x, const float *y, size_t count)
     return sum / (double)count;
 }
 
-static void numbers_and_releases_are_independent(void **state)
+TEST(numbers_and_releases_are_independent)
 {
-    (void)state;
     uint64_t seed = test_seed("independent", 3);
     memset(numbers, 0, sizeof(numbers));
     memset(others, 0, sizeof(others));
@@ -103,9 +95,8 @@ static void numbers_and_releases_are_independent(void **state)
     assert_true(fabs(correlation(numbers, numbers + 1, NUMBERS - 1)) < 2 * most);
 }
 
-static void noise_goes_on_top_of_sums(void **state)
+TEST(noise_goes_on_top_of_sums)
 {
-    (void)state;
     float sum[1001], noise[1001] = {0};
     for (size_t i = 0; i < 1001; i++)
         sum[i] = (float)i * 0.77F;
@@ -116,9 +107,8 @@ static void noise_goes_on_top_of_sums(void **state)
 }
 
 /* Else the last bits of what comes out would tell which sum was behind it. */
-static void what_comes_out_is_on_the_grid(void **state)
+TEST(what_comes_out_is_on_the_grid)
 {
-    (void)state;
     for (double deviation = 1e-6; deviation < 1e6; deviation *= 3.7) {
         double grid = noise_grid(deviation);
         assert_true(grid <= deviation / 256 && grid > deviation / 512);
@@ -128,16 +118,4 @@ static void what_comes_out_is_on_the_grid(void **state)
         for (size_t i = 0; i < 1000; i++)
             assert_true(numbers[i] / grid == rint(numbers[i] / grid));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(noise_is_normal),
-        cmocka_unit_test(moments_and_tails_are_those_of_a_normal),
-        cmocka_unit_test(numbers_and_releases_are_independent),
-        cmocka_unit_test(noise_goes_on_top_of_sums),
-        cmocka_unit_test(what_comes_out_is_on_the_grid),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

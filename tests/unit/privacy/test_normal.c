@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
-#include "privacy/normal.h"
+#include "privacy/accountant.h"
+#include "test.h"
 
 static void assert_near(double found, double wanted, double relative)
 {
@@ -17,9 +11,8 @@ static void assert_near(double found, double wanted, double relative)
 }
 
 /* Those at 10 and more are of an arithmetic of 50 digits. */
-static void tails_are_those_of_tables(void **state)
+TEST(tails_are_those_of_tables)
 {
-    (void)state;
     assert_near(normal_tail(0), 0.5, 1e-16);
     assert_near(normal_tail(1.959963984540054), 0.025, 1e-14);
     assert_near(normal_mills(10), 0.099028596471731921395337188595, 1e-15);
@@ -31,9 +24,8 @@ static void tails_are_those_of_tables(void **state)
 }
 
 /* The derivative of Mills' ratio is x times it, less 1: no table is as dense as that. */
-static void the_ratio_goes_on_smoothly(void **state)
+TEST(the_ratio_goes_on_smoothly)
 {
-    (void)state;
     for (double x = -5; x < 60; x += 0.013) {
         double ratio = normal_mills(x), curved = 1 + fabs(x * x * x);
         double slope = (normal_mills(x + 1e-5) - normal_mills(x - 1e-5)) / 2e-5;
@@ -41,19 +33,8 @@ static void the_ratio_goes_on_smoothly(void **state)
     }
 }
 
-static void density_times_ratio_is_the_tail(void **state)
+TEST(density_times_ratio_is_the_tail)
 {
-    (void)state;
     for (double x = -8; x < 37; x += 0.01)
         assert_near(normal_density(x) * normal_mills(x), normal_tail(x), 4e-15);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tails_are_those_of_tables),
-        cmocka_unit_test(the_ratio_goes_on_smoothly),
-        cmocka_unit_test(density_times_ratio_is_the_tail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
-#include "privacy/rdp.h"
+#include "privacy/accountant.h"
+#include "test.h"
 
 static void assert_near(double found, double wanted, double relative)
 {
@@ -30,9 +24,8 @@ static double slow(double noise, double sample, double alpha)
     return log(sum * width / 3 / (noise * sqrt(2 * M_PI))) / (alpha - 1);
 }
 
-static void divergences_are_those_of_their_definition(void **state)
+TEST(divergences_are_those_of_their_definition)
 {
-    (void)state;
     const double noises[] = {0.7, 1.1, 3}, samples[] = {1e-3, 0.04, 0.5, 0.9};
     const double orders[] = {1.1, 1.5, 2, 3.3, 7, 10.9, 24};
     for (size_t n = 0; n < 3; n++)
@@ -46,47 +39,31 @@ static void divergences_are_those_of_their_definition(void **state)
             }
 }
 
-static void without_sampling_it_is_the_gaussian_mechanism(void **state)
+TEST(without_sampling_it_is_the_gaussian_mechanism)
 {
-    (void)state;
     assert_near(rdp_of_order(2, 1, 3), 3.0 / 8, 1e-15);
     assert_true(rdp_of_order(2, 0, 3) == 0);
     assert_near(rdp_of_order(2, 1 - 1e-12, 8), 1, 1e-9);
 }
 
 /* With orders 1 + k/10 in an implementation of others. */
-static void epsilon_is_that_of_others(void **state)
+TEST(epsilon_is_that_of_others)
 {
-    (void)state;
     assert_near(rdp_epsilon(1.5, 0.04, 2250, 1e-5), 7.32911117, 1e-9);
 }
 
-static void delta_and_epsilon_are_inverse(void **state)
+TEST(delta_and_epsilon_are_inverse)
 {
-    (void)state;
     for (double delta = 1e-15; delta < 1e-2; delta *= 10) {
         double epsilon = rdp_epsilon(1.3, 0.01, 5000, delta);
         assert_near(rdp_delta(1.3, 0.01, 5000, epsilon), delta, 1e-9);
     }
 }
 
-static void what_is_far_out_has_an_answer(void **state)
+TEST(what_is_far_out_has_an_answer)
 {
-    (void)state;
     assert_true(rdp_epsilon(1e-3, 1, 1, 1e-5) > 1e5);
     assert_true(rdp_epsilon(1e6, 1e-9, 1, 1e-15) < 1);
     assert_true(rdp_epsilon(50, 0.001, 1, 0.9) == 0);
     assert_true(isfinite(rdp_epsilon(1, 0.01, UINT64_C(1) << 40, 1e-300)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(divergences_are_those_of_their_definition),
-        cmocka_unit_test(without_sampling_it_is_the_gaussian_mechanism),
-        cmocka_unit_test(epsilon_is_that_of_others),
-        cmocka_unit_test(delta_and_epsilon_are_inverse),
-        cmocka_unit_test(what_is_far_out_has_an_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
-#include "privacy/sampler.h"
+#include "privacy/keystream.h"
 #include "seed.h"
+#include "test.h"
 
 enum { SAMPLES = 20000, ROUNDS = 40 };
 
@@ -46,9 +41,8 @@ static void assert_likely(double hits, double trials, double chance)
         fail_msg("%g of %g, and %g are likely", hits, trials, expected);
 }
 
-static void each_sample_is_drawn_at_the_rate(void **state)
+TEST(each_sample_is_drawn_at_the_rate)
 {
-    (void)state;
     uint64_t seed = test_seed("rate", 1);
     const double rates[] = {0.5, 0.04, 0.001};
     for (size_t r = 0; r < 3; r++) {
@@ -67,9 +61,8 @@ static void each_sample_is_drawn_at_the_rate(void **state)
 }
 
 /* Sizes of batches of a fixed size would not vary; those of Poisson samples do. */
-static void sizes_vary_as_binomials_do(void **state)
+TEST(sizes_vary_as_binomials_do)
 {
-    (void)state;
     const double rate = 0.1;
     const sampler from = make(test_seed("sizes", 2), rate);
     double squares = 0;
@@ -84,9 +77,8 @@ static void sizes_vary_as_binomials_do(void **state)
     assert_true(squares > 14 && squares < 84);
 }
 
-static void draws_are_independent(void **state)
+TEST(draws_are_independent)
 {
-    (void)state;
     const double rate = 0.2;
     const sampler from = make(test_seed("independence", 3), rate);
     draw_all(&from);
@@ -106,9 +98,8 @@ static void draws_are_independent(void **state)
     assert_likely(far, trials, rate * rate);
 }
 
-static void pieces_draw_what_the_whole_does(void **state)
+TEST(pieces_draw_what_the_whole_does)
 {
-    (void)state;
     const sampler from = make(test_seed("pieces", 4), 0.3);
     size_t whole[1000], pieces[1000], count, found = 0, more;
     assert_int_equal(sampler_draw(&from, 5, 137, 1000, whole, &count), 0);
@@ -121,9 +112,8 @@ static void pieces_draw_what_the_whole_does(void **state)
     assert_memory_equal(pieces, whole, count * sizeof(*whole));
 }
 
-static void all_or_none_can_be_drawn(void **state)
+TEST(all_or_none_can_be_drawn)
 {
-    (void)state;
     size_t samples[300], count;
     const sampler all = make(1, 1), none = make(1, 0);
     assert_int_equal(sampler_draw(&all, 0, 10, 300, samples, &count), 0);
@@ -133,25 +123,11 @@ static void all_or_none_can_be_drawn(void **state)
     assert_int_equal(count, 0);
 }
 
-static void another_key_draws_others(void **state)
+TEST(another_key_draws_others)
 {
-    (void)state;
     size_t one[1000], other[1000], count, again;
     const sampler from = make(1, 0.5), to = make(2, 0.5);
     assert_int_equal(sampler_draw(&from, 0, 0, 1000, one, &count), 0);
     assert_int_equal(sampler_draw(&to, 0, 0, 1000, other, &again), 0);
     assert_memory_not_equal(one, other, 300 * sizeof(*one));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_sample_is_drawn_at_the_rate),
-        cmocka_unit_test(sizes_vary_as_binomials_do),
-        cmocka_unit_test(draws_are_independent),
-        cmocka_unit_test(pieces_draw_what_the_whole_does),
-        cmocka_unit_test(all_or_none_can_be_drawn),
-        cmocka_unit_test(another_key_draws_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "creation.h"
+#include "test.h"
 
 int create_server(void *user, const tarry_allocator *allocator)
 {
     const server_creation *its = user;
-    tarry_server *server = NULL;
+    OWNED(tarry_server) server = NULL;
     int error = tarry_server_create(its->plan, &its->settings, allocator, &server, NULL);
     assert_int_equal(server != NULL, error == TARRY_OK);
-    tarry_server_free(server);
     return error;
 }
 
@@ -36,5 +30,6 @@ void assert_refused(const tarry_plan *plan, const tarry_server_settings *setting
     assert_int_equal(tarry_server_create(plan, settings, NULL, &server, &diagnostic),
                      TARRY_ERROR_ARGUMENT);
     assert_null(server);
-    assert_non_null(strstr(diagnostic.text, why));
+    if (strstr(diagnostic.text, why) == NULL)
+        fail_msg("'%s' is not in '%s'", why, diagnostic.text);
 }

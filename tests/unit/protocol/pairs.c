@@ -47,12 +47,6 @@ static void two_parts(tarry_settings *settings)
     settings->plan.parts = 2;
 }
 
-static void parts_auto(tarry_settings *settings)
-{
-    settings->plan.parts = 2;
-    settings->plan.adaptive_parts = true;
-}
-
 static void whole(tarry_settings *settings)
 {
     settings->server.credit = TARRY_CREDIT_WHOLE;
@@ -161,7 +155,6 @@ static const feature features[] = {
     {"--design file:PATH", TARRY_SETTING_DESIGN, design_file},
     {"--racks 2", TARRY_SETTING_RACKS, racks},
     {"--parts 2", TARRY_SETTING_PARTS, two_parts},
-    {"--parts auto:2", TARRY_SETTING_PARTS, parts_auto},
     {"--credit whole", TARRY_SETTING_CREDIT, whole},
     {"--keep credited", TARRY_SETTING_KEEP, credited},
     {"--keep all", TARRY_SETTING_KEEP, all_kept},

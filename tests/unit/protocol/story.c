@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "story.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/bitset.h"
 #include "edge_plan.h"
+#include "test.h"
 
 void story_plan(story *told, uint32_t workers, uint32_t replication)
 {
     *told = (story){.epoch = 1};
     size_t count = (size_t)workers * replication;
-    edge *edges = malloc(count * sizeof(*edges));
-    assert_non_null(edges);
+    edge *edges = checked_malloc(count * sizeof(*edges));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t worker = i / replication;
         edges[i] = (edge){.worker = worker, .chunk = (worker + i % replication) % workers};
@@ -32,18 +28,23 @@ void story_plan(story *told, uint32_t workers, uint32_t replication)
 
 void story_begin(story *told)
 {
-    assert_int_equal(tarry_server_create(told->plan, &told->settings, NULL, &told->server, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_server_create(told->plan, &told->settings, NULL, &told->server, NULL));
     for (uint32_t worker = 0; worker < told->plan->workers; worker++)
         joins(told, worker);
     starts(told);
+}
+
+void story_play(story *told, uint32_t workers, uint32_t replication)
+{
+    story_plan(told, workers, replication);
+    story_begin(told);
 }
 
 void story_end(story *told)
 {
     expect_nothing(told);
     tarry_server_free(told->server);
-    edge_plan_free(told->plan);
+    tarry_plan_free(told->plan);
 }
 
 void at(story *told, uint64_t ms)
@@ -56,7 +57,7 @@ void happens(story *told, const tarry_event *event)
 {
     expect_nothing(told);
     told->expected = 0;
-    assert_int_equal(tarry_server_step(told->server, told->now, event, &told->effects), TARRY_OK);
+    assert_ok(tarry_server_step(told->server, told->now, event, &told->effects));
 }
 
 void is_refused(story *told, const tarry_event *event, int error)
@@ -113,6 +114,12 @@ void reports(story *told, uint32_t worker, uint32_t slot)
     says(told, worker, &report);
 }
 
+void each_reports(story *told, uint32_t count, uint32_t slot)
+{
+    for (uint32_t worker = 0; worker < count; worker++)
+        reports(told, worker, slot);
+}
+
 void fails(story *told, uint32_t worker, uint32_t slot)
 {
     tarry_message report = message_of(told, TARRY_MESSAGE_REPORT);
@@ -126,7 +133,6 @@ void sends_part(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
     tarry_message part = message_of(told, TARRY_MESSAGE_PART);
     part.attempt = attempt;
     part.stripe = stripe;
-    part.parts = told->parts != 0 ? told->parts : told->plan->parts;
     says(told, worker, &part);
 }
 
@@ -148,10 +154,22 @@ void delivers(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
     is_combined(told, worker, attempt, stripe);
 }
 
+void each_delivers(story *told, uint32_t count, uint32_t attempt, uint32_t stripe)
+{
+    for (uint32_t worker = 0; worker < count; worker++)
+        delivers(told, worker, attempt, stripe);
+}
+
 void is_alive(story *told, uint32_t worker)
 {
     tarry_message alive = message_of(told, TARRY_MESSAGE_ALIVE);
     says(told, worker, &alive);
+}
+
+void each_is_alive(story *told, uint32_t count)
+{
+    for (uint32_t worker = 0; worker < count; worker++)
+        is_alive(told, worker);
 }
 
 void time_passes(story *told)
@@ -180,6 +198,30 @@ const tarry_message *expect_send(story *told, uint32_t worker, tarry_message_typ
     assert_int_equal(effect->worker, worker);
     assert_int_equal(effect->message.type, type);
     return &effect->message;
+}
+
+void expect_each(story *told, uint32_t count, tarry_message_type type)
+{
+    for (uint32_t worker = 0; worker < count; worker++)
+        expect_send(told, worker, type);
+}
+
+static void expect_present(story *told, tarry_message_type type)
+{
+    for (uint32_t worker = 0; worker < told->plan->workers; worker++)
+        if (tarry_server_present(told->server, worker))
+            expect_send(told, worker, type);
+}
+
+void expect_signals(story *told)
+{
+    expect_clear(told, 0);
+    expect_present(told, TARRY_MESSAGE_SIGNAL);
+}
+
+void expect_finish(story *told)
+{
+    expect_present(told, TARRY_MESSAGE_FINISH);
 }
 
 static void assert_bits(const uint64_t *set, const char *text)
@@ -238,6 +280,13 @@ const tarry_round_result *expect_done(story *told, int error)
     assert_int_equal(result->error, error);
     assert_int_equal(result->round, told->round);
     assert_int_equal(result->end_ns, told->now);
+    return result;
+}
+
+const tarry_round_result *expect_exact(story *told)
+{
+    const tarry_round_result *result = expect_done(told, TARRY_OK);
+    assert_true(result->exact);
     return result;
 }
 

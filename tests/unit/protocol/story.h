@@ -18,7 +18,6 @@ typedef struct story {
     uint64_t round;
     double scale;   /* of the parts to be combined; 0 stands for 1 */
     uint32_t epoch; /* what the workers say; 1 if nothing else is told */
-    uint32_t parts; /* the same; 0: those of the plan */
 } story;
 
 #define STORY_MS UINT64_C(1000000)
@@ -32,7 +31,11 @@ typedef struct story {
 void story_plan(story *told, uint32_t workers, uint32_t replication);
 /* Makes the server; all workers join and the first round starts, at 0 ms. */
 void story_begin(story *told);
+/* Both. */
+void story_play(story *told, uint32_t workers, uint32_t replication);
 void story_end(story *told);
+/* A case with one (test.h). */
+#define STORY(name) TEST_OF(name, story, told, story_end)
 
 /* What happens, at the story's time. */
 void at(story *told, uint64_t ms);
@@ -41,12 +44,15 @@ void is_lost(story *told, uint32_t worker);  /* expects that it is left out as g
 void is_heard(story *told, uint32_t worker); /* bytes of it */
 void starts(story *told); /* the next round; expects ROUND for all workers present */
 void reports(story *told, uint32_t worker, uint32_t slot);
+void each_reports(story *told, uint32_t count, uint32_t slot); /* workers 0 to count - 1 */
 void fails(story *told, uint32_t worker, uint32_t slot);
 void sends_part(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe);
 void is_combined(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe);
 /* The part comes in, is to be combined at once, and is. */
 void delivers(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe);
+void each_delivers(story *told, uint32_t count, uint32_t attempt, uint32_t stripe);
 void is_alive(story *told, uint32_t worker);
+void each_is_alive(story *told, uint32_t count);
 void time_passes(story *told);
 void passes(story *told, uint64_t ms); /* until then */
 void says(story *told, uint32_t worker, const tarry_message *message);
@@ -56,6 +62,10 @@ void is_refused(story *told, const tarry_event *event, int error);
 
 /* What must follow. */
 const tarry_message *expect_send(story *told, uint32_t worker, tarry_message_type type);
+void expect_each(story *told, uint32_t count, tarry_message_type type);
+/* To all that are there, whatever it says. */
+void expect_signals(story *told);
+void expect_finish(story *told);
 /* psi as a text of bits in their order; stripes and slots likewise. */
 void expect_signal(story *told, uint32_t worker, uint32_t attempt, const char *psi,
                    const char *stripes);
@@ -65,6 +75,7 @@ void expect_combine(story *told, uint32_t worker, uint32_t attempt, uint32_t str
 void expect_reject(story *told, uint32_t worker, tarry_reject why);
 const tarry_effect *expect_left_out(story *told, uint32_t worker, tarry_absence reason);
 const tarry_round_result *expect_done(story *told, int error);
+const tarry_round_result *expect_exact(story *told); /* done, and nothing is missing */
 void expect_nothing(story *told);
 void expect_deadline(const story *told, uint64_t ms);
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tale.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "edge_plan.h"
+#include "test.h"
 
 /* Every worker holds all chunks; worker 0 in their order, the others in the opposite one. */
 void all_hold_all(tale *it, uint32_t workers, uint32_t chunks, uint32_t parts)
@@ -28,9 +24,7 @@ void all_hold_all(tale *it, uint32_t workers, uint32_t chunks, uint32_t parts)
 
 void tale_make_server(tale *it)
 {
-    assert_int_equal(
-        tarry_server_create(it->told.plan, &it->told.settings, NULL, &it->told.server, NULL),
-        TARRY_OK);
+    assert_ok(tarry_server_create(it->told.plan, &it->told.settings, NULL, &it->told.server, NULL));
 }
 
 /* All join and the first round starts, at 0 ms; its messages are for the test to expect. */
@@ -100,14 +94,6 @@ uint32_t at_which(const tale *it, uint32_t worker)
     return it->told.server->steering->workers[worker].current;
 }
 
-void expect_signals(tale *it)
-{
-    expect_clear(&it->told, 0);
-    for (uint32_t worker = 0; worker < it->told.plan->workers; worker++)
-        if (tarry_server_present(it->told.server, worker))
-            expect_send(&it->told, worker, TARRY_MESSAGE_SIGNAL);
-}
-
 /* Two workers and four chunks: 0 and 2 are the share of worker 0, 3 and 1 that of worker 1. */
 void two_share_four(tale *it)
 {
@@ -126,4 +112,28 @@ void tale_end(tale *it)
 void expect_anything(tale *it)
 {
     it->told.expected = it->told.effects->count;
+}
+
+void has_begun(tale *it)
+{
+    tale_begin(it);
+    expect_anything(it);
+}
+
+void has_finished(tale *it, uint32_t worker, uint32_t slot, uint32_t next)
+{
+    finishes(it, worker, slot, next);
+    expect_anything(it);
+}
+
+void has_failed_at(tale *it, uint32_t worker, uint32_t slot, uint32_t next)
+{
+    fails_at(it, worker, slot, next);
+    expect_anything(it);
+}
+
+void has_been_at(tale *it, uint32_t worker, uint32_t slot)
+{
+    is_at(it, worker, slot);
+    expect_anything(it);
 }

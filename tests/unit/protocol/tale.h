@@ -26,6 +26,8 @@ void tale_make_server(tale *it);
  */
 void tale_begin(tale *it);
 void tale_end(tale *it);
+/* A case with one (test.h). */
+#define TALE(name) TEST_OF(name, tale, it, tale_end)
 /*
  * Begun: two workers and four chunks. 0 and 2 are the share of worker 0 (its positions 0 and 2), 3
  * and 1 that of worker 1 (the same positions).
@@ -42,9 +44,13 @@ void is_at(tale *it, uint32_t worker, uint32_t slot);
 void assert_set(const uint64_t *set, const char *text);
 void expect_order(tale *it, uint32_t worker, tarry_message_type type, const char *first,
                   const char *barred);
-void expect_signals(tale *it);
 /* Whatever follows from the event is not the point. */
 void expect_anything(tale *it);
+/* The same of what has happened: tale_begin, finishes, fails_at, is_at. */
+void has_begun(tale *it);
+void has_finished(tale *it, uint32_t worker, uint32_t slot, uint32_t next);
+void has_failed_at(tale *it, uint32_t worker, uint32_t slot, uint32_t next);
+void has_been_at(tale *it, uint32_t worker, uint32_t slot);
 
 /* Where the server takes the worker to be. */
 uint32_t at_which(const tale *it, uint32_t worker);

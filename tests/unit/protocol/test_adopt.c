@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "protocol/server/server_state.h"
 #include "story.h"
+#include "test.h"
 
 enum { WORKERS = 3 };
 
@@ -18,14 +13,14 @@ enum { WORKERS = 3 };
 static void ring_plan(story *told)
 {
     story_plan(told, WORKERS, 2);
-    edge_plan_free(told->plan);
+    tarry_plan_free(told->plan);
     tarry_plan_settings settings;
     tarry_plan_settings_init(&settings);
     settings.workers = settings.chunks = WORKERS;
     settings.replication = 2;
     settings.design = TARRY_DESIGN_CYCLIC;
     settings.order = TARRY_ORDER_AS_IS;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &told->plan, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(&settings, NULL, &told->plan, NULL));
 }
 
 static void ring_end(story *told)
@@ -33,6 +28,8 @@ static void ring_end(story *told)
     tarry_server_free(told->server);
     tarry_plan_free(told->plan);
 }
+
+#define RING(name) TEST_OF(name, story, told, ring_end)
 
 /* The next plan of the ring: copies away from worker 0, and chunk 0 in two halves. */
 static tarry_plan *other_plan(const tarry_plan *plan)
@@ -44,9 +41,8 @@ static tarry_plan *other_plan(const tarry_plan *plan)
     wanted.cost = cost;
     wanted.heaviest = 1;
     wanted.most_moves = 2;
-    tarry_plan *next;
     tarry_plan_changes changes;
-    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
+    tarry_plan *next = plan_evolve(plan, &wanted, &changes);
     assert_true(changes.split > 0);
     return next;
 }
@@ -54,15 +50,14 @@ static tarry_plan *other_plan(const tarry_plan *plan)
 static tarry_server *server_of(const tarry_plan *plan, const story *told)
 {
     tarry_server *server;
-    assert_int_equal(tarry_server_create(plan, &told->settings, NULL, &server, NULL), TARRY_OK);
+    assert_ok(tarry_server_create(plan, &told->settings, NULL, &server, NULL));
     return server;
 }
 
 static void abort_round(story *told, uint32_t there)
 {
     happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    for (uint32_t worker = 0; worker < there; worker++)
-        expect_send(told, worker, TARRY_MESSAGE_FINISH);
+    expect_each(told, there, TARRY_MESSAGE_FINISH);
     expect_done(told, TARRY_ERROR_INTERRUPTED);
 }
 
@@ -72,7 +67,7 @@ static tarry_plan *turns_to_another_plan(story *told)
     tarry_plan *last = told->plan;
     told->plan = other_plan(last);
     tarry_server *server = server_of(told->plan, told);
-    assert_int_equal(tarry_server_adopt(server, told->server, NULL), TARRY_OK);
+    assert_ok(tarry_server_adopt(server, told->server, NULL));
     tarry_server_free(told->server);
     told->server = server;
     told->effects = NULL;
@@ -80,131 +75,112 @@ static tarry_plan *turns_to_another_plan(story *told)
     return last;
 }
 
-static void the_next_round_follows_for_those_there(void **state)
+RING(the_next_round_follows_for_those_there)
 {
-    (void)state;
-    story told;
-    ring_plan(&told);
-    story_begin(&told);
-    at(&told, 3);
-    reports(&told, 1, 0);
-    is_lost(&told, 2);
-    abort_round(&told, 2);
-    double pace_ns = tarry_server_pace_ns(told.server, 1);
+    ring_plan(told);
+    story_begin(told);
+    at(told, 3);
+    reports(told, 1, 0);
+    is_lost(told, 2);
+    abort_round(told, 2);
+    double pace_ns = tarry_server_pace_ns(told->server, 1);
     assert_true(pace_ns > 0);
-    tarry_plan *last = turns_to_another_plan(&told);
-    double smaller = (double)tarry_plan_chunks(last) / tarry_plan_chunks(told.plan);
-    assert_true(fabs(tarry_server_pace_ns(told.server, 1) - smaller * pace_ns) < 1e-3);
-    assert_true(tarry_server_present(told.server, 0));
-    assert_true(tarry_server_present(told.server, 1));
-    assert_false(tarry_server_present(told.server, 2));
-    assert_int_equal(tarry_server_finished(told.server, 1), 0);
+    OWNED(tarry_plan) last = turns_to_another_plan(told);
+    double smaller = (double)tarry_plan_chunks(last) / tarry_plan_chunks(told->plan);
+    assert_true(fabs(tarry_server_pace_ns(told->server, 1) - smaller * pace_ns) < 1e-3);
+    assert_true(tarry_server_present(told->server, 0));
+    assert_true(tarry_server_present(told->server, 1));
+    assert_false(tarry_server_present(told->server, 2));
+    assert_int_equal(tarry_server_finished(told->server, 1), 0);
 
-    at(&told, 4);
-    happens(&told, &(tarry_event){.type = TARRY_EVENT_START});
+    at(told, 4);
+    happens(told, &(tarry_event){.type = TARRY_EVENT_START});
     for (uint32_t worker = 0; worker < 2; worker++) {
-        const tarry_message *message = expect_send(&told, worker, TARRY_MESSAGE_ROUND);
+        const tarry_message *message = expect_send(told, worker, TARRY_MESSAGE_ROUND);
         assert_int_equal(message->round, 1);
         assert_int_equal(message->epoch, 1);
     }
-    expect_nothing(&told);
+    expect_nothing(told);
     /* What was said of the round before, with the same arrival, does not count. */
     tarry_message late = {.type = TARRY_MESSAGE_REPORT, .round = 0, .epoch = 1, .slot = 1};
-    says(&told, 1, &late);
-    expect_reject(&told, 1, TARRY_REJECT_STALE);
-    late.slot = tarry_plan_chunks(told.plan); /* a position that there is no more */
-    says(&told, 0, &late);
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
-    late = (tarry_message){
-        .type = TARRY_MESSAGE_PART, .round = 0, .epoch = 1, .attempt = 1, .parts = 1};
-    says(&told, 0, &late);
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
+    says(told, 1, &late);
+    expect_reject(told, 1, TARRY_REJECT_STALE);
+    late.slot = tarry_plan_chunks(told->plan); /* a position that there is no more */
+    says(told, 0, &late);
+    expect_reject(told, 0, TARRY_REJECT_STALE);
+    late = (tarry_message){.type = TARRY_MESSAGE_PART, .round = 0, .epoch = 1, .attempt = 1};
+    says(told, 0, &late);
+    expect_reject(told, 0, TARRY_REJECT_STALE);
     /* Arrivals are counted on. */
-    happens(&told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = 2});
-    assert_int_equal(expect_send(&told, 2, TARRY_MESSAGE_ROUND)->epoch, 2);
-    ring_end(&told);
-    tarry_plan_free(last);
+    happens(told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = 2});
+    assert_int_equal(expect_send(told, 2, TARRY_MESSAGE_ROUND)->epoch, 2);
 }
 
 /* Silence lasts over plans: worker 0 is probed at 260 ms, and said to be there by its answer. */
-static void a_probe_stays_unanswered(void **state)
+RING(a_probe_stays_unanswered)
 {
-    (void)state;
-    story told;
-    ring_plan(&told);
-    story_begin(&told);
-    at(&told, 150);
+    ring_plan(told);
+    story_begin(told);
+    at(told, 150);
     for (uint32_t worker = 1; worker < WORKERS; worker++)
-        is_alive(&told, worker);
-    at(&told, 260);
-    time_passes(&told);
-    expect_send(&told, 0, TARRY_MESSAGE_PROBE);
-    uint64_t probed = told.server->members[0].probe_ns;
+        is_alive(told, worker);
+    passes(told, 260);
+    expect_send(told, 0, TARRY_MESSAGE_PROBE);
+    uint64_t probed = told->server->members[0].probe_ns;
     assert_true(probed != TARRY_NEVER);
-    abort_round(&told, WORKERS);
-    tarry_plan *last = turns_to_another_plan(&told);
-    assert_true(told.server->members[0].probe_ns == probed);
-    is_alive(&told, 0);
-    assert_true(told.server->members[0].probe_ns == TARRY_NEVER);
-    ring_end(&told);
-    tarry_plan_free(last);
+    abort_round(told, WORKERS);
+    OWNED(tarry_plan) last = turns_to_another_plan(told);
+    assert_true(told->server->members[0].probe_ns == probed);
+    is_alive(told, 0);
+    assert_true(told->server->members[0].probe_ns == TARRY_NEVER);
 }
 
 /* The checkpoint of the plan before holds until there is one of the next. */
-static void the_reserve_of_arrivals_stays(void **state)
+RING(the_reserve_of_arrivals_stays)
 {
-    (void)state;
-    story told;
-    ring_plan(&told);
-    story_begin(&told);
-    abort_round(&told, WORKERS);
+    ring_plan(told);
+    story_begin(told);
+    abort_round(told, WORKERS);
     uint8_t bytes[512];
-    assert_true(tarry_server_checkpoint_size(told.server) <= sizeof(bytes));
-    assert_int_equal(tarry_server_checkpoint(told.server, bytes), TARRY_OK);
-    tarry_server_stored(told.server, bytes);
-    tarry_plan *last = turns_to_another_plan(&told);
+    assert_true(tarry_server_checkpoint_size(told->server) <= sizeof(bytes));
+    assert_ok(tarry_server_checkpoint(told->server, bytes));
+    tarry_server_stored(told->server, bytes);
+    OWNED(tarry_plan) last = turns_to_another_plan(told);
     for (uint32_t arrival = 0; arrival < TARRY_CHECKPOINT_ARRIVALS; arrival++)
-        joins(&told, 0);
-    happens(&told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = 0});
-    expect_reject(&told, 0, TARRY_REJECT_EXHAUSTED);
-    assert_int_equal(tarry_server_checkpoint(told.server, bytes), TARRY_OK);
-    tarry_server_stored(told.server, bytes);
-    joins(&told, 0);
-    ring_end(&told);
-    tarry_plan_free(last);
+        joins(told, 0);
+    happens(told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = 0});
+    expect_reject(told, 0, TARRY_REJECT_EXHAUSTED);
+    assert_ok(tarry_server_checkpoint(told->server, bytes));
+    tarry_server_stored(told->server, bytes);
+    joins(told, 0);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+RING(what_does_not_fit_is_refused)
 {
-    (void)state;
-    story told;
-    ring_plan(&told);
-    story_begin(&told);
-    tarry_server *server = server_of(told.plan, &told);
-    assert_int_equal(tarry_server_adopt(server, told.server, NULL), TARRY_ERROR_STATE);
-    abort_round(&told, WORKERS);
-    assert_int_equal(tarry_server_adopt(told.server, server, NULL), TARRY_ERROR_STATE);
+    ring_plan(told);
+    story_begin(told);
+    OWNED(tarry_server) server = server_of(told->plan, told);
+    assert_int_equal(tarry_server_adopt(server, told->server, NULL), TARRY_ERROR_STATE);
+    abort_round(told, WORKERS);
+    assert_int_equal(tarry_server_adopt(told->server, server, NULL), TARRY_ERROR_STATE);
 
     story larger;
     story_plan(&larger, WORKERS + 1, 2);
-    tarry_server *other = server_of(larger.plan, &told);
-    assert_int_equal(tarry_server_adopt(other, told.server, NULL), TARRY_ERROR_ARGUMENT);
+    tarry_server *other = server_of(larger.plan, told);
+    assert_int_equal(tarry_server_adopt(other, told->server, NULL), TARRY_ERROR_ARGUMENT);
     tarry_server_free(other);
-    edge_plan_free(larger.plan);
+    tarry_plan_free(larger.plan);
 
     /* One that must not step before it is saved again can't be left behind either. */
     uint8_t bytes[512];
-    assert_int_equal(tarry_server_checkpoint(told.server, bytes), TARRY_OK);
-    tarry_server *restored = server_of(told.plan, &told);
+    assert_ok(tarry_server_checkpoint(told->server, bytes));
+    OWNED(tarry_server) restored = server_of(told->plan, told);
     size_t size = tarry_server_checkpoint_size(restored);
-    assert_int_equal(tarry_server_restore(restored, bytes, size, NULL), TARRY_OK);
+    assert_ok(tarry_server_restore(restored, bytes, size, NULL));
     assert_int_equal(tarry_server_adopt(server, restored, NULL), TARRY_ERROR_STATE);
-    assert_int_equal(tarry_server_checkpoint(restored, bytes), TARRY_OK);
+    assert_ok(tarry_server_checkpoint(restored, bytes));
     tarry_server_stored(restored, bytes);
-    assert_int_equal(tarry_server_adopt(server, restored, NULL), TARRY_OK);
-    tarry_server_free(restored);
-    tarry_server_free(server);
-    ring_end(&told);
+    assert_ok(tarry_server_adopt(server, restored, NULL));
 }
 
 /* Worker 0 takes 4 ms for a chunk, worker 1 takes 2 ms, and worker 2 finishes none. */
@@ -216,10 +192,10 @@ static void tell_paces(story *told)
     const tarry_effects *effects;
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         tarry_event joined = {.type = TARRY_EVENT_JOINED, .worker = worker};
-        assert_int_equal(tarry_server_step(server, 0, &joined, &effects), TARRY_OK);
+        assert_ok(tarry_server_step(server, 0, &joined, &effects));
     }
     tarry_event start = {.type = TARRY_EVENT_START};
-    assert_int_equal(tarry_server_step(server, 0, &start, &effects), TARRY_OK);
+    assert_ok(tarry_server_step(server, 0, &start, &effects));
     for (uint32_t worker = 2; worker-- > 0;) {
         tarry_message report = {
             .type = TARRY_MESSAGE_REPORT,
@@ -229,81 +205,61 @@ static void tell_paces(story *told)
             .sequence = 1,
         };
         tarry_event said = {.type = TARRY_EVENT_MESSAGE, .worker = worker, .message = &report};
-        assert_int_equal(
-            tarry_server_step(server, worker == 1 ? 2 * STORY_MS : 4 * STORY_MS, &said, &effects),
-            TARRY_OK);
+        assert_ok(
+            tarry_server_step(server, worker == 1 ? 2 * STORY_MS : 4 * STORY_MS, &said, &effects));
     }
     tarry_event abort = {.type = TARRY_EVENT_ABORT};
-    assert_int_equal(tarry_server_step(server, 4 * STORY_MS, &abort, &effects), TARRY_OK);
+    assert_ok(tarry_server_step(server, 4 * STORY_MS, &abort, &effects));
     told->server = server;
 }
 
-static void what_was_learned_goes_along(void **state)
+RING(what_was_learned_goes_along)
 {
-    (void)state;
-    story told;
-    tell_paces(&told);
-    assert_true(tarry_server_pace_ns(told.server, 0) > tarry_server_pace_ns(told.server, 1));
-    tarry_plan *next = other_plan(told.plan);
-    tarry_server *server = server_of(next, &told);
+    tell_paces(told);
+    assert_true(tarry_server_pace_ns(told->server, 0) > tarry_server_pace_ns(told->server, 1));
+    OWNED(tarry_plan) next = other_plan(told->plan);
+    OWNED(tarry_server) server = server_of(next, told);
     const double costs[WORKERS] = {3, 2, 1};
-    assert_int_equal(tarry_server_costs(told.server, costs), TARRY_OK);
-    assert_int_equal(tarry_server_adopt(server, told.server, NULL), TARRY_OK);
+    assert_ok(tarry_server_costs(told->server, costs));
+    assert_ok(tarry_server_adopt(server, told->server, NULL));
     /* The mean chunk became smaller, and all times of it with it. */
-    double smaller = (double)tarry_plan_chunks(told.plan) / tarry_plan_chunks(next);
+    double smaller = (double)tarry_plan_chunks(told->plan) / tarry_plan_chunks(next);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         assert_true(fabs(tarry_server_pace_ns(server, worker) -
-                         smaller * tarry_server_pace_ns(told.server, worker)) < 1e-3);
+                         smaller * tarry_server_pace_ns(told->server, worker)) < 1e-3);
     /* The data cost what they did, however they are cut. */
     double before[WORKERS], after[WORKERS] = {0}, carried[WORKERS];
     for (uint32_t chunk = 0; chunk < WORKERS; chunk++)
-        before[chunk] = told.server->steering->cost[chunk];
-    assert_int_equal(tarry_plan_carry_cost(next, server->steering->cost, told.plan, NULL, carried),
-                     TARRY_OK);
+        before[chunk] = told->server->steering->cost[chunk];
+    assert_ok(tarry_plan_carry_cost(next, server->steering->cost, told->plan, NULL, carried));
     for (uint32_t chunk = 0; chunk < WORKERS; chunk++) {
         after[chunk] = carried[chunk] * smaller;
         assert_true(fabs(after[chunk] - before[chunk]) < 1e-12);
     }
-    tarry_server_free(server);
-    tarry_plan_free(next);
-    ring_end(&told);
 }
 
 /* Links are what they were, whatever the plan. */
-static void what_links_take_goes_along(void **state)
+RING(what_links_take_goes_along)
 {
-    (void)state;
-    story told;
-    ring_plan(&told);
-    story_begin(&told);
-    abort_round(&told, WORKERS);
-    estimate_add(&told.server->part_time, 11);
-    estimate_add(&told.server->cover_time, 12);
-    estimate_add(&told.server->way_time, 13);
-    upload_add(&told.server->upload, 100, 14);
-    tarry_plan *last = turns_to_another_plan(&told);
-    assert_true(told.server->part_time.mean == 11);
-    assert_true(told.server->cover_time.mean == 12);
-    assert_true(told.server->way_time.mean == 13);
-    assert_true(upload_at(&told.server->upload, 100) == 14);
-    tarry_plan_free(last);
-    ring_end(&told);
+    ring_plan(told);
+    story_begin(told);
+    abort_round(told, WORKERS);
+    estimate_add(&told->server->part_time, 11);
+    OWNED(tarry_plan) last = turns_to_another_plan(told);
+    assert_true(told->server->part_time.mean == 11);
 }
 
-static void plans_follow_what_was_learned(void **state)
+RING(plans_follow_what_was_learned)
 {
-    (void)state;
-    story told;
-    tell_paces(&told);
+    tell_paces(told);
     const double costs[WORKERS] = {5, 2, 1};
-    assert_int_equal(tarry_server_costs(told.server, costs), TARRY_OK);
+    assert_ok(tarry_server_costs(told->server, costs));
     tarry_plan_evolution limits;
     tarry_plan_evolution_init(&limits);
     limits.heaviest = 1.5;
     tarry_plan *next;
     tarry_plan_changes changes;
-    assert_int_equal(tarry_server_evolve(told.server, &limits, NULL, &next, &changes, NULL),
-                     TARRY_OK);
+    assert_ok(server_evolve(told->server, &limits, NULL, &next, &changes, NULL));
     assert_int_equal(changes.split, 1); /* 5 of a mean of 8/3 */
     tarry_plan_free(next);
 
@@ -313,39 +269,32 @@ static void plans_follow_what_was_learned(void **state)
     const tarry_effects *effects;
     for (uint32_t worker = 1; worker < WORKERS; worker++) {
         tarry_event lost = {.type = TARRY_EVENT_LOST, .worker = worker};
-        assert_int_equal(tarry_server_step(told.server, 5 * STORY_MS, &lost, &effects), TARRY_OK);
+        assert_ok(tarry_server_step(told->server, 5 * STORY_MS, &lost, &effects));
     }
-    assert_int_equal(tarry_server_evolve(told.server, &limits, NULL, &next, &changes, NULL),
-                     TARRY_OK);
+    assert_ok(server_evolve(told->server, &limits, NULL, &next, &changes, NULL));
     assert_true(isinf(changes.matched_before));
     assert_true(isfinite(changes.matched_after));
     assert_int_equal(changes.moved, 1);
     assert_int_equal(tarry_plan_load(next, 0), WORKERS);
     tarry_plan_free(next);
-    ring_end(&told);
 }
 
 /* The same with the limits that do for most. */
-static void plans_adapt_to_what_was_learned(void **state)
+RING(plans_adapt_to_what_was_learned)
 {
-    (void)state;
-    story told;
-    tell_paces(&told);
+    tell_paces(told);
     const double even[WORKERS] = {1, 1, 1}, uneven[WORKERS] = {13, 1, 1};
-    tarry_plan *next;
+    OWNED(tarry_plan) next = NULL;
     tarry_plan_changes changes;
-    assert_int_equal(tarry_server_costs(told.server, even), TARRY_OK);
-    assert_int_equal(tarry_server_adapt(told.server, 0, NULL, NULL, &next, NULL, NULL), TARRY_OK);
+    assert_ok(tarry_server_costs(told->server, even));
+    assert_ok(tarry_server_adapt(told->server, 0, NULL, NULL, &next, NULL, NULL));
     assert_null(next); /* nothing to split, and no copy may move */
-    assert_int_equal(tarry_server_costs(told.server, uneven), TARRY_OK);
-    assert_int_equal(tarry_server_adapt(told.server, 0, NULL, NULL, &next, &changes, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_server_costs(told->server, uneven));
+    assert_ok(tarry_server_adapt(told->server, 0, NULL, NULL, &next, &changes, NULL));
     assert_int_equal(changes.split, 1); /* 13 of a mean of 5, more than twice that */
     assert_int_equal(changes.moved, 0);
     assert_non_null(next);
     assert_true(tarry_plan_chunks(next) <= 2 * WORKERS);
-    tarry_plan_free(next);
-    ring_end(&told);
 }
 
 typedef struct attempt {
@@ -356,14 +305,13 @@ typedef struct attempt {
 static int try_to_adopt(void *user, const tarry_allocator *allocator)
 {
     const attempt *of = user;
-    tarry_server *server;
+    OWNED(tarry_server) server = NULL;
     int error = tarry_server_create(of->next, &of->told.settings, allocator, &server, NULL);
     if (error != TARRY_OK)
         return error;
     error = tarry_server_adopt(server, of->told.server, NULL);
     if (error != TARRY_OK) /* as good as new */
         assert_true(server_is_fresh(server) && server->steering->cost[0] == 1);
-    tarry_server_free(server);
     return error;
 }
 
@@ -373,15 +321,14 @@ static int try_to_evolve(void *user, const tarry_allocator *allocator)
     tarry_plan_evolution limits;
     tarry_plan_evolution_init(&limits);
     tarry_plan *next;
-    int error = tarry_server_evolve(of->told.server, &limits, allocator, &next, NULL, NULL);
+    int error = server_evolve(of->told.server, &limits, allocator, &next, NULL, NULL);
     if (error == TARRY_OK)
         tarry_plan_free(next);
     return error;
 }
 
-static void missing_memory_is_an_error(void **state)
+TEST(missing_memory_is_an_error)
 {
-    (void)state;
     attempt of;
     tell_paces(&of.told);
     of.next = other_plan(of.told.plan);
@@ -389,20 +336,4 @@ static void missing_memory_is_an_error(void **state)
     assert_true(fail_each_allocation(try_to_evolve, &of) > 3);
     tarry_plan_free(of.next);
     ring_end(&of.told);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_round_follows_for_those_there),
-        cmocka_unit_test(a_probe_stays_unanswered),
-        cmocka_unit_test(the_reserve_of_arrivals_stays),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(what_was_learned_goes_along),
-        cmocka_unit_test(what_links_take_goes_along),
-        cmocka_unit_test(plans_follow_what_was_learned),
-        cmocka_unit_test(plans_adapt_to_what_was_learned),
-        cmocka_unit_test(missing_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "protocol/chunk_costs.h"
+#include "protocol/steering/steering.h"
 #include "seed.h"
+#include "test.h"
 
 enum { CHUNKS = 200 };
 
 static chunk_costs begin(void)
 {
     chunk_costs costs;
-    assert_int_equal(chunk_costs_create(&costs, CHUNKS, NULL), TARRY_OK);
+    assert_ok(chunk_costs_create(&costs, CHUNKS, NULL));
     return costs;
 }
 
@@ -35,9 +30,8 @@ static double draw(random_stream *stream, double deviation)
     return exp(deviation * (random_normal(stream) - deviation / 2));
 }
 
-static void nothing_is_claimed_of_what_was_seen_once(void **state)
+TEST(nothing_is_claimed_of_what_was_seen_once)
 {
-    (void)state;
     chunk_costs costs = begin();
     double out[CHUNKS];
     for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
@@ -48,9 +42,8 @@ static void nothing_is_claimed_of_what_was_seen_once(void **state)
     chunk_costs_destroy(&costs, NULL);
 }
 
-static void costs_that_last_are_found(void **state)
+TEST(costs_that_last_are_found)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("costs", 1), RANDOM_TEST, 0, 0);
     double truth[CHUNKS], out[CHUNKS];
     for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
@@ -73,9 +66,8 @@ static void costs_that_last_are_found(void **state)
 }
 
 /* As in a job whose sequences are drawn anew: what chunks took says nothing of the next round. */
-static void costs_that_are_new_in_each_round_are_taken_for_alike(void **state)
+TEST(costs_that_are_new_in_each_round_are_taken_for_alike)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("new costs", 2), RANDOM_TEST, 0, 0);
     chunk_costs costs = begin();
     double out[CHUNKS], spread = 0;
@@ -91,9 +83,8 @@ static void costs_that_are_new_in_each_round_are_taken_for_alike(void **state)
     chunk_costs_destroy(&costs, NULL);
 }
 
-static void one_wild_sample_is_bounded_and_costs_stay_positive(void **state)
+TEST(one_wild_sample_is_bounded_and_costs_stay_positive)
 {
-    (void)state;
     chunk_costs costs = begin();
     double out[CHUNKS];
     for (uint32_t round = 0; round < 4; round++)
@@ -107,7 +98,6 @@ static void one_wild_sample_is_bounded_and_costs_stay_positive(void **state)
 
 static int create(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     chunk_costs costs;
     int error = chunk_costs_create(&costs, CHUNKS, allocator);
     if (error == TARRY_OK)
@@ -115,20 +105,7 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void creation_can_fail(void **state)
+TEST(creation_can_fail)
 {
-    (void)state;
     fail_each_allocation(create, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_claimed_of_what_was_seen_once),
-        cmocka_unit_test(costs_that_last_are_found),
-        cmocka_unit_test(costs_that_are_new_in_each_round_are_taken_for_alike),
-        cmocka_unit_test(one_wild_sample_is_bounded_and_costs_stay_positive),
-        cmocka_unit_test(creation_can_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of what a SIGNAL of secure sums says to all, and what does not go with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "edge_plan.h"
 #include "protocol/wire/codec.h"
+#include "test.h"
 
 enum { HOLDERS = 0x80, FRAME = 24 + 4 + 4 * 2 + 4 * 3 + 1 + 1 };
 
@@ -21,7 +16,6 @@ static const codec_shape shape = {
 static tarry_message a_signal(void)
 {
     return (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                           .parts = 1,
                            .term = 9,
                            .psi = &psi,
                            .stripes = &stripes,
@@ -29,9 +23,8 @@ static tarry_message a_signal(void)
                            .lives = lives};
 }
 
-static void frames_have_the_documented_bytes(void **state)
+TEST(frames_have_the_documented_bytes)
 {
-    (void)state;
     uint8_t frame[FRAME];
     tarry_message signal = a_signal();
     assert_int_equal(codec_size(&shape, &signal), FRAME);
@@ -46,9 +39,8 @@ static void frames_have_the_documented_bytes(void **state)
     assert_memory_equal(frame + CODEC_HEADER_BYTES, behind, sizeof(behind));
 }
 
-static void they_say_little_else(void **state)
+TEST(they_say_little_else)
 {
-    (void)state;
     uint8_t frame[2 * FRAME + 64];
     uint64_t words[16];
     assert_true(codec_words(&shape) <= 16);
@@ -65,9 +57,8 @@ static void they_say_little_else(void **state)
 }
 
 /* One of a run whose sums are not secure has no such flag. */
-static void without_secure_sums_there_are_none(void **state)
+TEST(without_secure_sums_there_are_none)
 {
-    (void)state;
     codec_shape plain = shape;
     plain.chunks = 0;
     uint8_t frame[FRAME];
@@ -78,33 +69,19 @@ static void without_secure_sums_there_are_none(void **state)
         assert_int_equal(codec_decode(&plain, frame, size, words, &read), TARRY_ERROR_FORMAT);
     signal.holders = signal.lives = NULL;
     codec_encode(&shape, &signal, frame);
-    assert_int_equal(codec_decode(&shape, frame, codec_size(&shape, &signal), words, &read),
-                     TARRY_OK);
+    assert_ok(codec_decode(&shape, frame, codec_size(&shape, &signal), words, &read));
     assert_null(read.holders);
     assert_null(read.lives);
 }
 
-static void the_shape_knows_all_chunks(void **state)
+TEST(the_shape_knows_all_chunks)
 {
-    (void)state;
     const edge edges[] = {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 2}};
-    tarry_plan *plan = edge_plan_make(4, 3, 1, edges, 5, NULL);
+    OWNED(tarry_plan) plan = edge_plan_make(4, 3, 1, edges, 5, NULL);
     codec_shape of = codec_shape_of(plan, 2, 6);
     assert_int_equal(of.chunks, 0);
     size_t plain = codec_max_size(&of);
     codec_shape_secure(&of, plan);
     assert_int_equal(of.chunks, 3);
     assert_true(codec_max_size(&of) > plain);
-    edge_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_have_the_documented_bytes),
-        cmocka_unit_test(they_say_little_else),
-        cmocka_unit_test(without_secure_sums_there_are_none),
-        cmocka_unit_test(the_shape_knows_all_chunks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "protocol/steering/estimate.h"
+#include "test.h"
 
 /* SRTT and RTTVAR by equations 2.2 and 2.3 of RFC 6298, worked out by hand. */
-static void follows_rfc_6298(void **state)
+TEST(follows_rfc_6298)
 {
-    (void)state;
     estimate times = {0};
     assert_int_equal(estimate_limit_ns(&times), 0);
     estimate_add(&times, 800);
@@ -23,21 +16,11 @@ static void follows_rfc_6298(void **state)
     assert_int_equal(times.samples, 3);
 }
 
-static void settles_on_a_steady_time(void **state)
+TEST(settles_on_a_steady_time)
 {
-    (void)state;
     estimate times = {0};
     estimate_add(&times, 1);
     for (int i = 0; i < 300; i++)
         estimate_add(&times, 5000000);
     assert_float_equal((double)estimate_limit_ns(&times), 5e6, 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follows_rfc_6298),
-        cmocka_unit_test(settles_on_a_steady_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

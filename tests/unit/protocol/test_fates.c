@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of residuals: by what a server says, and by what it does not say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/bitset.h"
-#include "protocol/worker/fates.h"
+#include "protocol/worker/worker.h"
+#include "test.h"
 
 enum { STRIPES = 3 };
 
@@ -16,13 +9,11 @@ static fates own;
 
 static int set_up(void **state)
 {
-    (void)state;
     return fates_init(&own, STRIPES, NULL);
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     fates_destroy(&own, NULL);
     return 0;
 }
@@ -40,9 +31,8 @@ static void begins(uint64_t round, const uint32_t *epochs, uint64_t stood, uint6
     expect(fates_begin(&own, round, 1, epochs), stood, voids);
 }
 
-static void what_stood_is_committed_and_the_rest_rolls_back(void **state)
+TEST_SET_UP(what_stood_is_committed_and_the_rest_rolls_back, set_up, tear_down)
 {
-    (void)state;
     begins(0, (uint32_t[STRIPES]){0}, 0, 0);
     for (uint32_t stripe = 0; stripe < STRIPES; stripe++)
         fates_encode(&own, stripe, 0, 1);
@@ -52,9 +42,8 @@ static void what_stood_is_committed_and_the_rest_rolls_back(void **state)
 }
 
 /* The end of a round says it first; what the next one repeats is known. */
-static void it_is_told_once(void **state)
+TEST_SET_UP(it_is_told_once, set_up, tear_down)
 {
-    (void)state;
     const uint32_t all[STRIPES] = {1, 1, 0};
     fates_encode(&own, 0, 4, 1);
     expect(fates_finish(&own, 3, all), 0, 0); /* another round's */
@@ -65,9 +54,8 @@ static void it_is_told_once(void **state)
 }
 
 /* It has come back in the middle of the round, in a new epoch: what it sent before may stand. */
-static void a_return_leaves_open_what_is_open(void **state)
+TEST_SET_UP(a_return_leaves_open_what_is_open, set_up, tear_down)
 {
-    (void)state;
     fates_encode(&own, 0, 2, 1);
     fates_encode(&own, 1, 2, 1);
     begins(2, (const uint32_t[STRIPES]){1, 1, 1}, 0, 0); /* of the round before */
@@ -76,16 +64,14 @@ static void a_return_leaves_open_what_is_open(void **state)
 }
 
 /* Another process of the same number has sent what stands. */
-static void what_another_sent_is_not_its_own(void **state)
+TEST_SET_UP(what_another_sent_is_not_its_own, set_up, tear_down)
 {
-    (void)state;
     fates_encode(&own, 0, 2, 1);
     begins(3, (const uint32_t[STRIPES]){2, 2, 2}, 0, 0);
 }
 
-static void what_nobody_tells_is_void(void **state)
+TEST_SET_UP(what_nobody_tells_is_void, set_up, tear_down)
 {
-    (void)state;
     fates_encode(&own, 0, 2, 1);
     begins(4, (const uint32_t[STRIPES]){1, 1, 1}, 0, 1); /* it has missed round 3 */
     fates_encode(&own, 2, 4, 1);
@@ -96,9 +82,8 @@ static void what_nobody_tells_is_void(void **state)
 }
 
 /* Both what was committed and what is out may have been undone. */
-static void a_server_takes_residuals_along(void **state)
+TEST_SET_UP(a_server_takes_residuals_along, set_up, tear_down)
 {
-    (void)state;
     const uint32_t all[STRIPES] = {1, 1, 1};
     fates_encode(&own, 0, 2, 1);
     fates_encode(&own, 1, 2, 1);
@@ -111,18 +96,4 @@ static void a_server_takes_residuals_along(void **state)
     expect(fates_begin(&own, 4, 4097, (const uint32_t[STRIPES]){4097}), 1, 0);
     expect(fates_begin(&own, 5, 4097, (const uint32_t[STRIPES]){0}), 0, 0);
     assert_int_equal(own.void_count, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_stood_is_committed_and_the_rest_rolls_back, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(it_is_told_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_return_leaves_open_what_is_open, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_another_sent_is_not_its_own, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_nobody_tells_is_void, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_server_takes_residuals_along, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

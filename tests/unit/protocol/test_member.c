@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clauses of the vote (docs/collective.md), at a worker: a story each. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/sum_id.h"
 #include "protocol/vote/member.h"
+#include "test.h"
 
-static const tarry_sum_id none = {0};
 static const tarry_sum_id name = {.step = 1, .term = 1, .attempt = 1};
 static const tarry_sum_id sum = {.step = 1, .term = 1, .attempt = 1, .digest = 5};
 static const tarry_sum_id next = {.step = 2, .term = 1, .attempt = 2};
@@ -43,7 +36,7 @@ static member arrives(void)
 
 static void reduces(member *it, tarry_sum_id of)
 {
-    member_says says = member_signal(it, &of, &none);
+    member_says says = member_signal(it, &of);
     assert_false(says.rejects);
     member_reduce(it);
 }
@@ -58,31 +51,8 @@ static member holds(void)
     return it;
 }
 
-/* What the engine said of its connections goes with the sum that it made, once. */
-static void it_tells_how_long_the_sum_took(void **state)
+TEST(it_steps_on_what_it_holds_alone)
 {
-    (void)state;
-    member it = arrives();
-    reduces(&it, name);
-    member_says says = member_ended(
-        &it,
-        &(tarry_event){.type = TARRY_EVENT_REDUCED, .sum = sum, .took_ns = 5, .latency_ns = 7});
-    assert_int_equal(says.answer.type, TARRY_MESSAGE_HELD);
-    assert_true(says.answer.took_ns == 5 && says.answer.latency_ns == 7);
-    it = arrives();
-    reduces(&it, name);
-    says = member_ended(&it, &(tarry_event){.type = TARRY_EVENT_REDUCED,
-                                            .sum = name,
-                                            .failed = true,
-                                            .took_ns = 5,
-                                            .latency_ns = 7});
-    assert_int_equal(says.answer.type, TARRY_MESSAGE_FAILED);
-    assert_true(says.answer.took_ns == 0 && says.answer.latency_ns == 0);
-}
-
-static void it_steps_on_what_it_holds_alone(void **state)
-{
-    (void)state;
     tarry_sum_id wrong[3] = {sum, sum, sum};
     wrong[0].digest++;  /* other bits */
     wrong[1].attempt++; /* a void attempt's */
@@ -101,9 +71,8 @@ static void it_steps_on_what_it_holds_alone(void **state)
     assert_true(!says.begins && says.answers);
 }
 
-static void a_held_sum_stays_until_the_next_signal(void **state)
+TEST(a_held_sum_stays_until_the_next_signal)
 {
-    (void)state;
     member it = holds();
     takes(&it, TARRY_MESSAGE_COMMIT, 1, sum);
     ends(&it, TARRY_EVENT_STEPPED, sum, false);
@@ -124,9 +93,8 @@ static void a_held_sum_stays_until_the_next_signal(void **state)
 
 /* The source may have stepped since the order was given; an older state is none, nor another one.
  */
-static void a_loaded_state_may_be_a_later_one(void **state)
+TEST(a_loaded_state_may_be_a_later_one)
 {
-    (void)state;
     tarry_sum_id later = sum, other = sum;
     later.step += 2;
     other.digest++;
@@ -143,9 +111,8 @@ static void a_loaded_state_may_be_a_later_one(void **state)
     assert_true(ends(&it, TARRY_EVENT_FETCHED, later, false).rejects);
 }
 
-static void a_new_order_ends_the_one_before(void **state)
+TEST(a_new_order_ends_the_one_before)
 {
-    (void)state;
     member it = arrives();
     reduces(&it, name);
     member_says says = takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
@@ -160,9 +127,8 @@ static void a_new_order_ends_the_one_before(void **state)
     assert_true(says.rejects && it.task == MEMBER_FETCHES);
 }
 
-static void a_load_is_never_spared(void **state)
+TEST(a_load_is_never_spared)
 {
-    (void)state;
     member it = holds();
     takes(&it, TARRY_MESSAGE_COMMIT, 1, sum);
     ends(&it, TARRY_EVENT_STEPPED, sum, false);
@@ -170,9 +136,8 @@ static void a_load_is_never_spared(void **state)
     assert_true(says.begins && it.task == MEMBER_LOADS && !says.answers);
 }
 
-static void without_the_coordinator_the_engine_goes_on(void **state)
+TEST(without_the_coordinator_the_engine_goes_on)
 {
-    (void)state;
     member it = arrives();
     reduces(&it, name);
     tarry_message ask = order(TARRY_MESSAGE_ASK, 0, (tarry_sum_id){0});
@@ -193,95 +158,20 @@ static void without_the_coordinator_the_engine_goes_on(void **state)
     assert_true(says.rejects);
 }
 
-static void a_break_ends_an_attempt_and_not_a_held_sum(void **state)
+TEST(a_break_ends_an_attempt_and_not_a_held_sum)
 {
-    (void)state;
     member it = arrives();
     reduces(&it, name);
     member_says says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
-    assert_true(says.stops && !says.abandons && !says.answers);
-    says = ends(&it, TARRY_EVENT_REDUCED, name, true);
-    assert_true(says.answer.type == TARRY_MESSAGE_FAILED && says.answer.whole == 0);
-    it = arrives();
-    reduces(&it, name);
-    takes(&it, TARRY_MESSAGE_BREAK, 1, name);
-    says = ends(&it, TARRY_EVENT_REDUCED, sum, false); /* it was done just then */
-    assert_int_equal(says.answer.type, TARRY_MESSAGE_HELD);
+    assert_true(says.abandons && says.answer.type == TARRY_MESSAGE_FAILED);
     it = holds();
     says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
     assert_true(says.rejects && sum_id_same(&it.held, &sum));
 }
 
-/* It has summed 32 numbers of each part of the first attempt, which has failed then. */
-static member has_piece(void)
+TEST(a_signal_of_another_step_is_none)
 {
     member it = arrives();
-    reduces(&it, name);
-    member_says says = member_ended(&it, &(tarry_event){.type = TARRY_EVENT_REDUCED,
-                                                        .sum = sum,
-                                                        .failed = true,
-                                                        .whole = 32,
-                                                        .from = TARRY_NO_WORKER});
-    assert_int_equal(says.answer.type, TARRY_MESSAGE_FAILED);
-    assert_true(sum_id_same(&says.answer.sum, &name)); /* of which it has no digest, */
-    assert_true(sum_id_same(&says.answer.piece, &sum) && says.answer.whole == 32);
-    return it;
-}
-
-static void a_piece_stays_while_it_stands(void **state)
-{
-    (void)state;
-    const tarry_sum_id second = {.step = 1, .term = 1, .attempt = 2};
-    tarry_sum_id shorter = sum; /* less of it, which has another digest */
-    shorter.digest++;
-    member it = has_piece();
-    member_signal(&it, &second, &shorter);
-    member_says says = takes(&it, TARRY_MESSAGE_BREAK, 1, second); /* before its engine began */
-    assert_true(sum_id_same(&says.answer.piece, &sum) && says.answer.whole == 32);
-    it = has_piece();
-    member_signal(&it, &second, &none);
-    says = takes(&it, TARRY_MESSAGE_BREAK, 1, second);
-    assert_true(says.answer.piece.step == 0 && says.answer.whole == 0);
-    it = has_piece();
-    member_signal(&it, &second, &shorter);
-    member_reduce(&it);
-    says = ends(&it, TARRY_EVENT_REDUCED, second, true); /* which has overwritten it */
-    assert_true(says.answer.piece.step == 0 && says.answer.whole == 0);
-}
-
-static void a_piece_ends_with_what_takes_its_place(void **state)
-{
-    (void)state;
-    static const tarry_message_type orders[] = {TARRY_MESSAGE_FETCH, TARRY_MESSAGE_LOAD};
-    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
-        member it = has_piece();
-        takes(&it, orders[i], 1, sum);
-        assert_true(it.piece.step == 0 && it.whole == 0);
-    }
-}
-
-static void a_signal_of_another_step_is_none(void **state)
-{
-    (void)state;
-    member it = arrives();
-    member_says says = member_signal(&it, &next, &none);
+    member_says says = member_signal(&it, &next);
     assert_true(says.rejects && it.task == MEMBER_RESTS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_tells_how_long_the_sum_took),
-        cmocka_unit_test(it_steps_on_what_it_holds_alone),
-        cmocka_unit_test(a_held_sum_stays_until_the_next_signal),
-        cmocka_unit_test(a_loaded_state_may_be_a_later_one),
-        cmocka_unit_test(a_new_order_ends_the_one_before),
-        cmocka_unit_test(a_load_is_never_spared),
-        cmocka_unit_test(without_the_coordinator_the_engine_goes_on),
-        cmocka_unit_test(a_break_ends_an_attempt_and_not_a_held_sum),
-        cmocka_unit_test(a_piece_stays_while_it_stands),
-        cmocka_unit_test(a_piece_ends_with_what_takes_its_place),
-        cmocka_unit_test(a_signal_of_another_step_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "protocol/order.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST_LOAD = 150, WORDS = 3 };
 
@@ -36,9 +30,8 @@ static void draw(random_stream *stream, uint64_t *set)
     }
 }
 
-static void the_next_one_is_the_first_that_is_wanted(void **state)
+TEST(the_next_one_is_the_first_that_is_wanted)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("order", 1), RANDOM_TEST, 0, 0);
     uint32_t some = 0, none = 0;
     for (uint32_t run = 0; run < 50000; run++) {
@@ -56,12 +49,4 @@ static void the_next_one_is_the_first_that_is_wanted(void **state)
             none++;
     }
     assert_true(some > 10000 && none > 1000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_one_is_the_first_that_is_wanted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "protocol/steering/pace.h"
+#include "test.h"
 
 static void assert_near(double value, double expected)
 {
     assert_true(fabs(value - expected) <= 1e-12 * fabs(expected));
 }
 
-static void nothing_is_known_at_first(void **state)
+TEST(nothing_is_known_at_first)
 {
-    (void)state;
     pace of = {0};
     assert_near(pace_of(&of, 0, 0, 0), 0);
     assert_near(pace_of(&of, 0, 1, 100), 0);
@@ -26,9 +20,8 @@ static void nothing_is_known_at_first(void **state)
     assert_near(pace_of(&of, 25, 0, 0), (PACE_PRIOR * 25 + 100) / (PACE_PRIOR + 2));
 }
 
-static void earlier_rounds_count_as_a_few_chunks(void **state)
+TEST(earlier_rounds_count_as_a_few_chunks)
 {
-    (void)state;
     pace of = {.past = 10};
     assert_near(pace_of(&of, 1000, 0, 0), 10); /* others don't matter then */
     double wrong = 10;
@@ -44,9 +37,8 @@ static void earlier_rounds_count_as_a_few_chunks(void **state)
     assert_true(of.cost == 0 && of.ns == 0);
 }
 
-static void a_chunk_that_takes_long_counts_before_its_end(void **state)
+TEST(a_chunk_that_takes_long_counts_before_its_end)
 {
-    (void)state;
     const pace of = {.past = 10};
     assert_near(pace_of(&of, 0, 1, 9), 10);
     assert_near(pace_of(&of, 0, 2, 19), 10); /* a dear one may take longer */
@@ -59,9 +51,8 @@ static void a_chunk_that_takes_long_counts_before_its_end(void **state)
     }
 }
 
-static void an_outlier_counts_for_so_much_only(void **state)
+TEST(an_outlier_counts_for_so_much_only)
 {
-    (void)state;
     pace of = {.past = 10};
     pace_add(&of, 1, 1e9, 10);
     assert_near(of.ns, PACE_OUTLIER * 10);
@@ -70,15 +61,4 @@ static void an_outlier_counts_for_so_much_only(void **state)
     pace unknown = {0};
     pace_add(&unknown, 1, 1e9, 0); /* there is nothing to compare it with */
     assert_near(unknown.ns, 1e9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_known_at_first),
-        cmocka_unit_test(earlier_rounds_count_as_a_few_chunks),
-        cmocka_unit_test(a_chunk_that_takes_long_counts_before_its_end),
-        cmocka_unit_test(an_outlier_counts_for_so_much_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

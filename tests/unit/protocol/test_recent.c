@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "protocol/steering/estimate.h"
 #include "protocol/steering/recent.h"
 #include "seed.h"
+#include "test.h"
 
 static const uint64_t MS = 1000000;
 
 /* Worked out by hand. */
-static void is_median_plus_four_deviations(void **state)
+TEST(is_median_plus_four_deviations)
 {
-    (void)state;
     recent past = {0};
     assert_int_equal(recent_limit_ns(&past), 0);
     recent_add(&past, 800 * MS);
@@ -33,9 +27,8 @@ static void is_median_plus_four_deviations(void **state)
     assert_in_range(recent_limit_ns(&past), 2279 * MS, 2280 * MS);
 }
 
-static void keeps_the_latest(void **state)
+TEST(keeps_the_latest)
 {
-    (void)state;
     recent past = {0};
     for (uint64_t i = 0; i < 100; i++)
         recent_add(&past, i < 50 ? 1000 * MS : 10 * MS);
@@ -53,9 +46,8 @@ static int by_value(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static void the_median_is_that_of_sorted_values(void **state)
+TEST(the_median_is_that_of_sorted_values)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("protocol/recent", 1), 0, 0, 0);
     for (int trial = 0; trial < 2000; trial++) {
         uint32_t values[RECENT_TIMES], sorted[RECENT_TIMES];
@@ -69,9 +61,8 @@ static void the_median_is_that_of_sorted_values(void **state)
 
 /* A peer that answers in 8 to 12 ms and hangs for 3 s once in 12 times: mean and deviation would
  * wait for minutes in all before they give it up; the median does not know that it hung. */
-static void rare_stalls_leave_the_limit_alone(void **state)
+TEST(rare_stalls_leave_the_limit_alone)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("protocol/recent", 1), 0, 0, 1);
     recent past = {0};
     estimate mean = {0};
@@ -91,9 +82,8 @@ static void rare_stalls_leave_the_limit_alone(void **state)
 }
 
 /* Each answer takes longer than the one before: the limit is always ahead of the next. */
-static void follows_delays_that_grow(void **state)
+TEST(follows_delays_that_grow)
 {
-    (void)state;
     const double factors[] = {1.02, 1.1, 1.3, 1.6};
     for (size_t i = 0; i < 4; i++) {
         recent past = {0};
@@ -104,16 +94,4 @@ static void follows_delays_that_grow(void **state)
             recent_add(&past, (uint64_t)time);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_median_plus_four_deviations),
-        cmocka_unit_test(keeps_the_latest),
-        cmocka_unit_test(the_median_is_that_of_sorted_values),
-        cmocka_unit_test(rare_stalls_leave_the_limit_alone),
-        cmocka_unit_test(follows_delays_that_grow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sampling of chunks, judged by all that can be drawn: of few chunks, every set of them. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
-#include "protocol/sampling.h"
+#include "protocol/server/server_state.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST = 9, DIMENSION = 3, WORLDS = 60 };
 
@@ -64,9 +59,8 @@ static void enumerate(const problem *its, double mean[DIMENSION], double *varian
     }
 }
 
-static void over_all_sets_the_mean_is_the_sum_and_the_variance_as_said(void **state)
+TEST(over_all_sets_the_mean_is_the_sum_and_the_variance_as_said)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("sampling", 1), RANDOM_TEST, 0, 0);
     for (uint32_t world = 0; world < WORLDS; world++) {
         problem its = draw_problem(&stream);
@@ -85,9 +79,8 @@ static void over_all_sets_the_mean_is_the_sum_and_the_variance_as_said(void **st
     }
 }
 
-static void draws_are_as_frequent_as_their_chances_and_can_be_repeated(void **state)
+TEST(draws_are_as_frequent_as_their_chances_and_can_be_repeated)
 {
-    (void)state;
     enum { ROUNDS = 20000 };
     const uint64_t seed = test_seed("sampling", 4);
     const double chances[] = {1, 0.9, 0.5, 0.1, 0.01};
@@ -109,13 +102,4 @@ static void draws_are_as_frequent_as_their_chances_and_can_be_repeated(void **st
         same += sampling_draws(seed, 7, chunk, 0.5) ==
                 sampling_draws(seed, 7 | UINT64_C(1) << 32, chunk, 0.5);
     assert_in_range(same, 400, 600);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_all_sets_the_mean_is_the_sum_and_the_variance_as_said),
-        cmocka_unit_test(draws_are_as_frequent_as_their_chances_and_can_be_repeated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

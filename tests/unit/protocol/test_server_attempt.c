@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "story.h"
+#include "test.h"
 
 /* Three workers, two copies of each chunk, two stripes;
  * each has finished its first chunk at 5 ms. */
@@ -16,9 +10,7 @@ static void three_are_signalled(story *told)
     told->settings.stripe_length = 5;
     story_begin(told);
     at(told, 5);
-    reports(told, 0, 0);
-    reports(told, 1, 0);
-    reports(told, 2, 0);
+    each_reports(told, 3, 0);
     expect_clear(told, 0);
     expect_clear(told, 1);
     expect_signal(told, 0, 1, "1001", "11"); /* chunk 0 at {0, 2}, chunk 1 at {0, 1} */
@@ -26,24 +18,21 @@ static void three_are_signalled(story *told)
     expect_signal(told, 2, 1, "0110", "11"); /* chunk 2 at {1, 2}, chunk 0 at {0, 2} */
 }
 
-static void the_round_ends_when_every_part_is_summed(void **state)
+STORY(the_round_ends_when_every_part_is_summed)
 {
-    (void)state;
-    story told;
-    three_are_signalled(&told);
-    at(&told, 7);
-    delivers(&told, 1, 1, 1);
-    delivers(&told, 0, 1, 0);
-    delivers(&told, 0, 1, 1);
-    delivers(&told, 2, 1, 1);
-    delivers(&told, 2, 1, 0);
-    at(&told, 9);
-    sends_part(&told, 1, 1, 0);
-    expect_combine(&told, 1, 1, 0);
-    at(&told, 11);
-    is_combined(&told, 1, 1, 0);
-    const tarry_round_result *result = expect_done(&told, TARRY_OK);
-    assert_true(result->exact);
+    three_are_signalled(told);
+    at(told, 7);
+    delivers(told, 1, 1, 1);
+    delivers(told, 0, 1, 0);
+    delivers(told, 0, 1, 1);
+    delivers(told, 2, 1, 1);
+    delivers(told, 2, 1, 0);
+    at(told, 9);
+    sends_part(told, 1, 1, 0);
+    expect_combine(told, 1, 1, 0);
+    at(told, 11);
+    is_combined(told, 1, 1, 0);
+    const tarry_round_result *result = expect_exact(told);
     assert_true(result->expected_error == 0);
     assert_int_equal(result->start_ns, 0);
     assert_int_equal(result->signal_ns, 5 * STORY_MS);
@@ -57,297 +46,236 @@ static void the_round_ends_when_every_part_is_summed(void **state)
      * and 3 SIGNAL with a byte of psi and one of stripes. */
     assert_int_equal(result->control_messages, 15);
     assert_int_equal(result->control_bytes, 12 * 24 + 3 * 26);
-    story_end(&told);
 }
 
-static void a_worker_that_dies_before_its_part_is_left_out_of_a_new_attempt(void **state)
+STORY(a_worker_that_dies_before_its_part_is_left_out_of_a_new_attempt)
 {
-    (void)state;
-    story told;
-    three_are_signalled(&told);
+    three_are_signalled(told);
     /* Copies that were under way when the signal went out count in the next attempt. */
-    at(&told, 6);
-    reports(&told, 1, 1);
-    delivers(&told, 0, 1, 0);
-    at(&told, 8);
-    is_lost(&told, 2);
-    expect_clear(&told, 0);
-    expect_clear(&told, 1);
-    expect_signal(&told, 0, 2, "1001", "11");
-    expect_signal(&told, 1, 2, "0110", "11");
-    at(&told, 9);
-    sends_part(&told, 1, 1, 0);
-    expect_reject(&told, 1, TARRY_REJECT_STALE);
-    is_combined(&told, 0, 1, 0);
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
-    sends_part(&told, 2, 2, 0);
-    expect_reject(&told, 2, TARRY_REJECT_UNKNOWN);
+    at(told, 6);
+    reports(told, 1, 1);
+    delivers(told, 0, 1, 0);
+    at(told, 8);
+    is_lost(told, 2);
+    expect_clear(told, 0);
+    expect_clear(told, 1);
+    expect_signal(told, 0, 2, "1001", "11");
+    expect_signal(told, 1, 2, "0110", "11");
+    at(told, 9);
+    sends_part(told, 1, 1, 0);
+    expect_reject(told, 1, TARRY_REJECT_STALE);
+    is_combined(told, 0, 1, 0);
+    expect_reject(told, 0, TARRY_REJECT_STALE);
+    sends_part(told, 2, 2, 0);
+    expect_reject(told, 2, TARRY_REJECT_UNKNOWN);
     for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(&told, 0, 2, stripe);
-        delivers(&told, 1, 2, stripe);
+        delivers(told, 0, 2, stripe);
+        delivers(told, 1, 2, stripe);
     }
-    const tarry_round_result *result = expect_done(&told, TARRY_OK);
-    assert_true(result->exact);
+    const tarry_round_result *result = expect_exact(told);
     assert_int_equal(result->attempts, 2);
     assert_int_equal(result->workers_lost, 1);
     assert_int_equal(result->signal_ns, 5 * STORY_MS);
     /* All six parts, the stale one too, are 20 bytes; the dead worker's is not received. */
     assert_int_equal(result->upload_bytes, 6 * 20);
-    story_end(&told);
 }
 
-static void a_worker_may_die_after_its_part_came_in(void **state)
+STORY(a_worker_may_die_after_its_part_came_in)
 {
-    (void)state;
-    story told;
-    three_are_signalled(&told);
-    delivers(&told, 2, 1, 0);
-    delivers(&told, 2, 1, 1);
-    at(&told, 8);
-    is_lost(&told, 2);
+    three_are_signalled(told);
+    delivers(told, 2, 1, 0);
+    delivers(told, 2, 1, 1);
+    at(told, 8);
+    is_lost(told, 2);
     for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(&told, 0, 1, stripe);
-        delivers(&told, 1, 1, stripe);
+        delivers(told, 0, 1, stripe);
+        delivers(told, 1, 1, stripe);
     }
-    const tarry_round_result *result = expect_done(&told, TARRY_OK);
-    assert_true(result->exact);
+    const tarry_round_result *result = expect_exact(told);
     assert_int_equal(result->attempts, 1);
     assert_int_equal(result->workers_lost, 1);
-    story_end(&told);
 }
 
 /* Worker 2 dies with the only copy of chunk 2: worker 1 computes that next. */
-static void workers_resume_with_what_is_missing(void **state)
+STORY(workers_resume_with_what_is_missing)
 {
-    (void)state;
-    story told;
-    three_are_signalled(&told);
-    at(&told, 8);
-    is_lost(&told, 2);
-    expect_resume(&told, 0, "00");
-    expect_resume(&told, 1, "01");
-    at(&told, 9);
-    sends_part(&told, 0, 1, 0); /* the attempt is withdrawn */
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
-    at(&told, 15);
-    reports(&told, 1, 1);
-    expect_clear(&told, 0);
-    expect_clear(&told, 1);
-    expect_signal(&told, 0, 2, "1001", "11");
-    expect_signal(&told, 1, 2, "0110", "11");
+    three_are_signalled(told);
+    at(told, 8);
+    is_lost(told, 2);
+    expect_resume(told, 0, "00");
+    expect_resume(told, 1, "01");
+    at(told, 9);
+    sends_part(told, 0, 1, 0); /* the attempt is withdrawn */
+    expect_reject(told, 0, TARRY_REJECT_STALE);
+    at(told, 15);
+    reports(told, 1, 1);
+    expect_clear(told, 0);
+    expect_clear(told, 1);
+    expect_signal(told, 0, 2, "1001", "11");
+    expect_signal(told, 1, 2, "0110", "11");
     for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(&told, 0, 2, stripe);
-        delivers(&told, 1, 2, stripe);
+        delivers(told, 0, 2, stripe);
+        delivers(told, 1, 2, stripe);
     }
-    assert_true(expect_done(&told, TARRY_OK)->exact);
-    story_end(&told);
+    expect_exact(told);
 }
 
-static void completed_stripes_stand(void **state)
+STORY(completed_stripes_stand)
 {
-    (void)state;
-    story told;
-    three_are_signalled(&told);
-    for (uint32_t worker = 0; worker < 3; worker++)
-        delivers(&told, worker, 1, 0);
-    delivers(&told, 0, 1, 1);
-    at(&told, 7);
-    reports(&told, 1, 1);
-    is_lost(&told, 2);
-    expect_clear(&told, 1);
-    expect_signal(&told, 0, 2, "1001", "01");
-    expect_signal(&told, 1, 2, "0110", "01");
-    sends_part(&told, 0, 2, 0);
-    expect_reject(&told, 0, TARRY_REJECT_MISPLACED);
-    delivers(&told, 0, 2, 1);
-    delivers(&told, 1, 2, 1);
-    assert_true(expect_done(&told, TARRY_OK)->exact);
-    story_end(&told);
+    three_are_signalled(told);
+    each_delivers(told, 3, 1, 0);
+    delivers(told, 0, 1, 1);
+    at(told, 7);
+    reports(told, 1, 1);
+    is_lost(told, 2);
+    expect_clear(told, 1);
+    expect_signal(told, 0, 2, "1001", "01");
+    expect_signal(told, 1, 2, "0110", "01");
+    sends_part(told, 0, 2, 0);
+    expect_reject(told, 0, TARRY_REJECT_MISPLACED);
+    each_delivers(told, 2, 2, 1);
+    expect_exact(told);
 }
 
 /* Half of the numbers are exact; of the others a third of the chunks is missing. */
-static void the_error_is_the_mean_over_stripes(void **state)
+STORY(the_error_is_the_mean_over_stripes)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 3, 1);
-    told.settings.stripe_length = 8; /* 8 and 2 numbers */
-    told.settings.stop = TARRY_STOP_DEADLINE;
-    told.settings.deadline_ns = 5 * STORY_MS;
-    story_begin(&told);
-    for (uint32_t worker = 0; worker < 3; worker++)
-        reports(&told, worker, 0);
-    told.expected = told.effects->count;
-    for (uint32_t worker = 0; worker < 3; worker++)
-        delivers(&told, worker, 1, 0);
-    at(&told, 6);
-    is_lost(&told, 2);
-    expect_clear(&told, 1);
-    expect_signal(&told, 0, 2, "1", "01");
-    expect_signal(&told, 1, 2, "1", "01");
-    delivers(&told, 0, 2, 1);
-    delivers(&told, 1, 2, 1);
-    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    story_plan(told, 3, 1);
+    told->settings.stripe_length = 8; /* 8 and 2 numbers */
+    told->settings.stop = TARRY_STOP_DEADLINE;
+    told->settings.deadline_ns = 5 * STORY_MS;
+    story_begin(told);
+    each_reports(told, 3, 0);
+    told->expected = told->effects->count;
+    each_delivers(told, 3, 1, 0);
+    at(told, 6);
+    is_lost(told, 2);
+    expect_clear(told, 1);
+    expect_signal(told, 0, 2, "1", "01");
+    expect_signal(told, 1, 2, "1", "01");
+    each_delivers(told, 2, 2, 1);
+    const tarry_round_result *result = expect_done(told, TARRY_OK);
     assert_false(result->exact);
     assert_float_equal(result->expected_error, 0.2 / 3, 1e-15);
-    story_end(&told);
 }
 
-static void what_makes_no_sense_is_rejected_and_changes_nothing(void **state)
+STORY(what_makes_no_sense_is_rejected_and_changes_nothing)
 {
-    (void)state;
-    story told;
-    three_are_signalled(&told);
-    delivers(&told, 0, 1, 0);
-    sends_part(&told, 0, 1, 0);
-    expect_reject(&told, 0, TARRY_REJECT_DUPLICATE);
-    is_combined(&told, 0, 1, 0);
-    expect_reject(&told, 0, TARRY_REJECT_DUPLICATE);
-    sends_part(&told, 0, 1, 2);
-    expect_reject(&told, 0, TARRY_REJECT_RANGE);
-    sends_part(&told, 0, 2, 1);
-    expect_reject(&told, 0, TARRY_REJECT_RANGE);
-    sends_part(&told, 0, 0, 1);
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
-    is_combined(&told, 3, 1, 0);
-    expect_reject(&told, 3, TARRY_REJECT_RANGE);
-    is_combined(&told, 0, 1, 2);
-    expect_reject(&told, 0, TARRY_REJECT_RANGE);
-    told.round = 1;
-    sends_part(&told, 0, 1, 1);
-    expect_reject(&told, 0, TARRY_REJECT_RANGE);
-    told.round = 0;
-    told.epoch = 2;
-    sends_part(&told, 0, 1, 1);
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
-    told.epoch = 1;
-    says(&told, 7, &(tarry_message){.type = TARRY_MESSAGE_ALIVE, .epoch = 1});
-    expect_reject(&told, 7, TARRY_REJECT_UNKNOWN);
+    three_are_signalled(told);
+    delivers(told, 0, 1, 0);
+    sends_part(told, 0, 1, 0);
+    expect_reject(told, 0, TARRY_REJECT_DUPLICATE);
+    is_combined(told, 0, 1, 0);
+    expect_reject(told, 0, TARRY_REJECT_DUPLICATE);
+    sends_part(told, 0, 1, 2);
+    expect_reject(told, 0, TARRY_REJECT_RANGE);
+    sends_part(told, 0, 2, 1);
+    expect_reject(told, 0, TARRY_REJECT_RANGE);
+    sends_part(told, 0, 0, 1);
+    expect_reject(told, 0, TARRY_REJECT_STALE);
+    is_combined(told, 3, 1, 0);
+    expect_reject(told, 3, TARRY_REJECT_RANGE);
+    is_combined(told, 0, 1, 2);
+    expect_reject(told, 0, TARRY_REJECT_RANGE);
+    told->round = 1;
+    sends_part(told, 0, 1, 1);
+    expect_reject(told, 0, TARRY_REJECT_RANGE);
+    told->round = 0;
+    told->epoch = 2;
+    sends_part(told, 0, 1, 1);
+    expect_reject(told, 0, TARRY_REJECT_STALE);
+    told->epoch = 1;
+    says(told, 7, &(tarry_message){.type = TARRY_MESSAGE_ALIVE, .epoch = 1});
+    expect_reject(told, 7, TARRY_REJECT_UNKNOWN);
     for (tarry_message_type type = TARRY_MESSAGE_ROUND; type <= TARRY_MESSAGE_FINISH; type++) {
-        says(&told, 0, &(tarry_message){.type = type, .epoch = 1});
-        expect_reject(&told, 0, TARRY_REJECT_MISPLACED);
+        says(told, 0, &(tarry_message){.type = type, .epoch = 1});
+        expect_reject(told, 0, TARRY_REJECT_MISPLACED);
     }
-    delivers(&told, 0, 1, 1);
+    delivers(told, 0, 1, 1);
     for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(&told, 1, 1, stripe);
-        delivers(&told, 2, 1, stripe);
+        delivers(told, 1, 1, stripe);
+        delivers(told, 2, 1, stripe);
     }
-    assert_true(expect_done(&told, TARRY_OK)->exact);
-    sends_part(&told, 0, 1, 1);
-    expect_reject(&told, 0, TARRY_REJECT_STALE);
-    story_end(&told);
+    expect_exact(told);
+    sends_part(told, 0, 1, 1);
+    expect_reject(told, 0, TARRY_REJECT_STALE);
 }
 
 /* A worker without copies in psi is signalled, so that it stops; it has no part to send. */
-static void a_worker_without_copies_sends_nothing(void **state)
+STORY(a_worker_without_copies_sends_nothing)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 2, 2);
-    story_begin(&told);
-    reports(&told, 0, 0);
-    reports(&told, 0, 1);
-    expect_clear(&told, 0);
-    expect_signal(&told, 0, 1, "1010", "1");
-    expect_signal(&told, 1, 1, "1010", "1");
-    sends_part(&told, 1, 1, 0);
-    expect_reject(&told, 1, TARRY_REJECT_MISPLACED);
-    delivers(&told, 0, 1, 0);
-    assert_int_equal(expect_done(&told, TARRY_OK)->workers_heard, 1);
-    story_end(&told);
+    story_play(told, 2, 2);
+    reports(told, 0, 0);
+    reports(told, 0, 1);
+    expect_clear(told, 0);
+    expect_signal(told, 0, 1, "1010", "1");
+    expect_signal(told, 1, 1, "1010", "1");
+    sends_part(told, 1, 1, 0);
+    expect_reject(told, 1, TARRY_REJECT_MISPLACED);
+    delivers(told, 0, 1, 0);
+    assert_int_equal(expect_done(told, TARRY_OK)->workers_heard, 1);
 }
 
-static void a_worker_that_comes_during_an_attempt_is_used_by_the_next(void **state)
+STORY(a_worker_that_comes_during_an_attempt_is_used_by_the_next)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 2, 2);
-    story_begin(&told);
-    is_lost(&told, 1);
-    reports(&told, 0, 0);
-    reports(&told, 0, 1);
-    expect_clear(&told, 0);
-    expect_signal(&told, 0, 1, "1010", "1");
-    at(&told, 2);
-    joins(&told, 1);
-    assert_int_equal(expect_send(&told, 1, TARRY_MESSAGE_ROUND)->epoch, 2);
-    told.epoch = 2;
-    reports(&told, 1, 0);
-    at(&told, 3);
-    is_lost(&told, 0);
-    expect_resume(&told, 1, "01"); /* chunk 1 is done */
-    reports(&told, 1, 1);
-    expect_clear(&told, 0);
-    expect_signal(&told, 1, 2, "0101", "1");
-    delivers(&told, 1, 2, 0);
-    assert_true(expect_done(&told, TARRY_OK)->exact);
-    story_end(&told);
+    story_play(told, 2, 2);
+    is_lost(told, 1);
+    reports(told, 0, 0);
+    reports(told, 0, 1);
+    expect_clear(told, 0);
+    expect_signal(told, 0, 1, "1010", "1");
+    at(told, 2);
+    joins(told, 1);
+    assert_int_equal(expect_send(told, 1, TARRY_MESSAGE_ROUND)->epoch, 2);
+    told->epoch = 2;
+    reports(told, 1, 0);
+    at(told, 3);
+    is_lost(told, 0);
+    expect_resume(told, 1, "01"); /* chunk 1 is done */
+    reports(told, 1, 1);
+    expect_clear(told, 0);
+    expect_signal(told, 1, 2, "0101", "1");
+    delivers(told, 1, 2, 0);
+    expect_exact(told);
 }
 
-static void a_worker_that_comes_during_the_last_attempt_is_told_of_its_end(void **state)
+STORY(a_worker_that_comes_during_the_last_attempt_is_told_of_its_end)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 2, 2);
-    story_begin(&told);
-    is_lost(&told, 1);
-    reports(&told, 0, 0);
-    reports(&told, 0, 1);
-    told.expected = told.effects->count;
-    joins(&told, 1);
-    expect_send(&told, 1, TARRY_MESSAGE_ROUND);
-    delivers(&told, 0, 1, 0);
-    expect_send(&told, 1, TARRY_MESSAGE_FINISH);
-    expect_done(&told, TARRY_OK);
-    story_end(&told);
+    story_play(told, 2, 2);
+    is_lost(told, 1);
+    reports(told, 0, 0);
+    reports(told, 0, 1);
+    told->expected = told->effects->count;
+    joins(told, 1);
+    expect_send(told, 1, TARRY_MESSAGE_ROUND);
+    delivers(told, 0, 1, 0);
+    expect_send(told, 1, TARRY_MESSAGE_FINISH);
+    expect_done(told, TARRY_OK);
 }
 
 /* All copies are waited for, and each stripe is summed in the order of workers. */
-static void a_reproducible_sum_has_the_order_of_workers(void **state)
+STORY(a_reproducible_sum_has_the_order_of_workers)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 3, 2);
-    told.settings.reproducible = true;
-    story_begin(&told);
+    story_plan(told, 3, 2);
+    told->settings.reproducible = true;
+    story_begin(told);
     for (uint32_t slot = 0; slot < 2; slot++)
-        for (uint32_t worker = 0; worker < 3; worker++)
-            reports(&told, worker, slot);
-    expect_clear(&told, 0);
+        each_reports(told, 3, slot);
+    expect_clear(told, 0);
     for (uint32_t worker = 0; worker < 3; worker++)
-        expect_signal(&told, worker, 1, "1111", "1");
-    sends_part(&told, 2, 1, 0);
-    sends_part(&told, 0, 1, 0);
+        expect_signal(told, worker, 1, "1111", "1");
+    sends_part(told, 2, 1, 0);
+    sends_part(told, 0, 1, 0);
     /* It waits as long as it takes. */
     for (uint64_t ms = 50; ms < 3000; ms += 50) {
-        at(&told, ms);
-        for (uint32_t worker = 0; worker < 3; worker++)
-            is_alive(&told, worker);
+        at(told, ms);
+        each_is_alive(told, 3);
     }
-    sends_part(&told, 1, 1, 0);
+    sends_part(told, 1, 1, 0);
     for (uint32_t worker = 0; worker < 3; worker++)
-        expect_combine(&told, worker, 1, 0);
-    is_combined(&told, 0, 1, 0);
-    is_combined(&told, 1, 1, 0);
-    is_combined(&told, 2, 1, 0);
-    assert_true(expect_done(&told, TARRY_OK)->exact);
-    story_end(&told);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_round_ends_when_every_part_is_summed),
-        cmocka_unit_test(a_worker_that_dies_before_its_part_is_left_out_of_a_new_attempt),
-        cmocka_unit_test(a_worker_may_die_after_its_part_came_in),
-        cmocka_unit_test(workers_resume_with_what_is_missing),
-        cmocka_unit_test(completed_stripes_stand),
-        cmocka_unit_test(the_error_is_the_mean_over_stripes),
-        cmocka_unit_test(what_makes_no_sense_is_rejected_and_changes_nothing),
-        cmocka_unit_test(a_worker_without_copies_sends_nothing),
-        cmocka_unit_test(a_worker_that_comes_during_an_attempt_is_used_by_the_next),
-        cmocka_unit_test(a_worker_that_comes_during_the_last_attempt_is_told_of_its_end),
-        cmocka_unit_test(a_reproducible_sum_has_the_order_of_workers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        expect_combine(told, worker, 1, 0);
+    is_combined(told, 0, 1, 0);
+    is_combined(told, 1, 1, 0);
+    is_combined(told, 2, 1, 0);
+    expect_exact(told);
 }

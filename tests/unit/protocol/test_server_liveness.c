@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "protocol/server/server_state.h"
 #include "story.h"
+#include "test.h"
 
 /* Worker 2 says nothing from 0 ms on; the others were heard at 150 ms. It is probed at 201 ms. */
 static void one_is_silent(story *told)
 {
-    story_plan(told, 3, 2);
-    story_begin(told);
+    story_play(told, 3, 2);
     expect_deadline(told, 100);
     passes(told, 100);
     at(told, 150);
-    reports(told, 0, 0);
-    reports(told, 1, 0);
+    each_reports(told, 2, 0);
     expect_deadline(told, 200);
     passes(told, 201);
     expect_send(told, 2, TARRY_MESSAGE_PROBE);
@@ -30,104 +22,90 @@ static void one_is_silent(story *told)
     assert_true(tarry_server_present(told->server, 2));
 }
 
-static void the_silent_are_probed_then_given_up(void **state)
+STORY(the_silent_are_probed_then_given_up)
 {
-    (void)state;
-    story told;
-    one_is_silent(&told);
-    at(&told, 1000); /* 799 ms after the probe */
-    is_alive(&told, 0);
-    is_alive(&told, 1);
-    assert_true(tarry_server_present(told.server, 2));
-    at(&told, 1010);
-    is_alive(&told, 1);
-    const tarry_effect *silent = expect_left_out(&told, 2, TARRY_ABSENT_SILENT);
+    one_is_silent(told);
+    at(told, 1000); /* 799 ms after the probe */
+    is_alive(told, 0);
+    is_alive(told, 1);
+    assert_true(tarry_server_present(told->server, 2));
+    at(told, 1010);
+    is_alive(told, 1);
+    const tarry_effect *silent = expect_left_out(told, 2, TARRY_ABSENT_SILENT);
     assert_int_equal(silent->waited_ns, 809 * STORY_MS);
     assert_int_equal(silent->limit_ns, 800 * STORY_MS);
-    assert_false(tarry_server_present(told.server, 2));
+    assert_false(tarry_server_present(told->server, 2));
 
     /* The round goes on without it: chunk 2 is left to worker 1. */
-    reports(&told, 1, 1);
-    expect_clear(&told, 0);
-    expect_signal(&told, 0, 1, "1001", "1");
-    expect_signal(&told, 1, 1, "0110", "1");
+    reports(told, 1, 1);
+    expect_clear(told, 0);
+    expect_signal(told, 0, 1, "1001", "1");
+    expect_signal(told, 1, 1, "0110", "1");
     /* What it still says comes too late, and it is not probed again. */
-    reports(&told, 2, 0);
-    expect_reject(&told, 2, TARRY_REJECT_UNKNOWN);
-    passes(&told, 1111);
-    story_end(&told);
+    reports(told, 2, 0);
+    expect_reject(told, 2, TARRY_REJECT_UNKNOWN);
+    passes(told, 1111);
 }
 
-static void an_answer_in_time_saves(void **state)
+STORY(an_answer_in_time_saves)
 {
-    (void)state;
-    story told;
-    one_is_silent(&told);
-    at(&told, 1000);
-    is_alive(&told, 2);
-    at(&told, 1100);
-    is_alive(&told, 0);
-    is_alive(&told, 1);
-    assert_true(tarry_server_present(told.server, 2));
-    reports(&told, 2, 0);
-    expect_clear(&told, 0);
-    for (uint32_t worker = 0; worker < 3; worker++)
-        expect_send(&told, worker, TARRY_MESSAGE_SIGNAL);
-    story_end(&told);
+    one_is_silent(told);
+    at(told, 1000);
+    is_alive(told, 2);
+    at(told, 1100);
+    is_alive(told, 0);
+    is_alive(told, 1);
+    assert_true(tarry_server_present(told->server, 2));
+    reports(told, 2, 0);
+    expect_clear(told, 0);
+    expect_each(told, 3, TARRY_MESSAGE_SIGNAL);
 }
 
 /* Who has been seen to need long for an answer is given
  * median + 4 deviations, at least silence_ns. */
-static void slow_answers_are_learned(void **state)
+STORY(slow_answers_are_learned)
 {
-    (void)state;
-    story told;
-    one_is_silent(&told);
-    at(&told, 1000);
-    is_alive(&told, 2); /* after 799 ms: the limit is 3 * 799 ms now */
+    one_is_silent(told);
+    at(told, 1000);
+    is_alive(told, 2); /* after 799 ms: the limit is 3 * 799 ms now */
     uint64_t probed = 0, lost = 0;
     for (uint64_t ms = 1050; ms < 4000 && lost == 0; ms += 50) {
-        at(&told, ms);
-        is_alive(&told, 0);
-        if (!tarry_server_present(told.server, 2)) {
-            const tarry_effect *silent = expect_left_out(&told, 2, TARRY_ABSENT_SILENT);
+        at(told, ms);
+        is_alive(told, 0);
+        if (!tarry_server_present(told->server, 2)) {
+            const tarry_effect *silent = expect_left_out(told, 2, TARRY_ABSENT_SILENT);
             assert_int_equal(silent->limit_ns, 3 * 799 * STORY_MS);
             lost = ms;
-        } else if (told.effects->count > 0) {
-            expect_send(&told, 2, TARRY_MESSAGE_PROBE);
+        } else if (told->effects->count > 0) {
+            expect_send(told, 2, TARRY_MESSAGE_PROBE);
             assert_int_equal(probed, 0);
             probed = ms;
         }
-        is_alive(&told, 1);
+        is_alive(told, 1);
     }
     assert_in_range(probed, 1200, 1350);
     assert_in_range(lost, probed + 3 * 799, probed + 3 * 799 + 150);
-    story_end(&told);
 }
 
 /* A part comes in byte by byte: the worker is there, whatever else it does not get across. */
-static void bytes_are_a_sign_of_life(void **state)
+STORY(bytes_are_a_sign_of_life)
 {
-    (void)state;
-    story told;
-    one_is_silent(&told);
+    one_is_silent(told);
     for (uint64_t ms = 1000; ms < 5000; ms += 50) {
-        at(&told, ms);
-        is_heard(&told, 2);
-        expect_nothing(&told);
-        for (uint32_t worker = 0; worker < 2; worker++)
-            is_alive(&told, worker);
+        at(told, ms);
+        is_heard(told, 2);
+        expect_nothing(told);
+        each_is_alive(told, 2);
     }
-    assert_true(tarry_server_present(told.server, 2));
-    is_heard(&told, 3);
-    expect_reject(&told, 3, TARRY_REJECT_UNKNOWN);
-    is_lost(&told, 2);
-    is_heard(&told, 2);
-    expect_reject(&told, 2, TARRY_REJECT_UNKNOWN);
-    happens(&told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    told.expected = told.effects->count;
-    is_heard(&told, 0); /* between rounds */
-    story_end(&told);
+    assert_true(tarry_server_present(told->server, 2));
+    is_heard(told, 3);
+    expect_reject(told, 3, TARRY_REJECT_UNKNOWN);
+    is_lost(told, 2);
+    is_heard(told, 2);
+    expect_reject(told, 2, TARRY_REJECT_UNKNOWN);
+    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    told->expected = told->effects->count;
+    is_heard(told, 0); /* between rounds */
 }
 
 /* Time goes on, with the others alive, until the server asks worker 2. */
@@ -143,130 +121,96 @@ static void is_asked(story *told)
 }
 
 /* What comes after bytes that were under way may be the answer to either probe. */
-static void bytes_are_no_answer(void **state)
+STORY(bytes_are_no_answer)
 {
-    (void)state;
-    story told;
-    one_is_silent(&told);
-    const recent *answers = &told.server->answers[2];
-    is_heard(&told, 2);
-    is_asked(&told);
-    is_alive(&told, 2);
+    one_is_silent(told);
+    const recent *answers = &told->server->answers[2];
+    is_heard(told, 2);
+    is_asked(told);
+    is_alive(told, 2);
     assert_int_equal(answers->count, 0);
     /* What comes after the next one is its answer. */
-    is_asked(&told);
-    told.now += 50 * STORY_MS;
-    is_alive(&told, 2);
+    is_asked(told);
+    told->now += 50 * STORY_MS;
+    is_alive(told, 2);
     assert_int_equal(answers->count, 1);
-    story_end(&told);
 }
 
-static void the_time_between_rounds_counts_for_nobodys_silence(void **state)
+STORY(the_time_between_rounds_counts_for_nobodys_silence)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 2, 1);
-    story_begin(&told);
-    at(&told, 10);
-    reports(&told, 0, 0);
-    happens(&told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    expect_send(&told, 0, TARRY_MESSAGE_FINISH);
-    expect_send(&told, 1, TARRY_MESSAGE_FINISH);
-    expect_done(&told, TARRY_ERROR_INTERRUPTED);
-    assert_true(tarry_server_deadline(told.server) == TARRY_NEVER);
-    passes(&told, 500000); /* no round, no probe */
-    at(&told, 1000000);
-    starts(&told);
-    expect_deadline(&told, 1000090);
-    passes(&told, 1000091);
+    story_play(told, 2, 1);
+    at(told, 10);
+    reports(told, 0, 0);
+    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    expect_send(told, 0, TARRY_MESSAGE_FINISH);
+    expect_send(told, 1, TARRY_MESSAGE_FINISH);
+    expect_done(told, TARRY_ERROR_INTERRUPTED);
+    assert_true(tarry_server_deadline(told->server) == TARRY_NEVER);
+    passes(told, 500000); /* no round, no probe */
+    at(told, 1000000);
+    starts(told);
+    expect_deadline(told, 1000090);
+    passes(told, 1000091);
     /* Worker 1 had been silent for 10 ms when the last round ended, worker 0 for none. */
-    passes(&told, 1000192);
-    expect_send(&told, 1, TARRY_MESSAGE_PROBE);
-    passes(&told, 1000293);
-    expect_send(&told, 0, TARRY_MESSAGE_PROBE);
-    story_end(&told);
+    passes(told, 1000192);
+    expect_send(told, 1, TARRY_MESSAGE_PROBE);
+    passes(told, 1000293);
+    expect_send(told, 0, TARRY_MESSAGE_PROBE);
 }
 
 /* Rounds of 30 ms, one every 1000 ms: all of them shorter than the time between two looks. */
-static void short_rounds_do_not_hide_the_silent(void **state)
+STORY(short_rounds_do_not_hide_the_silent)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 2, 2);
-    story_begin(&told);
+    story_play(told, 2, 2);
     uint64_t probed = 0;
     for (uint64_t begin = 0;; begin += 1000) {
         assert_true(begin < 50000);
-        passes(&told, begin + 30);
-        if (told.effects->count > 0 && probed > 0)
+        passes(told, begin + 30);
+        if (told->effects->count > 0 && probed > 0)
             break;
-        if (told.effects->count > 0) {
-            expect_send(&told, 1, TARRY_MESSAGE_PROBE);
+        if (told->effects->count > 0) {
+            expect_send(told, 1, TARRY_MESSAGE_PROBE);
             probed = begin;
         }
-        is_heard(&told, 0);
-        happens(&told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-        expect_send(&told, 0, TARRY_MESSAGE_FINISH);
-        expect_send(&told, 1, TARRY_MESSAGE_FINISH);
-        expect_done(&told, TARRY_ERROR_INTERRUPTED);
-        at(&told, begin + 1000);
-        starts(&told);
+        is_heard(told, 0);
+        happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+        expect_send(told, 0, TARRY_MESSAGE_FINISH);
+        expect_send(told, 1, TARRY_MESSAGE_FINISH);
+        expect_done(told, TARRY_ERROR_INTERRUPTED);
+        at(told, begin + 1000);
+        starts(told);
     }
     /* It was probed once it had not been heard for 200 ms of rounds, and given 800 more. */
     assert_true(probed >= 6000 && probed <= 10000);
-    const tarry_effect *silent = expect_left_out(&told, 1, TARRY_ABSENT_SILENT);
+    const tarry_effect *silent = expect_left_out(told, 1, TARRY_ABSENT_SILENT);
     assert_in_range(silent->waited_ns, 800 * STORY_MS, 950 * STORY_MS);
-    story_end(&told);
 }
 
-static void time_in_which_the_server_was_held_up_does_not_count(void **state)
+STORY(time_in_which_the_server_was_held_up_does_not_count)
 {
-    (void)state;
-    story told;
-    one_is_silent(&told);
+    one_is_silent(told);
     /* The look due at 1010 ms, 809 ms after the probe, comes late:
      * what has come in is heard first. */
-    passes(&told, 60000);
-    assert_true(tarry_server_present(told.server, 2));
-    expect_deadline(&told, 60100);
-    passes(&told, 60101);
-    expect_send(&told, 0, TARRY_MESSAGE_PROBE);
-    expect_send(&told, 1, TARRY_MESSAGE_PROBE);
-    expect_left_out(&told, 2, TARRY_ABSENT_SILENT);
-    assert_false(tarry_server_present(told.server, 2));
-    story_end(&told);
+    passes(told, 60000);
+    assert_true(tarry_server_present(told->server, 2));
+    expect_deadline(told, 60100);
+    passes(told, 60101);
+    expect_send(told, 0, TARRY_MESSAGE_PROBE);
+    expect_send(told, 1, TARRY_MESSAGE_PROBE);
+    expect_left_out(told, 2, TARRY_ABSENT_SILENT);
+    assert_false(tarry_server_present(told->server, 2));
 }
 
-static void a_server_that_is_always_late_still_finds_the_dead(void **state)
+STORY(a_server_that_is_always_late_still_finds_the_dead)
 {
-    (void)state;
-    story told;
-    story_plan(&told, 2, 2);
-    story_begin(&told);
+    story_play(told, 2, 2);
     uint64_t ms = 0;
-    while (tarry_server_present(told.server, 1)) {
+    while (tarry_server_present(told->server, 1)) {
         ms += 1000; /* ten times as late as it asked for */
         assert_true(ms < 60000);
-        at(&told, ms);
-        is_alive(&told, 0);
-        told.expected = told.effects->count;
+        at(told, ms);
+        is_alive(told, 0);
+        told->expected = told->effects->count;
     }
-    assert_true(tarry_server_present(told.server, 0));
-    story_end(&told);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_silent_are_probed_then_given_up),
-        cmocka_unit_test(an_answer_in_time_saves),
-        cmocka_unit_test(slow_answers_are_learned),
-        cmocka_unit_test(bytes_are_a_sign_of_life),
-        cmocka_unit_test(bytes_are_no_answer),
-        cmocka_unit_test(the_time_between_rounds_counts_for_nobodys_silence),
-        cmocka_unit_test(short_rounds_do_not_hide_the_silent),
-        cmocka_unit_test(time_in_which_the_server_was_held_up_does_not_count),
-        cmocka_unit_test(a_server_that_is_always_late_still_finds_the_dead),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_true(tarry_server_present(told->server, 0));
 }

@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rounds that sample some of the chunks only. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "protocol/server/server_state.h"
 #include "story.h"
-
-static void expect_signals(story *told)
-{
-    expect_clear(told, 0);
-    for (uint32_t worker = 0; worker < tarry_plan_workers(told->plan); worker++)
-        if (tarry_server_present(told->server, worker))
-            expect_send(told, worker, TARRY_MESSAGE_SIGNAL);
-}
+#include "test.h"
 
 /* Begins until a round has sampled `least` to `most` chunks; stories begin one as they are told. */
 static void begin_sampled(story *told, tarry_stop stop, uint32_t least, uint32_t most)
@@ -29,7 +16,7 @@ static void begin_sampled(story *told, tarry_stop stop, uint32_t least, uint32_t
         story_begin(told);
         uint32_t sampled = 0;
         for (uint32_t chunk = 0; chunk < 4; chunk++)
-            sampled += tarry_server_weight(told->server, chunk) > 0;
+            sampled += server_weight(told->server, chunk) > 0;
         if (sampled >= least && sampled <= most)
             return;
         told->expected = told->effects->count; /* all at once, or nothing */
@@ -37,49 +24,44 @@ static void begin_sampled(story *told, tarry_stop stop, uint32_t least, uint32_t
     }
 }
 
-static void only_what_is_sampled_is_waited_for(void **state)
+STORY(only_what_is_sampled_is_waited_for)
 {
-    (void)state;
-    story told;
-    begin_sampled(&told, TARRY_STOP_EXACT, 1, 3);
+    begin_sampled(told, TARRY_STOP_EXACT, 1, 3);
     uint32_t sampled = 0;
     for (uint32_t worker = 0; worker < 4; worker++) {
-        float weight = tarry_server_weight(told.server, worker);
+        float weight = server_weight(told->server, worker);
         assert_true(weight == 0 || weight == 2);
-        assert_int_equal(tarry_server_finished(told.server, worker), 0);
+        assert_int_equal(tarry_server_finished(told->server, worker), 0);
         sampled += weight > 0;
     }
     for (uint32_t worker = 0; worker < 4; worker++) {
-        if (tarry_server_weight(told.server, worker) > 0)
+        if (server_weight(told->server, worker) > 0)
             continue;
-        reports(&told, worker, 0); /* which was not asked for */
-        expect_reject(&told, worker, TARRY_REJECT_DUPLICATE);
-        is_lost(&told, worker); /* the round does not need it */
+        reports(told, worker, 0); /* which was not asked for */
+        expect_reject(told, worker, TARRY_REJECT_DUPLICATE);
+        is_lost(told, worker); /* the round does not need it */
         break;
     }
     for (uint32_t worker = 0, count = 0; worker < 4; worker++) {
-        if (tarry_server_weight(told.server, worker) == 0)
+        if (server_weight(told->server, worker) == 0)
             continue;
-        expect_nothing(&told);
-        reports(&told, worker, 0);
+        expect_nothing(told);
+        reports(told, worker, 0);
         if (++count == sampled)
-            expect_signals(&told);
+            expect_signals(told);
     }
     for (uint32_t worker = 0; worker < 4; worker++)
-        if (tarry_server_weight(told.server, worker) > 0)
-            delivers(&told, worker, 1, 0);
-    const tarry_round_result *result = expect_done(&told, TARRY_OK);
-    assert_true(result->exact);
+        if (server_weight(told->server, worker) > 0)
+            delivers(told, worker, 1, 0);
+    const tarry_round_result *result = expect_exact(told);
     assert_int_equal(result->chunks_sampled, sampled);
     assert_int_equal(result->copies_computed, sampled);
     assert_float_equal(result->expected_error, 0, 0);
     assert_float_equal(result->sampling_error, 1, 1e-15); /* 1 / (1/2) - 1 */
-    story_end(&told);
 }
 
-static void a_round_that_samples_nothing_is_a_sum_of_zeros(void **state)
+TEST(a_round_that_samples_nothing_is_a_sum_of_zeros)
 {
-    (void)state;
     for (uint64_t seed = 1;; seed++) {
         story told;
         story_plan(&told, 4, 1);
@@ -90,22 +72,22 @@ static void a_round_that_samples_nothing_is_a_sum_of_zeros(void **state)
         for (; rounds < 40; rounds++) {
             uint32_t sampled = 0;
             for (uint32_t chunk = 0; chunk < 4; chunk++)
-                sampled += tarry_server_weight(told.server, chunk) > 0;
+                sampled += server_weight(told.server, chunk) > 0;
             if (sampled == 0)
                 break; /* and over already */
             for (uint32_t worker = 0; worker < 4; worker++)
-                if (tarry_server_weight(told.server, worker) > 0)
+                if (server_weight(told.server, worker) > 0)
                     reports(&told, worker, 0);
             expect_signals(&told);
             for (uint32_t worker = 0; worker < 4; worker++)
-                if (tarry_server_weight(told.server, worker) > 0)
+                if (server_weight(told.server, worker) > 0)
                     delivers(&told, worker, 1, 0);
             expect_done(&told, TARRY_OK);
             told.round++;
             happens(&told, &(tarry_event){.type = TARRY_EVENT_START});
             for (uint32_t worker = 0; worker < 4; worker++) {
                 const tarry_message *round = expect_send(&told, worker, TARRY_MESSAGE_ROUND);
-                assert_true(round->weights[0] == tarry_server_weight(told.server, worker));
+                assert_true(round->weights[0] == server_weight(told.server, worker));
             }
         }
         if (rounds == 40) {
@@ -116,8 +98,7 @@ static void a_round_that_samples_nothing_is_a_sum_of_zeros(void **state)
             told.expected = told.effects->count;
         if (rounds > 0) { /* ROUNDs were expected: nothing has to be computed */
             expect_signals(&told);
-            const tarry_round_result *result = expect_done(&told, TARRY_OK);
-            assert_true(result->exact);
+            const tarry_round_result *result = expect_exact(&told);
             assert_int_equal(result->chunks_sampled, 0);
             story_end(&told);
             return;
@@ -127,35 +108,21 @@ static void a_round_that_samples_nothing_is_a_sum_of_zeros(void **state)
 }
 
 /* What is not sampled is not missing: of those sampled all but one are. */
-static void the_error_is_over_what_is_sampled(void **state)
+STORY(the_error_is_over_what_is_sampled)
 {
-    (void)state;
-    story told;
     uint32_t sampled = 0, which = 0;
-    begin_sampled(&told, TARRY_STOP_DEADLINE, 2, 3);
+    begin_sampled(told, TARRY_STOP_DEADLINE, 2, 3);
     for (uint32_t worker = 0; worker < 4; worker++) {
-        if (tarry_server_weight(told.server, worker) == 0)
+        if (server_weight(told->server, worker) == 0)
             continue;
         sampled++;
         which = worker;
     }
-    reports(&told, which, 0);
-    at(&told, 30);
-    time_passes(&told);
-    expect_signals(&told);
-    delivers(&told, which, 1, 0);
-    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    reports(told, which, 0);
+    passes(told, 30);
+    expect_signals(told);
+    delivers(told, which, 1, 0);
+    const tarry_round_result *result = expect_done(told, TARRY_OK);
     assert_false(result->exact);
     assert_true(result->expected_error == (sampled - 1.0) / sampled);
-    story_end(&told);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_is_sampled_is_waited_for),
-        cmocka_unit_test(a_round_that_samples_nothing_is_a_sum_of_zeros),
-        cmocka_unit_test(the_error_is_over_what_is_sampled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shares at a round's start, against a maximum flow. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "books.h"
 #include "edge_plan.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST_WORKERS = 9, MOST_CHUNKS = 14 };
 
@@ -94,20 +89,19 @@ static tarry_server *server_of(const tarry_plan *plan, const bool *gone)
     settings.pick = TARRY_PICK_SHARE;
     tarry_server *server;
     const tarry_effects *effects;
-    assert_int_equal(tarry_server_create(plan, &settings, NULL, &server, NULL), TARRY_OK);
+    assert_ok(tarry_server_create(plan, &settings, NULL, &server, NULL));
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         tarry_event joined = {.type = TARRY_EVENT_JOINED, .worker = worker};
         if (!gone[worker])
-            assert_int_equal(tarry_server_step(server, 0, &joined, &effects), TARRY_OK);
+            assert_ok(tarry_server_step(server, 0, &joined, &effects));
     }
     tarry_event start = {.type = TARRY_EVENT_START};
-    assert_int_equal(tarry_server_step(server, 0, &start, &effects), TARRY_OK);
+    assert_ok(tarry_server_step(server, 0, &start, &effects));
     return server;
 }
 
-static void shares_are_as_even_as_a_flow_can_make_them(void **state)
+TEST(shares_are_as_even_as_a_flow_can_make_them)
 {
-    (void)state;
     uint64_t seed = test_seed("steering/share", 1);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     uint32_t even = 0, uneven = 0;
@@ -116,8 +110,8 @@ static void shares_are_as_even_as_a_flow_can_make_them(void **state)
         uint32_t chunks = 1 + random_below(&stream, MOST_CHUNKS);
         uint32_t replication = 1 + random_below(&stream, workers < 5 ? workers : 5);
         uint32_t parts = 1 + random_below(&stream, replication < 3 ? replication : 3);
-        tarry_plan *plan =
-            edge_plan_random(workers, chunks, replication, parts, random_u64(&stream));
+        OWNED(tarry_plan)
+        plan = edge_plan_random(workers, chunks, replication, parts, random_u64(&stream));
         assert_non_null(plan);
         if (parts > 1)
             edge_plan_random_decode(plan, 1);
@@ -127,7 +121,7 @@ static void shares_are_as_even_as_a_flow_can_make_them(void **state)
             gone[random_below(&stream, workers)] = true;
             there--;
         }
-        tarry_server *server = server_of(plan, gone);
+        OWNED(tarry_server) server = server_of(plan, gone);
         books_agree(server);
         uint32_t least = 0;
         while (least < chunks && !can_be(plan, gone, least))
@@ -136,16 +130,6 @@ static void shares_are_as_even_as_a_flow_can_make_them(void **state)
             assert_int_equal(longest_share(server), least);
             *(least == (chunks * parts + there - 1) / there ? &even : &uneven) += 1;
         }
-        tarry_server_free(server);
-        edge_plan_free(plan);
     }
     assert_true(even > 1000 && uneven > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_as_even_as_a_flow_can_make_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

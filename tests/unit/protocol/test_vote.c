@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clauses of the vote (docs/collective.md), at the coordinator: a story each. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <tarry/error.h>
 
 #include "base/sum_id.h"
 #include "protocol/vote/vote.h"
+#include "test.h"
 
 enum { WORKERS = 5, ORDERS = 64, GRACE = 1000, STEPS_PER_DIGEST = 2, ATTEMPTS = 5 };
 enum { RIGHT = 77, WRONG = 78 }; /* digests */
@@ -143,7 +136,7 @@ static void begin(desk *own, uint32_t count)
                                     .attempts_most = ATTEMPTS,
                                     .digest_steps = STEPS_PER_DIGEST};
     *own = (desk){0};
-    assert_int_equal(vote_create(&settings, NULL, &own->it), TARRY_OK);
+    assert_ok(vote_create(&settings, NULL, &own->it));
     vote_round(own->it);
     for (uint32_t worker = 0; worker < count; worker++) {
         joins(own, worker);
@@ -157,6 +150,8 @@ static void end(desk *own)
     expect_nothing(own);
     vote_free(own->it);
 }
+
+#define DESK(name) TEST_OF(name, desk, own, end)
 
 static void opens(desk *own, uint64_t group)
 {
@@ -192,395 +187,304 @@ static tarry_sum_id steps(desk *own, uint64_t group, const uint64_t *states)
     return sum;
 }
 
-static void names_have_a_term(void **state)
+DESK(names_have_a_term)
 {
-    (void)state;
-    desk own;
-    begin(&own, 0);
+    begin(own, 0);
     const tarry_sum_id log[2] = {{.step = 4, .term = 2, .attempt = 9, .digest = RIGHT}, {0}};
-    vote_restart(own.it, log, 3);
+    vote_restart(own->it, log, 3);
     for (uint32_t worker = 0; worker < 2; worker++) {
-        joins(&own, worker);
-        assert_true(has(&own, worker, log[0], none, 0));
+        joins(own, worker);
+        assert_true(has(own, worker, log[0], none, 0));
     }
-    opens(&own, 3);
-    assert_true(own.it->pending.step == 5 && own.it->pending.term == 3 &&
-                own.it->pending.attempt == 1);
-    end(&own);
+    opens(own, 3);
+    assert_true(own->it->pending.step == 5 && own->it->pending.term == 3 &&
+                own->it->pending.attempt == 1);
 }
 
-static void steps_that_the_log_does_not_know_count_for_nothing(void **state)
+DESK(steps_that_the_log_does_not_know_count_for_nothing)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    tarry_sum_id last = steps(&own, 3, NULL);
+    begin(own, 2);
+    tarry_sum_id last = steps(own, 3, NULL);
     tarry_sum_id other = last;
     other.digest = WRONG;
-    joins(&own, 2);
-    assert_true(has(&own, 2, other, none, 0));
-    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_LOAD, 2)->sum, &last));
+    joins(own, 2);
+    assert_true(has(own, 2, other, none, 0));
+    assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_LOAD, 2)->sum, &last));
     other = last;
     other.step += 7;
-    joins(&own, 3);
-    assert_true(has(&own, 3, other, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 3);
-    end(&own);
+    joins(own, 3);
+    assert_true(has(own, 3, other, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 3);
 }
 
-static void the_behind_get_commit_then_a_sum_then_the_state(void **state)
-{
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    tarry_sum_id first = steps(&own, 7, NULL), last = steps(&own, 7, NULL);
-    is_lost(&own, 2);
-    joins(&own, 2);
-    assert_true(has(&own, 2, first, last, 0)); /* it has come back with the sum */
-    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_COMMIT, 2)->sum, &last));
-    joins(&own, 2);
-    assert_true(has(&own, 2, first, none, 0));
-    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_FETCH, 2)->sum, &last));
-    assert_true(fetches(&own, 2, true));
-    expect(&own, TARRY_MESSAGE_COMMIT, 2);
-    joins(&own, 3); /* with the first state, of which nobody has the sums any more */
-    assert_true(has(&own, 3, none, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 3);
-    assert_false(vote_takes_part(own.it, 3));
-    end(&own);
-}
-
-static void a_loaded_state_counts_only_as_what_it_is(void **state)
-{
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    tarry_sum_id last = steps(&own, 3, NULL);
-    joins(&own, 2);
-    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 2);
-    assert_true(has(&own, 2, none, none, 0)); /* it has failed */
-    assert_false(vote_takes_part(own.it, 2));
-    passes(&own, GRACE);
-    expect(&own, TARRY_MESSAGE_LOAD, 2); /* once more */
-    assert_true(has(&own, 2, last, none, 0));
-    assert_true(vote_takes_part(own.it, 2));
-    end(&own);
-}
-
-/* Fails, with so many numbers of each part of that sum complete. */
-static void leaves(desk *own, uint32_t worker, tarry_sum_id piece, uint64_t whole)
-{
-    assert_true(says(own, worker,
-                     &(tarry_message){.type = TARRY_MESSAGE_FAILED,
-                                      .sum = sum_of(own, 0),
-                                      .from = TARRY_NO_WORKER,
-                                      .piece = piece,
-                                      .whole = whole}));
-}
-
-/* An attempt that may be mixed with those of the same number. */
-static void opens_mixing(desk *own, uint64_t group, uint32_t mixes)
-{
-    vote_choose_piece(own->it, &group, mixes);
-    opens(own, group);
-}
-
-/* Three workers have begun, the last one is lost, and the others have 64 and 48 numbers. */
-static void begin_with_pieces(desk *own)
+DESK(the_behind_get_commit_then_a_sum_then_the_state)
 {
     begin(own, 3);
-    opens_mixing(own, 7, 2);
-    assert_true(own->it->stands.sum.step == 0 && own->it->stands.whole == 0);
+    tarry_sum_id first = steps(own, 7, NULL), last = steps(own, 7, NULL);
     is_lost(own, 2);
-    expect(own, TARRY_MESSAGE_BREAK, 0);
-    expect(own, TARRY_MESSAGE_BREAK, 1);
-    leaves(own, 0, sum_of(own, 5), 64);
-    leaves(own, 1, sum_of(own, 6), 48);
-    assert_int_equal(own->outcome, VOTE_VOID);
+    joins(own, 2);
+    assert_true(has(own, 2, first, last, 0)); /* it has come back with the sum */
+    assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_COMMIT, 2)->sum, &last));
+    joins(own, 2);
+    assert_true(has(own, 2, first, none, 0));
+    assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_FETCH, 2)->sum, &last));
+    assert_true(fetches(own, 2, true));
+    expect(own, TARRY_MESSAGE_COMMIT, 2);
+    joins(own, 3); /* with the first state, of which nobody has the sums any more */
+    assert_true(has(own, 3, none, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 3);
+    assert_false(vote_takes_part(own->it, 3));
 }
 
-static void what_all_have_stands(void **state)
+DESK(a_loaded_state_counts_only_as_what_it_is)
 {
-    (void)state;
-    desk own;
-    begin_with_pieces(&own);
-    tarry_sum_id piece = sum_of(&own, 6);
-    opens_mixing(&own, 3, 2);
-    assert_true(sum_id_same(&own.it->stands.sum, &piece));
-    assert_true(own.it->stands.whole == 48 && own.it->stands.from == 1);
-    leaves(&own, 0, piece, 48); /* its engine had not begun */
-    leaves(&own, 1, piece, 48);
-    passes(&own, GRACE);
-    opens_mixing(&own, 3, 2);
-    assert_int_equal(own.it->stands.whole, 48);
-    leaves(&own, 0, sum_of(&own, 8), 96); /* more of it, and other numbers behind */
-    leaves(&own, 1, sum_of(&own, 9), 80);
-    passes(&own, GRACE);
-    opens_mixing(&own, 3, 2);
-    assert_true(own.it->stands.whole == 80 && own.it->stands.sum.digest == 9);
-    own.seen = own.count;
-    end(&own);
-}
-
-static void what_one_has_not_got_does_not_stand(void **state)
-{
-    (void)state;
-    desk own;
-    begin_with_pieces(&own);
-    joins(&own, 2);
-    assert_true(has(&own, 2, none, none, 0));
-    opens_mixing(&own, 7, 2); /* with one that has come back */
-    assert_int_equal(own.it->stands.whole, 0);
-    end(&own);
-
-    begin_with_pieces(&own);
-    is_lost(&own, 1);
-    joins(&own, 1); /* it may be another one */
-    assert_true(has(&own, 1, none, none, 0));
-    opens_mixing(&own, 3, 2);
-    assert_int_equal(own.it->stands.whole, 0);
-    end(&own);
-
-    begin_with_pieces(&own);
-    tarry_sum_id first = sum_of(&own, 6);
-    opens_mixing(&own, 3, 2);
-    leaves(&own, 0, first, 48);
-    leaves(&own, 1, sum_of(&own, 7), 64); /* of another attempt */
-    passes(&own, GRACE);
-    opens_mixing(&own, 3, 2);
-    assert_int_equal(own.it->stands.whole, 0);
-    leaves(&own, 0, first, 48); /* which nothing of this one's is */
-    leaves(&own, 1, first, 48);
-    passes(&own, GRACE);
-    opens_mixing(&own, 3, 2);
-    assert_int_equal(own.it->stands.whole, 0);
-    own.seen = own.count;
-    end(&own);
-}
-
-static void only_sums_of_a_kind_are_mixed(void **state)
-{
-    (void)state;
-    desk own;
-    for (uint32_t mixes = 0; mixes < 4; mixes++) {
-        begin_with_pieces(&own);
-        opens_mixing(&own, 3, mixes);
-        assert_int_equal(own.it->stands.whole, mixes == 2 ? 48 : 0);
-        end(&own);
-    }
-    begin_with_pieces(&own);
-    vote_round(own.it); /* other gradients */
-    opens_mixing(&own, 3, 2);
-    assert_int_equal(own.it->stands.whole, 0);
-    end(&own);
+    begin(own, 2);
+    tarry_sum_id last = steps(own, 3, NULL);
+    joins(own, 2);
+    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 2);
+    assert_true(has(own, 2, none, none, 0)); /* it has failed */
+    assert_false(vote_takes_part(own->it, 2));
+    passes(own, GRACE);
+    expect(own, TARRY_MESSAGE_LOAD, 2); /* once more */
+    assert_true(has(own, 2, last, none, 0));
+    assert_true(vote_takes_part(own->it, 2));
 }
 
 /* However many load at a time: who got nothing from one asks another one. */
-static void another_source_is_asked(void **state)
+DESK(another_source_is_asked)
 {
-    (void)state;
-    desk own;
     uint32_t from[WORKERS];
-    begin(&own, 2);
-    tarry_sum_id last = steps(&own, 3, NULL);
+    begin(own, 2);
+    tarry_sum_id last = steps(own, 3, NULL);
     for (uint32_t worker = 2; worker < 4; worker++) {
-        joins(&own, worker);
-        assert_true(has(&own, worker, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-        from[worker] = expect(&own, TARRY_MESSAGE_LOAD, worker)->from;
+        joins(own, worker);
+        assert_true(has(own, worker, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+        from[worker] = expect(own, TARRY_MESSAGE_LOAD, worker)->from;
     }
     for (uint32_t worker = 2; worker < 4; worker++)
-        assert_true(has(&own, worker, none, none, 0)); /* it has failed */
-    passes(&own, GRACE);
+        assert_true(has(own, worker, none, none, 0)); /* it has failed */
+    passes(own, GRACE);
     for (uint32_t worker = 2; worker < 4; worker++) {
-        uint32_t other = expect(&own, TARRY_MESSAGE_LOAD, worker)->from;
+        uint32_t other = expect(own, TARRY_MESSAGE_LOAD, worker)->from;
         assert_true(other < 2 && other != from[worker]);
     }
-    is_lost(&own, 0); /* the only one that is left is asked again */
-    uint32_t broken = own.last[2].from == 0 ? 2 : 3;
-    assert_int_equal(expect(&own, TARRY_MESSAGE_BREAK, broken)->from, 0);
-    assert_true(has(&own, broken, none, none, 0));
-    passes(&own, GRACE);
-    assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, broken)->from, 1);
-    assert_true(has(&own, broken, none, none, 0));
-    passes(&own, GRACE);
-    assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, broken)->from, 1);
-    assert_true(has(&own, broken, last, none, 0));
-    end(&own);
+    is_lost(own, 0); /* the only one that is left is asked again */
+    uint32_t broken = own->last[2].from == 0 ? 2 : 3;
+    assert_int_equal(expect(own, TARRY_MESSAGE_BREAK, broken)->from, 0);
+    assert_true(has(own, broken, none, none, 0));
+    passes(own, GRACE);
+    assert_int_equal(expect(own, TARRY_MESSAGE_LOAD, broken)->from, 1);
+    assert_true(has(own, broken, none, none, 0));
+    passes(own, GRACE);
+    assert_int_equal(expect(own, TARRY_MESSAGE_LOAD, broken)->from, 1);
+    assert_true(has(own, broken, last, none, 0));
 }
 
-static void who_comes_later_is_no_voter(void **state)
+DESK(who_comes_later_is_no_voter)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    opens(&own, 3);
-    joins(&own, 2);
-    assert_true(has(&own, 2, none, none, 0));
-    assert_true(holds(&own, 0, RIGHT) && holds(&own, 1, RIGHT));
-    logs(&own); /* 2 has nothing to say */
-    expect(&own, TARRY_MESSAGE_COMMIT, 0);
-    expect(&own, TARRY_MESSAGE_COMMIT, 1);
-    expect(&own, TARRY_MESSAGE_FETCH, 2);
-    end(&own);
+    begin(own, 2);
+    opens(own, 3);
+    joins(own, 2);
+    assert_true(has(own, 2, none, none, 0));
+    assert_true(holds(own, 0, RIGHT) && holds(own, 1, RIGHT));
+    logs(own); /* 2 has nothing to say */
+    expect(own, TARRY_MESSAGE_COMMIT, 0);
+    expect(own, TARRY_MESSAGE_COMMIT, 1);
+    expect(own, TARRY_MESSAGE_FETCH, 2);
 }
 
-static void who_comes_back_with_this_very_sum_votes(void **state)
+DESK(who_comes_back_with_this_very_sum_votes)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens(&own, 7);
-    tarry_sum_id sum = sum_of(&own, RIGHT);
-    is_lost(&own, 2);
-    expect(&own, TARRY_MESSAGE_BREAK, 0);
-    expect(&own, TARRY_MESSAGE_BREAK, 1);
-    assert_true(fails(&own, 0, 2));
-    joins(&own, 2);
-    assert_true(has(&own, 2, none, sum, 0));
-    assert_int_equal(expect(&own, TARRY_MESSAGE_FETCH, 0)->from, 2);
-    assert_true(fails(&own, 1, 2));
-    expect(&own, TARRY_MESSAGE_FETCH, 1);
-    assert_true(fetches(&own, 0, true) && fetches(&own, 1, true));
+    begin(own, 3);
+    opens(own, 7);
+    tarry_sum_id sum = sum_of(own, RIGHT);
+    is_lost(own, 2);
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    expect(own, TARRY_MESSAGE_BREAK, 1);
+    assert_true(fails(own, 0, 2));
+    joins(own, 2);
+    assert_true(has(own, 2, none, sum, 0));
+    assert_int_equal(expect(own, TARRY_MESSAGE_FETCH, 0)->from, 2);
+    assert_true(fails(own, 1, 2));
+    expect(own, TARRY_MESSAGE_FETCH, 1);
+    assert_true(fetches(own, 0, true) && fetches(own, 1, true));
     assert_true(
         sum_id_same(&(tarry_sum_id){.step = 1, .term = 1, .attempt = 1, .digest = RIGHT}, &sum));
-    logs(&own);
-    own.seen = own.count;
-    end(&own);
+    logs(own);
+    own->seen = own->count;
 }
 
-static void one_alone_waits_for_the_grace(void **state)
+DESK(one_alone_waits_for_the_grace)
 {
-    (void)state;
-    desk own;
-    begin(&own, 1);
-    assert_false(vote_may_open(own.it));
-    passes(&own, GRACE);
-    opens(&own, 1);
-    assert_true(holds(&own, 0, RIGHT));
-    logs(&own);
-    expect(&own, TARRY_MESSAGE_COMMIT, 0);
-    end(&own);
+    begin(own, 1);
+    assert_false(vote_may_open(own->it));
+    passes(own, GRACE);
+    opens(own, 1);
+    assert_true(holds(own, 0, RIGHT));
+    logs(own);
+    expect(own, TARRY_MESSAGE_COMMIT, 0);
+    end(own);
 
-    begin(&own, 2); /* of two voters one is left: it alone does not do */
-    opens(&own, 3);
-    assert_true(holds(&own, 0, RIGHT));
-    is_lost(&own, 1);
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    passes(&own, GRACE);
-    logs(&own);
-    expect(&own, TARRY_MESSAGE_COMMIT, 0);
-    end(&own);
+    begin(own, 2); /* of two voters one is left: it alone does not do */
+    opens(own, 3);
+    assert_true(holds(own, 0, RIGHT));
+    is_lost(own, 1);
+    assert_int_equal(own->outcome, VOTE_GOES_ON);
+    passes(own, GRACE);
+    logs(own);
+    expect(own, TARRY_MESSAGE_COMMIT, 0);
 }
 
-static void an_answer_counts_for_its_order_alone(void **state)
+/* Who fetches the last sum, or steps on it, is there: the grace begins when it is lost. */
+DESK(who_is_helped_is_company)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens(&own, 7);
-    assert_true(fails(&own, 2, TARRY_NO_WORKER));
-    expect(&own, TARRY_MESSAGE_BREAK, 0);
-    expect(&own, TARRY_MESSAGE_BREAK, 1);
-    assert_true(holds(&own, 0, RIGHT));
-    expect(&own, TARRY_MESSAGE_FETCH, 2);
-    assert_false(holds(&own, 2, RIGHT)); /* its engine's late end is none to the FETCH */
-    assert_false(fails(&own, 2, 0));
-    own.last[2].count++;
-    assert_false(fetches(&own, 2, true)); /* nor is the end of another FETCH */
-    own.last[2].count--;
-    assert_true(fetches(&own, 2, true));
-    assert_false(fetches(&own, 2, true));
-    own.last[1].count = 99;
-    assert_false(has(&own, 1, none, none, 0)); /* a STATE that nobody asked for */
-    assert_true(holds(&own, 1, RIGHT));
-    logs(&own);
-    own.seen = own.count;
-    end(&own);
+    begin(own, 1);
+    passes(own, GRACE);
+    opens(own, 1);
+    assert_true(holds(own, 0, RIGHT));
+    const tarry_sum_id sum = logs(own);
+    expect(own, TARRY_MESSAGE_COMMIT, 0);
+    assert_true(has(own, 0, sum, sum, 0));
+
+    joins(own, 1);
+    assert_true(has(own, 1, none, none, 0));
+    expect(own, TARRY_MESSAGE_FETCH, 1);
+    own->now += GRACE / 2;
+    assert_true(fetches(own, 1, true));
+    expect(own, TARRY_MESSAGE_COMMIT, 1);
+    own->now += GRACE / 2;
+    is_lost(own, 1);
+    assert_false(vote_may_open(own->it));
+    passes(own, GRACE - 1);
+    assert_false(vote_may_open(own->it));
+    passes(own, 1);
+    assert_true(vote_may_open(own->it));
 }
 
-static void sums_that_differ_are_void_and_three_in_a_row_the_end(void **state)
+DESK(one_alone_waits_for_the_grace_once)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    for (int i = 0; i < 3; i++) {
-        opens(&own, 7);
-        assert_true(holds(&own, 0, RIGHT) && holds(&own, 1, WRONG) && holds(&own, 2, RIGHT));
-        assert_int_equal(own.outcome, i < 2 ? VOTE_VOID : VOTE_DIFFERS);
+    begin(own, 1);
+    passes(own, GRACE);
+    for (int round = 0; round < 3; round++) {
+        opens(own, 1);
+        assert_true(holds(own, 0, RIGHT));
+        const tarry_sum_id sum = logs(own);
+        expect(own, TARRY_MESSAGE_COMMIT, 0);
+        passes(own, 1); /* while it steps */
+        assert_true(has(own, 0, sum, sum, 0));
+        passes(own, 0);
     }
-    assert_true(vote_at_fault(own.it, 1) && !vote_at_fault(own.it, 0));
-    end(&own);
 }
 
-static void no_attempt_begins_beside_a_holder(void **state)
+/* Time without any worker does not count as waiting. */
+DESK(who_comes_back_first_waits_for_others)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens(&own, 7);
-    assert_true(fails(&own, 1, 2));
-    expect(&own, TARRY_MESSAGE_BREAK, 0);
-    expect(&own, TARRY_MESSAGE_BREAK, 2);
-    assert_true(holds(&own, 0, RIGHT));
-    assert_int_equal(expect(&own, TARRY_MESSAGE_FETCH, 1)->from, 0);
-    assert_true(fails(&own, 2, 1));
-    expect(&own, TARRY_MESSAGE_FETCH, 2);
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_true(fetches(&own, 1, true));
-    assert_true(fetches(&own, 2, false));
-    assert_int_equal(own.outcome, VOTE_LOG); /* 2 is set aside: two hold it */
-    assert_int_equal(own.it->members[2].answer, VOTE_NONE);
-    logs(&own);
-    own.seen = own.count;
-    end(&own);
-
-    begin(&own, 2); /* the only holder can pass it to nobody */
-    opens(&own, 3);
-    assert_true(fails(&own, 1, 0));
-    expect(&own, TARRY_MESSAGE_BREAK, 0);
-    assert_true(holds(&own, 0, RIGHT));
-    expect(&own, TARRY_MESSAGE_FETCH, 1);
-    assert_true(fetches(&own, 1, false));
-    assert_int_equal(own.outcome, VOTE_VOID);
-    end(&own);
+    begin(own, 2);
+    is_lost(own, 0);
+    is_lost(own, 1);
+    passes(own, 2 * GRACE);
+    joins(own, 0);
+    assert_true(has(own, 0, none, none, 0));
+    passes(own, GRACE - 1);
+    assert_false(vote_may_open(own->it));
+    passes(own, 1);
+    assert_true(vote_may_open(own->it));
 }
 
-static void a_sum_that_its_only_voter_holds_is_fetched_first(void **state)
+DESK(an_answer_counts_for_its_order_alone)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens(&own, 3);
-    is_lost(&own, 1);
-    expect(&own, TARRY_MESSAGE_BREAK, 0);
-    assert_true(holds(&own, 0, RIGHT));
-    assert_int_equal(expect(&own, TARRY_MESSAGE_FETCH, 2)->from, 0);
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_true(fetches(&own, 2, true));
-    logs(&own);
-    own.seen = own.count;
-    end(&own);
+    begin(own, 3);
+    opens(own, 7);
+    assert_true(fails(own, 2, TARRY_NO_WORKER));
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    expect(own, TARRY_MESSAGE_BREAK, 1);
+    assert_true(holds(own, 0, RIGHT));
+    expect(own, TARRY_MESSAGE_FETCH, 2);
+    assert_false(holds(own, 2, RIGHT)); /* its engine's late end is none to the FETCH */
+    assert_false(fails(own, 2, 0));
+    own->last[2].count++;
+    assert_false(fetches(own, 2, true)); /* nor is the end of another FETCH */
+    own->last[2].count--;
+    assert_true(fetches(own, 2, true));
+    assert_false(fetches(own, 2, true));
+    own->last[1].count = 99;
+    assert_false(has(own, 1, none, none, 0)); /* a STATE that nobody asked for */
+    assert_true(holds(own, 1, RIGHT));
+    logs(own);
+    own->seen = own->count;
 }
 
-static void commit_comes_after_the_log(void **state)
+DESK(sums_that_differ_are_void_and_three_in_a_row_the_end)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    opens(&own, 3);
-    assert_true(holds(&own, 0, RIGHT));
-    expect_nothing(&own); /* one of them is not enough */
-    assert_true(holds(&own, 1, RIGHT));
-    assert_int_equal(own.outcome, VOTE_LOG);
-    expect_nothing(&own);
-    tarry_sum_id other = own.it->pending;
+    begin(own, 3);
+    for (int i = 0; i < 3; i++) {
+        opens(own, 7);
+        assert_true(holds(own, 0, RIGHT) && holds(own, 1, WRONG) && holds(own, 2, RIGHT));
+        assert_int_equal(own->outcome, i < 2 ? VOTE_VOID : VOTE_DIFFERS);
+    }
+    assert_true(vote_at_fault(own->it, 1) && !vote_at_fault(own->it, 0));
+}
+
+DESK(no_attempt_begins_beside_a_holder)
+{
+    begin(own, 3);
+    opens(own, 7);
+    assert_true(fails(own, 1, 2));
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    expect(own, TARRY_MESSAGE_BREAK, 2);
+    assert_true(holds(own, 0, RIGHT));
+    assert_int_equal(expect(own, TARRY_MESSAGE_FETCH, 1)->from, 0);
+    assert_true(fails(own, 2, 1));
+    expect(own, TARRY_MESSAGE_FETCH, 2);
+    assert_int_equal(own->outcome, VOTE_GOES_ON);
+    assert_true(fetches(own, 1, true));
+    assert_true(fetches(own, 2, false));
+    assert_int_equal(own->outcome, VOTE_LOG); /* 2 is set aside: two hold it */
+    assert_int_equal(own->it->members[2].answer, VOTE_NONE);
+    logs(own);
+    own->seen = own->count;
+    end(own);
+
+    begin(own, 2); /* the only holder can pass it to nobody */
+    opens(own, 3);
+    assert_true(fails(own, 1, 0));
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    assert_true(holds(own, 0, RIGHT));
+    expect(own, TARRY_MESSAGE_FETCH, 1);
+    assert_true(fetches(own, 1, false));
+    assert_int_equal(own->outcome, VOTE_VOID);
+}
+
+DESK(a_sum_that_its_only_voter_holds_is_fetched_first)
+{
+    begin(own, 3);
+    opens(own, 3);
+    is_lost(own, 1);
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    assert_true(holds(own, 0, RIGHT));
+    assert_int_equal(expect(own, TARRY_MESSAGE_FETCH, 2)->from, 0);
+    assert_int_equal(own->outcome, VOTE_GOES_ON);
+    assert_true(fetches(own, 2, true));
+    logs(own);
+    own->seen = own->count;
+}
+
+DESK(commit_comes_after_the_log)
+{
+    begin(own, 2);
+    opens(own, 3);
+    assert_true(holds(own, 0, RIGHT));
+    expect_nothing(own); /* one of them is not enough */
+    assert_true(holds(own, 1, RIGHT));
+    assert_int_equal(own->outcome, VOTE_LOG);
+    expect_nothing(own);
+    tarry_sum_id other = own->it->pending;
     other.digest = WRONG;
-    assert_false(vote_logged(own.it, &other));
-    logs(&own);
-    expect(&own, TARRY_MESSAGE_COMMIT, 0);
-    expect(&own, TARRY_MESSAGE_COMMIT, 1);
-    end(&own);
+    assert_false(vote_logged(own->it, &other));
+    logs(own);
+    expect(own, TARRY_MESSAGE_COMMIT, 0);
+    expect(own, TARRY_MESSAGE_COMMIT, 1);
 }
 
 /* Nobody in the group reaches another one. */
@@ -595,60 +499,53 @@ static void fails_once(desk *own, uint64_t group)
 }
 
 /* The first attempt is repeated at once, the others when links have had time to come up. */
-static void attempts_are_bounded(void **state)
+DESK(attempts_are_bounded)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
+    begin(own, 2);
     static const uint64_t pauses[ATTEMPTS] = {0, 0, GRACE / 4, GRACE / 2, GRACE};
     for (int i = 0; i < ATTEMPTS; i++) {
-        assert_false(vote_exhausted(own.it));
+        assert_false(vote_exhausted(own->it));
         if (pauses[i] > 0) {
-            assert_false(vote_may_open(own.it));
-            assert_int_equal(vote_deadline(own.it), own.now + pauses[i]);
-            passes(&own, pauses[i] - 1);
-            assert_false(vote_may_open(own.it));
-            passes(&own, 1);
+            assert_false(vote_may_open(own->it));
+            assert_int_equal(vote_deadline(own->it), own->now + pauses[i]);
+            passes(own, pauses[i] - 1);
+            assert_false(vote_may_open(own->it));
+            passes(own, 1);
         }
-        fails_once(&own, 3);
+        fails_once(own, 3);
     }
-    assert_true(vote_exhausted(own.it) && vote_suspect(own.it) != TARRY_NO_WORKER);
-    assert_int_equal(vote_deadline(own.it), TARRY_NEVER);
-    vote_round(own.it); /* another one begins at once */
-    opens(&own, 3);
-    end(&own);
+    assert_true(vote_exhausted(own->it) && vote_suspect(own->it) != TARRY_NO_WORKER);
+    assert_int_equal(vote_deadline(own->it), TARRY_NEVER);
+    vote_round(own->it); /* another one begins at once */
+    opens(own, 3);
 }
 
 /* What the attempt failed for is gone with one that was in it. */
-static void another_group_tries_at_once(void **state)
+DESK(another_group_tries_at_once)
 {
-    (void)state;
-    desk own;
-    begin(&own, 4);
-    fails_once(&own, 7);
-    fails_once(&own, 7);
-    assert_false(vote_may_open(own.it));
-    is_lost(&own, 3); /* which it did without */
-    assert_false(vote_may_open(own.it));
-    is_lost(&own, 2);
-    fails_once(&own, 3);
-    assert_false(vote_may_open(own.it));
-    vote_hurry(own.it); /* one of them is left out */
-    assert_true(vote_may_open(own.it));
-    opens(&own, 3);
-    is_lost(&own, 1); /* of an attempt that runs */
-    expect(&own, TARRY_MESSAGE_BREAK, 0);
-    joins(&own, 2);
-    assert_true(has(&own, 2, none, none, 0));
-    assert_true(fails(&own, 0, 1));
-    assert_int_equal(own.outcome, VOTE_VOID);
-    assert_true(vote_may_open(own.it));
-    end(&own);
+    begin(own, 4);
+    fails_once(own, 7);
+    fails_once(own, 7);
+    assert_false(vote_may_open(own->it));
+    is_lost(own, 3); /* which it did without */
+    assert_false(vote_may_open(own->it));
+    is_lost(own, 2);
+    fails_once(own, 3);
+    assert_false(vote_may_open(own->it));
+    vote_hurry(own->it); /* one of them is left out */
+    assert_true(vote_may_open(own->it));
+    opens(own, 3);
+    is_lost(own, 1); /* of an attempt that runs */
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    joins(own, 2);
+    assert_true(has(own, 2, none, none, 0));
+    assert_true(fails(own, 0, 1));
+    assert_int_equal(own->outcome, VOTE_VOID);
+    assert_true(vote_may_open(own->it));
 }
 
-static void a_state_that_nobody_has_is_gone_after_the_grace(void **state)
+TEST(a_state_that_nobody_has_is_gone_after_the_grace)
 {
-    (void)state;
     for (int saved = 0; saved < 2; saved++) {
         desk own;
         begin(&own, 2);
@@ -674,213 +571,155 @@ static void a_state_that_nobody_has_is_gone_after_the_grace(void **state)
     }
 }
 
-static void the_late_are_set_aside_and_behind_then(void **state)
+DESK(the_late_are_set_aside_and_behind_then)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    opens(&own, 7);
-    assert_true(holds(&own, 0, RIGHT) && holds(&own, 1, RIGHT));
-    vote_late(own.it, 2);
-    act(&own);
-    expect(&own, TARRY_MESSAGE_BREAK, 2);
-    logs(&own);
-    expect(&own, TARRY_MESSAGE_COMMIT, 0);
-    expect(&own, TARRY_MESSAGE_COMMIT, 1);
-    expect(&own, TARRY_MESSAGE_FETCH, 2);
-    assert_false(vote_is_ready(own.it, 2));
-    end(&own);
+    begin(own, 3);
+    opens(own, 7);
+    assert_true(holds(own, 0, RIGHT) && holds(own, 1, RIGHT));
+    vote_late(own->it, 2);
+    act(own);
+    expect(own, TARRY_MESSAGE_BREAK, 2);
+    logs(own);
+    expect(own, TARRY_MESSAGE_COMMIT, 0);
+    expect(own, TARRY_MESSAGE_COMMIT, 1);
+    expect(own, TARRY_MESSAGE_FETCH, 2);
+    assert_false(vote_is_ready(own->it, 2));
 }
 
-static void who_differs_from_most_loads(void **state)
+DESK(who_differs_from_most_loads)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    steps(&own, 7, NULL); /* 1: nobody is asked */
-    steps(&own, 7, (const uint64_t[]){RIGHT, RIGHT, WRONG});
-    assert_int_equal(vote_next_stray(own.it), 2);
-    assert_int_equal(vote_next_stray(own.it), TARRY_NO_WORKER);
-    assert_false(vote_takes_part(own.it, 2));
-    joins(&own, 2);
-    assert_true(has(&own, 2, own.it->log[0], none, WRONG));
-    assert_true(expect(&own, TARRY_MESSAGE_LOAD, 2)->digests);
-    assert_true(has(&own, 2, own.it->log[0], none, RIGHT));
-    assert_true(vote_is_ready(own.it, 2));
-    joins(&own, 3);
-    assert_true(has(&own, 3, own.it->log[0], none, WRONG));
-    expect(&own, TARRY_MESSAGE_LOAD, 3);
-    assert_int_equal(vote_next_stray(own.it), TARRY_NO_WORKER); /* it had no share yet */
-    end(&own);
+    begin(own, 3);
+    steps(own, 7, NULL); /* 1: nobody is asked */
+    steps(own, 7, (const uint64_t[]){RIGHT, RIGHT, WRONG});
+    assert_int_equal(vote_next_stray(own->it), 2);
+    assert_int_equal(vote_next_stray(own->it), TARRY_NO_WORKER);
+    assert_false(vote_takes_part(own->it, 2));
+    joins(own, 2);
+    assert_true(has(own, 2, own->it->log[0], none, WRONG));
+    assert_true(expect(own, TARRY_MESSAGE_LOAD, 2)->digests);
+    assert_true(has(own, 2, own->it->log[0], none, RIGHT));
+    assert_true(vote_is_ready(own->it, 2));
+    joins(own, 3);
+    assert_true(has(own, 3, own->it->log[0], none, WRONG));
+    expect(own, TARRY_MESSAGE_LOAD, 3);
+    assert_int_equal(vote_next_stray(own->it), TARRY_NO_WORKER); /* it had no share yet */
 }
 
 /* The source has stepped since the order was given, to where parameters are compared. */
-static void a_later_state_that_is_loaded_is_compared(void **state)
+DESK(a_later_state_that_is_loaded_is_compared)
 {
-    (void)state;
-    desk own;
-    begin(&own, 3);
-    tarry_sum_id other = steps(&own, 7, NULL);
+    begin(own, 3);
+    tarry_sum_id other = steps(own, 7, NULL);
     other.digest = WRONG;
-    joins(&own, 3);
-    assert_true(has(&own, 3, other, none, 0));
-    assert_true(expect(&own, TARRY_MESSAGE_LOAD, 3)->digests);
-    tarry_sum_id second = steps(&own, 7, (const uint64_t[]){RIGHT, RIGHT, RIGHT});
-    assert_true(has(&own, 3, second, none, WRONG));
-    assert_false(vote_is_ready(own.it, 3));
-    passes(&own, GRACE);
-    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_LOAD, 3)->sum, &second));
-    assert_true(has(&own, 3, second, none, RIGHT));
-    assert_true(vote_is_ready(own.it, 3));
-    end(&own);
+    joins(own, 3);
+    assert_true(has(own, 3, other, none, 0));
+    assert_true(expect(own, TARRY_MESSAGE_LOAD, 3)->digests);
+    tarry_sum_id second = steps(own, 7, (const uint64_t[]){RIGHT, RIGHT, RIGHT});
+    assert_true(has(own, 3, second, none, WRONG));
+    assert_false(vote_is_ready(own->it, 3));
+    passes(own, GRACE);
+    assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_LOAD, 3)->sum, &second));
+    assert_true(has(own, 3, second, none, RIGHT));
+    assert_true(vote_is_ready(own->it, 3));
 }
 
-static void most_are_of_all_who_will_tell(void **state)
+DESK(most_are_of_all_who_will_tell)
 {
-    (void)state;
-    desk own;
-    begin(&own, 5);
-    steps(&own, 31, NULL);
-    steps(&own, 31, (const uint64_t[]){WRONG, WRONG, RIGHT, RIGHT, RIGHT});
-    assert_int_equal(vote_next_stray(own.it), 0); /* though they told the same first */
-    assert_int_equal(vote_next_stray(own.it), 1);
-    assert_int_equal(vote_next_stray(own.it), TARRY_NO_WORKER);
-    expect(&own, TARRY_MESSAGE_LOAD, 0);
-    expect(&own, TARRY_MESSAGE_LOAD, 1);
-    end(&own);
+    begin(own, 5);
+    steps(own, 31, NULL);
+    steps(own, 31, (const uint64_t[]){WRONG, WRONG, RIGHT, RIGHT, RIGHT});
+    assert_int_equal(vote_next_stray(own->it), 0); /* though they told the same first */
+    assert_int_equal(vote_next_stray(own->it), 1);
+    assert_int_equal(vote_next_stray(own->it), TARRY_NO_WORKER);
+    expect(own, TARRY_MESSAGE_LOAD, 0);
+    expect(own, TARRY_MESSAGE_LOAD, 1);
+    end(own);
 
-    begin(&own, 0); /* one who comes first is not most, either */
+    begin(own, 0); /* one who comes first is not most, either */
     const tarry_sum_id log[2] = {{.step = 2, .term = 1, .attempt = 2, .digest = RIGHT}, {0}};
-    vote_restart(own.it, log, 2);
+    vote_restart(own->it, log, 2);
     for (uint32_t worker = 0; worker < 3; worker++) {
-        joins(&own, worker);
-        assert_true(has(&own, worker, log[0], none, worker == 0 ? WRONG : RIGHT));
+        joins(own, worker);
+        assert_true(has(own, worker, log[0], none, worker == 0 ? WRONG : RIGHT));
     }
-    assert_int_equal(vote_next_stray(own.it), 0);
-    expect(&own, TARRY_MESSAGE_LOAD, 0);
-    end(&own);
+    assert_int_equal(vote_next_stray(own->it), 0);
+    expect(own, TARRY_MESSAGE_LOAD, 0);
 }
 
-static void a_split_ends_after_the_grace(void **state)
+DESK(a_split_ends_after_the_grace)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    steps(&own, 3, NULL);
-    steps(&own, 3, (const uint64_t[]){RIGHT, WRONG});
-    assert_false(vote_may_open(own.it));
-    passes(&own, GRACE - 1);
-    assert_int_equal(own.outcome, VOTE_GOES_ON);
-    assert_true(vote_deadline(own.it) == own.now + 1);
-    passes(&own, 1);
-    assert_int_equal(own.outcome, VOTE_SPLIT);
-    assert_true(vote_at_fault(own.it, 0) && vote_at_fault(own.it, 1));
-    end(&own);
+    begin(own, 2);
+    steps(own, 3, NULL);
+    steps(own, 3, (const uint64_t[]){RIGHT, WRONG});
+    assert_false(vote_may_open(own->it));
+    passes(own, GRACE - 1);
+    assert_int_equal(own->outcome, VOTE_GOES_ON);
+    assert_true(vote_deadline(own->it) == own->now + 1);
+    passes(own, 1);
+    assert_int_equal(own->outcome, VOTE_SPLIT);
+    assert_true(vote_at_fault(own->it, 0) && vote_at_fault(own->it, 1));
+    end(own);
 
-    begin(&own, 2);
-    steps(&own, 3, NULL);
-    tarry_sum_id last = steps(&own, 3, (const uint64_t[]){RIGHT, WRONG});
-    joins(&own, 2); /* which tells who is right */
-    assert_true(has(&own, 2, last, none, RIGHT));
-    assert_int_equal(vote_next_stray(own.it), 1);
-    expect(&own, TARRY_MESSAGE_LOAD, 1);
-    assert_true(vote_may_open(own.it));
-    end(&own);
+    begin(own, 2);
+    steps(own, 3, NULL);
+    tarry_sum_id last = steps(own, 3, (const uint64_t[]){RIGHT, WRONG});
+    joins(own, 2); /* which tells who is right */
+    assert_true(has(own, 2, last, none, RIGHT));
+    assert_int_equal(vote_next_stray(own->it), 1);
+    expect(own, TARRY_MESSAGE_LOAD, 1);
+    assert_true(vote_may_open(own->it));
 }
 
-static void rounds_wait_for_a_load_that_they_would_outrun(void **state)
+DESK(rounds_wait_for_a_load_that_they_would_outrun)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    tarry_sum_id first = steps(&own, 3, NULL);
-    joins(&own, 2);
-    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 2);
-    tarry_sum_id second = steps(&own, 3, NULL); /* the load goes on */
-    assert_false(vote_may_open(own.it));
-    passes(&own, GRACE / 2);
-    assert_true(has(&own, 2, first, none, 0));
-    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_FETCH, 2)->sum, &second));
-    assert_false(vote_may_open(own.it));
-    assert_true(fetches(&own, 2, true));
-    expect(&own, TARRY_MESSAGE_COMMIT, 2);
-    assert_false(vote_may_open(own.it)); /* it is a step from taking part */
-    assert_true(has(&own, 2, second, second, 0));
-    assert_true(vote_is_ready(own.it, 2));
-    assert_true(vote_may_open(own.it));
-    end(&own);
+    begin(own, 2);
+    tarry_sum_id first = steps(own, 3, NULL);
+    joins(own, 2);
+    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 2);
+    tarry_sum_id second = steps(own, 3, NULL); /* the load goes on */
+    assert_false(vote_may_open(own->it));
+    passes(own, GRACE / 2);
+    assert_true(has(own, 2, first, none, 0));
+    assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_FETCH, 2)->sum, &second));
+    assert_false(vote_may_open(own->it));
+    assert_true(fetches(own, 2, true));
+    expect(own, TARRY_MESSAGE_COMMIT, 2);
+    assert_false(vote_may_open(own->it)); /* it is a step from taking part */
+    assert_true(has(own, 2, second, second, 0));
+    assert_true(vote_is_ready(own->it, 2));
+    assert_true(vote_may_open(own->it));
 }
 
 /* Its source had stepped by the time that it was asked. */
-static void a_later_state_than_was_asked_for_counts(void **state)
+DESK(a_later_state_than_was_asked_for_counts)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    steps(&own, 3, NULL);
-    joins(&own, 2);
-    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 2);
-    tarry_sum_id second = steps(&own, 3, NULL);
-    assert_true(has(&own, 2, second, none, 0));
-    assert_true(vote_is_ready(own.it, 2) && vote_may_open(own.it));
-    end(&own);
+    begin(own, 2);
+    steps(own, 3, NULL);
+    joins(own, 2);
+    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 2);
+    tarry_sum_id second = steps(own, 3, NULL);
+    assert_true(has(own, 2, second, none, 0));
+    assert_true(vote_is_ready(own->it, 2) && vote_may_open(own->it));
 }
 
 /* Not without end; and longer where it is known how long a load takes. */
-static void waiting_for_a_load_is_bounded(void **state)
+DESK(waiting_for_a_load_is_bounded)
 {
-    (void)state;
-    desk own;
-    begin(&own, 2);
-    tarry_sum_id first = steps(&own, 3, NULL);
-    joins(&own, 2);
-    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 2);
-    steps(&own, 3, NULL);
-    assert_int_equal(vote_deadline(own.it), own.now + GRACE);
-    passes(&own, GRACE);
-    steps(&own, 3, NULL); /* nobody has what it would need now */
-    assert_true(vote_may_open(own.it));
-    passes(&own, GRACE);
-    assert_true(has(&own, 2, first, none, 0));
-    expect(&own, TARRY_MESSAGE_LOAD, 2);
-    steps(&own, 3, NULL);
-    assert_int_equal(vote_deadline(own.it), own.now + 4 * GRACE);
-    end(&own);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_have_a_term),
-        cmocka_unit_test(steps_that_the_log_does_not_know_count_for_nothing),
-        cmocka_unit_test(the_behind_get_commit_then_a_sum_then_the_state),
-        cmocka_unit_test(a_loaded_state_counts_only_as_what_it_is),
-        cmocka_unit_test(what_all_have_stands),
-        cmocka_unit_test(what_one_has_not_got_does_not_stand),
-        cmocka_unit_test(only_sums_of_a_kind_are_mixed),
-        cmocka_unit_test(another_source_is_asked),
-        cmocka_unit_test(who_comes_later_is_no_voter),
-        cmocka_unit_test(who_comes_back_with_this_very_sum_votes),
-        cmocka_unit_test(one_alone_waits_for_the_grace),
-        cmocka_unit_test(an_answer_counts_for_its_order_alone),
-        cmocka_unit_test(sums_that_differ_are_void_and_three_in_a_row_the_end),
-        cmocka_unit_test(no_attempt_begins_beside_a_holder),
-        cmocka_unit_test(a_sum_that_its_only_voter_holds_is_fetched_first),
-        cmocka_unit_test(commit_comes_after_the_log),
-        cmocka_unit_test(attempts_are_bounded),
-        cmocka_unit_test(another_group_tries_at_once),
-        cmocka_unit_test(a_state_that_nobody_has_is_gone_after_the_grace),
-        cmocka_unit_test(the_late_are_set_aside_and_behind_then),
-        cmocka_unit_test(who_differs_from_most_loads),
-        cmocka_unit_test(a_later_state_that_is_loaded_is_compared),
-        cmocka_unit_test(most_are_of_all_who_will_tell),
-        cmocka_unit_test(a_split_ends_after_the_grace),
-        cmocka_unit_test(rounds_wait_for_a_load_that_they_would_outrun),
-        cmocka_unit_test(a_later_state_than_was_asked_for_counts),
-        cmocka_unit_test(waiting_for_a_load_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    begin(own, 2);
+    tarry_sum_id first = steps(own, 3, NULL);
+    joins(own, 2);
+    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 2);
+    steps(own, 3, NULL);
+    assert_int_equal(vote_deadline(own->it), own->now + GRACE);
+    passes(own, GRACE);
+    steps(own, 3, NULL); /* nobody has what it would need now */
+    assert_true(vote_may_open(own->it));
+    passes(own, GRACE);
+    assert_true(has(own, 2, first, none, 0));
+    expect(own, TARRY_MESSAGE_LOAD, 2);
+    steps(own, 3, NULL);
+    assert_int_equal(vote_deadline(own->it), own->now + 4 * GRACE);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of which several come in one frame have the bytes that docs/wire.md says, and nothing
  * else is read. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/wire/wire_batch.h"
+#include "protocol/wire/wire.h"
+#include "test.h"
 
 enum { MOST_FRAME = WIRE_HEAD_BYTES + 2048 };
 
@@ -52,9 +47,8 @@ static const size_t sizes[] = {56};
 
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
-static void frames_have_the_documented_bytes(void **state)
+TEST(frames_have_the_documented_bytes)
 {
-    (void)state;
     for (size_t i = 0; i < KNOWN; i++) {
         uint8_t again[MOST_FRAME];
         assert_int_equal(read_and_write(known[i], again), sizes[i]);
@@ -62,9 +56,8 @@ static void frames_have_the_documented_bytes(void **state)
     }
 }
 
-static void a_report_of_a_batch_says_what_was_put(void **state)
+TEST(a_report_of_a_batch_says_what_was_put)
 {
-    (void)state;
     uint8_t frame[MOST_FRAME];
     wire_batch batch = {.round = UINT64_C(1) << 40, .term = 7, .count = 2}, read;
     const tarry_message first = {.epoch = 3, .slot = 4, .next = 5, .sequence = 6, .failed = true};
@@ -91,9 +84,8 @@ static void a_report_of_a_batch_says_what_was_put(void **state)
 }
 
 /* Whatever one byte becomes: it is refused, or read for what it is. */
-static void no_byte_is_overlooked(void **state)
+TEST(no_byte_is_overlooked)
 {
-    (void)state;
     size_t taken = 0;
     for (size_t i = 0; i < KNOWN; i++) {
         for (size_t at = 0; at < sizes[i]; at++) {
@@ -112,9 +104,8 @@ static void no_byte_is_overlooked(void **state)
     assert_true(taken > 0);
 }
 
-static void counts_are_bounded(void **state)
+TEST(counts_are_bounded)
 {
-    (void)state;
     static const struct {
         uint32_t length;
         int error;
@@ -131,15 +122,4 @@ static void counts_are_bounded(void **state)
             bytes[at] = (uint8_t)(lengths[i].length >> 8 * at);
         assert_int_equal(wire_head_decode(bytes, &head), lengths[i].error);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_have_the_documented_bytes),
-        cmocka_unit_test(a_report_of_a_batch_says_what_was_put),
-        cmocka_unit_test(no_byte_is_overlooked),
-        cmocka_unit_test(counts_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TARRY_KEEP_CREDITED at a worker: a running sum, and as many gradients as it may run ahead. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
+#include "test.h"
 #include "worker_desk.h"
 
 static void hears_fate(desk *its, uint32_t slot, tarry_fate fate, uint32_t term)
@@ -28,7 +22,6 @@ static void hears_signal(desk *its, uint32_t attempt, uint64_t psi, uint32_t ter
 {
     const uint64_t stripes = 1;
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                                       .parts = 1,
                                        .attempt = attempt,
                                        .psi = &psi,
                                        .stripes = &stripes,
@@ -72,9 +65,10 @@ static void finishes(desk *its, uint32_t slot, uint32_t next, uint32_t term)
 static void desk_begin_ahead(desk *its, uint32_t ahead)
 {
     desk_plan(its, 1);
-    desk_create(
-        its, (tarry_worker_settings){
-                 .dimension = 1, .stripe_length = 1, .keep = TARRY_KEEP_CREDITED, .ahead = ahead});
+    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
+                                                        .stripe_length = 1,
+                                                        .keep = TARRY_KEEP_CREDITED,
+                                                        .ahead = ahead}});
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
     expect_at(its, TARRY_EFFECT_COMPUTE, 0);
 }
@@ -84,49 +78,42 @@ static void desk_begin(desk *its)
     desk_begin_ahead(its, 1);
 }
 
-static void two_that_wait_for_their_fate_are_enough(void **state)
+DESK(two_that_wait_for_their_fate_are_enough)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its);
-    finishes(&its, 0, 1, 0);
-    finishes(&its, 1, LOAD, 0);
-    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 0, true);
-    expect_turn(&its, 2);
-    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0); /* once more */
-    hears_fate(&its, 1, TARRY_FATE_DROPPED, 0);
-    expect_at(&its, TARRY_EFFECT_DROP, 1);
-    finishes(&its, 2, LOAD, 0);
-    hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 2, false);
-    hears_signal(&its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
-    const float *u = expect_at(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
+    desk_begin(its);
+    finishes(its, 0, 1, 0);
+    finishes(its, 1, LOAD, 0);
+    hears_fate(its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 0, true);
+    expect_turn(its, 2);
+    hears_fate(its, 0, TARRY_FATE_CREDITED, 0); /* once more */
+    hears_fate(its, 1, TARRY_FATE_DROPPED, 0);
+    expect_at(its, TARRY_EFFECT_DROP, 1);
+    finishes(its, 2, LOAD, 0);
+    hears_fate(its, 2, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 2, false);
+    hears_signal(its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
+    const float *u = expect_at(its, TARRY_EFFECT_ENCODE, 0)->coefficients;
     assert_true(u[0] == 1 && u[1] == 0 && u[2] == 1);
-    desk_end(&its);
 }
 
-static void who_may_not_run_ahead_waits_for_each_fate(void **state)
+DESK(who_may_not_run_ahead_waits_for_each_fate)
 {
-    (void)state;
-    desk its;
-    desk_begin_ahead(&its, 0);
-    finishes(&its, 0, LOAD, 0);
-    hears_fate(&its, 0, TARRY_FATE_DROPPED, 0);
-    expect_at(&its, TARRY_EFFECT_DROP, 0);
-    expect_turn(&its, 1);
-    finishes(&its, 1, LOAD, 0);
-    hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 1, true);
-    expect_turn(&its, 2);
-    desk_end(&its);
+    desk_begin_ahead(its, 0);
+    finishes(its, 0, LOAD, 0);
+    hears_fate(its, 0, TARRY_FATE_DROPPED, 0);
+    expect_at(its, TARRY_EFFECT_DROP, 0);
+    expect_turn(its, 1);
+    finishes(its, 1, LOAD, 0);
+    hears_fate(its, 1, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 1, true);
+    expect_turn(its, 2);
 }
 
 /* Answers come late, in any order, and the signal before the last of them; a worker never runs
  * further than it has chunks. */
-static void several_wait_for_their_fates(void **state)
+TEST(several_wait_for_their_fates)
 {
-    (void)state;
     const uint32_t far[] = {2, 3, UINT32_MAX};
     for (size_t i = 0; i < 3; i++) {
         desk its;
@@ -148,209 +135,165 @@ static void several_wait_for_their_fates(void **state)
 }
 
 /* Three are open when the round is over: all their places are free then. */
-static void what_is_open_is_dropped_with_the_round(void **state)
+DESK(what_is_open_is_dropped_with_the_round)
 {
-    (void)state;
-    desk its;
-    desk_begin_ahead(&its, 3);
+    desk_begin_ahead(its, 3);
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        finishes(&its, slot, slot + 1, 0);
-    its.round = 1;
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+        finishes(its, slot, slot + 1, 0);
+    its->round = 1;
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_at(&its, TARRY_EFFECT_DROP, slot);
-    expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
-    desk_end(&its);
+        expect_at(its, TARRY_EFFECT_DROP, slot);
+    expect_at(its, TARRY_EFFECT_COMPUTE, 0);
 }
 
 /* Of a dynamic order: positions 2 and 0 first, then nothing. */
-static void news_of_a_fate_leave_the_order_as_it_is(void **state)
+DESK(news_of_a_fate_leave_the_order_as_it_is)
 {
-    (void)state;
     const uint64_t first = 5, barred = 2;
-    desk its;
-    desk_begin(&its);
-    its.round = 1;
+    desk_begin(its);
+    its->round = 1;
     hears_message(
-        &its, (tarry_message){
-                  .type = TARRY_MESSAGE_ROUND, .sequence = 7, .first = &first, .barred = &barred});
-    expect_at(&its, TARRY_EFFECT_CANCEL, 0);
-    expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
-    finishes(&its, 0, 2, 0);
-    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0); /* its turn is 0: it is not outdated */
-    expect_fold(&its, 0, true);
-    finishes(&its, 2, LOAD, 0);
-    hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 2, false);
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS,
-                                        .sequence = 6}); /* older than the ROUND */
-    expect_reject(&its, TARRY_REJECT_STALE);
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .sequence = 8});
-    expect_turn(&its, 1);
-    desk_end(&its);
+        its, (tarry_message){
+                 .type = TARRY_MESSAGE_ROUND, .sequence = 7, .first = &first, .barred = &barred});
+    expect_at(its, TARRY_EFFECT_CANCEL, 0);
+    expect_at(its, TARRY_EFFECT_COMPUTE, 0);
+    finishes(its, 0, 2, 0);
+    hears_fate(its, 0, TARRY_FATE_CREDITED, 0); /* its turn is 0: it is not outdated */
+    expect_fold(its, 0, true);
+    finishes(its, 2, LOAD, 0);
+    hears_fate(its, 2, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 2, false);
+    hears_message(
+        its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .sequence = 6}); /* older than the ROUND */
+    expect_reject(its, TARRY_REJECT_STALE);
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .sequence = 8});
+    expect_turn(its, 1);
 }
 
 /* Nothing is reported under orders that the signal before them, which comes later, would make void.
  */
-static void news_that_overtake_a_signal_stop_the_worker(void **state)
+DESK(news_that_overtake_a_signal_stop_the_worker)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its);
-    finishes(&its, 0, 1, 0);
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .attempt = 1, .term = 2});
-    expect_at(&its, TARRY_EFFECT_CANCEL, 1);
-    hears_signal(&its, 1, OTHER_1, 1);
-    expect_at(&its, TARRY_EFFECT_DROP, 0);
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 2});
-    expect_turn(&its, 0);
-    finishes(&its, 0, 1, 2);
-    desk_end(&its);
+    desk_begin(its);
+    finishes(its, 0, 1, 0);
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .attempt = 1, .term = 2});
+    expect_at(its, TARRY_EFFECT_CANCEL, 1);
+    hears_signal(its, 1, OTHER_1, 1);
+    expect_at(its, TARRY_EFFECT_DROP, 0);
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 2});
+    expect_turn(its, 0);
+    finishes(its, 0, 1, 2);
 }
 
 /* In psi: folded; not in it: dropped, and not finished any more. */
-static void the_signal_decides_on_what_is_open(void **state)
+DESK(the_signal_decides_on_what_is_open)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its);
-    finishes(&its, 0, 1, 0);
-    finishes(&its, 1, LOAD, 0);
-    hears_signal(&its, 1, OWN_0, 1);
-    expect_fold(&its, 0, true);
-    expect_at(&its, TARRY_EFFECT_DROP, 1);
-    expect_at(&its, TARRY_EFFECT_ENCODE, 0);
-    happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .attempt = 1});
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 1});
-    expect_turn(&its, 1);
-    finishes(&its, 1, 2, 1);
-    hears_signal(&its, 2, OTHER_1, 2); /* it was found too late, and is left out */
-    expect_at(&its, TARRY_EFFECT_CANCEL, 2);
-    expect_at(&its, TARRY_EFFECT_DROP, 1);
-    desk_end(&its);
+    desk_begin(its);
+    finishes(its, 0, 1, 0);
+    finishes(its, 1, LOAD, 0);
+    hears_signal(its, 1, OWN_0, 1);
+    expect_fold(its, 0, true);
+    expect_at(its, TARRY_EFFECT_DROP, 1);
+    expect_at(its, TARRY_EFFECT_ENCODE, 0);
+    happens(its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .attempt = 1});
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 1});
+    expect_turn(its, 1);
+    finishes(its, 1, 2, 1);
+    hears_signal(its, 2, OTHER_1, 2); /* it was found too late, and is left out */
+    expect_at(its, TARRY_EFFECT_CANCEL, 2);
+    expect_at(its, TARRY_EFFECT_DROP, 1);
 }
 
-static void a_dropped_copy_is_computed_again_when_recalled(void **state)
+DESK(a_dropped_copy_is_computed_again_when_recalled)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its);
-    finishes(&its, 0, 1, 0);
-    hears_fate(&its, 0, TARRY_FATE_DROPPED, 0);
-    expect_at(&its, TARRY_EFFECT_DROP, 0);
-    finishes(&its, 1, 2, 0);
-    hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 1, true);
-    finishes(&its, 2, LOAD, 0);
+    desk_begin(its);
+    finishes(its, 0, 1, 0);
+    hears_fate(its, 0, TARRY_FATE_DROPPED, 0);
+    expect_at(its, TARRY_EFFECT_DROP, 0);
+    finishes(its, 1, 2, 0);
+    hears_fate(its, 1, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 1, true);
+    finishes(its, 2, LOAD, 0);
     /* What is folded, and what is open, is not to be computed again. */
-    hears_recall(&its, 7, 1);
-    expect_turn(&its, 0);
-    hears_fate(&its, 2, TARRY_FATE_DROPPED, 0); /* from before the recall */
-    expect_reject(&its, TARRY_REJECT_STALE);
-    finishes(&its, 0, LOAD, 1);
-    hears_fate(&its, 0, TARRY_FATE_DROPPED, 1);
-    expect_at(&its, TARRY_EFFECT_DROP, 0);
-    hears_recall(&its, 7, 1); /* the same one, once more */
-    hears_recall(&its, 1, 2);
-    expect_turn(&its, 0);
-    desk_end(&its);
+    hears_recall(its, 7, 1);
+    expect_turn(its, 0);
+    hears_fate(its, 2, TARRY_FATE_DROPPED, 0); /* from before the recall */
+    expect_reject(its, TARRY_REJECT_STALE);
+    finishes(its, 0, LOAD, 1);
+    hears_fate(its, 0, TARRY_FATE_DROPPED, 1);
+    expect_at(its, TARRY_EFFECT_DROP, 0);
+    hears_recall(its, 7, 1); /* the same one, once more */
+    hears_recall(its, 1, 2);
+    expect_turn(its, 0);
 }
 
 /* The sum has what psi says, no less and no more. */
-static void a_psi_that_is_not_the_sum_is_rejected(void **state)
+DESK(a_psi_that_is_not_the_sum_is_rejected)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its);
-    finishes(&its, 0, 1, 0);
-    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 0, true);
-    finishes(&its, 1, 2, 0);
-    hears_fate(&its, 1, TARRY_FATE_DROPPED, 0);
-    expect_at(&its, TARRY_EFFECT_DROP, 1);
-    hears_signal(&its, 1, OWN_0 | OWN_1, 1);
-    expect_reject(&its, TARRY_REJECT_RANGE);
-    finishes(&its, 2, LOAD, 0);
-    hears_signal(&its, 1, OWN_2, 1);
-    expect_reject(&its, TARRY_REJECT_RANGE);
-    hears_fate(&its, LOAD, TARRY_FATE_CREDITED, 0);
-    expect_reject(&its, TARRY_REJECT_RANGE);
-    hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 2, false);
-    desk_end(&its);
+    desk_begin(its);
+    finishes(its, 0, 1, 0);
+    hears_fate(its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 0, true);
+    finishes(its, 1, 2, 0);
+    hears_fate(its, 1, TARRY_FATE_DROPPED, 0);
+    expect_at(its, TARRY_EFFECT_DROP, 1);
+    hears_signal(its, 1, OWN_0 | OWN_1, 1);
+    expect_reject(its, TARRY_REJECT_RANGE);
+    finishes(its, 2, LOAD, 0);
+    hears_signal(its, 1, OWN_2, 1);
+    expect_reject(its, TARRY_REJECT_RANGE);
+    hears_fate(its, LOAD, TARRY_FATE_CREDITED, 0);
+    expect_reject(its, TARRY_REJECT_RANGE);
+    hears_fate(its, 2, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 2, false);
 }
 
-static void a_round_begins_with_an_empty_sum(void **state)
+DESK(a_round_begins_with_an_empty_sum)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its);
-    finishes(&its, 0, 1, 0);
-    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 0, true);
-    finishes(&its, 1, 2, 0);
-    its.round = 1;
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect_at(&its, TARRY_EFFECT_CANCEL, 2);
-    expect_at(&its, TARRY_EFFECT_DROP, 1);
-    expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
-    finishes(&its, 0, 1, 0);
-    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
-    expect_fold(&its, 0, true);
-    finishes(&its, 1, 2, 0);
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_FINISH});
-    expect_at(&its, TARRY_EFFECT_CANCEL, 2);
-    expect_at(&its, TARRY_EFFECT_DROP, 1);
-    desk_end(&its);
+    desk_begin(its);
+    finishes(its, 0, 1, 0);
+    hears_fate(its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 0, true);
+    finishes(its, 1, 2, 0);
+    its->round = 1;
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect_at(its, TARRY_EFFECT_CANCEL, 2);
+    expect_at(its, TARRY_EFFECT_DROP, 1);
+    expect_at(its, TARRY_EFFECT_COMPUTE, 0);
+    finishes(its, 0, 1, 0);
+    hears_fate(its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(its, 0, true);
+    finishes(its, 1, 2, 0);
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_FINISH});
+    expect_at(its, TARRY_EFFECT_CANCEL, 2);
+    expect_at(its, TARRY_EFFECT_DROP, 1);
 }
 
-static void more_parts_can_not_be_folded(void **state)
+TEST(more_parts_can_not_be_folded)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 2);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(3, 3, 2, 2);
     tarry_worker_settings settings = {.worker = 1,
-                                      .dimension = 1,
-                                      .stripe_length = 1,
-                                      .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED,
-                                      .ahead = 1};
+                                      .server = {.dimension = 1,
+                                                 .stripe_length = 1,
+                                                 .conditioning_limit = 1000,
+                                                 .keep = TARRY_KEEP_CREDITED,
+                                                 .ahead = 1}};
     tarry_worker *worker = NULL;
     assert_int_equal(tarry_worker_create(plan, &settings, NULL, &worker, NULL),
                      TARRY_ERROR_ARGUMENT);
     assert_null(worker);
-    edge_plan_free(plan);
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 1);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(3, 3, 2, 1);
     worker_creation made = {plan,
                             {.worker = 1,
-                             .dimension = 1,
-                             .stripe_length = 1,
-                             .conditioning_limit = 1000,
-                             .keep = TARRY_KEEP_CREDITED,
-                             .ahead = 1}};
+                             .server = {.dimension = 1,
+                                        .stripe_length = 1,
+                                        .conditioning_limit = 1000,
+                                        .keep = TARRY_KEEP_CREDITED,
+                                        .ahead = 1}}};
     assert_true(fail_each_allocation(create_worker, &made) >= 6);
-    edge_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_that_wait_for_their_fate_are_enough),
-        cmocka_unit_test(who_may_not_run_ahead_waits_for_each_fate),
-        cmocka_unit_test(several_wait_for_their_fates),
-        cmocka_unit_test(what_is_open_is_dropped_with_the_round),
-        cmocka_unit_test(news_of_a_fate_leave_the_order_as_it_is),
-        cmocka_unit_test(news_that_overtake_a_signal_stop_the_worker),
-        cmocka_unit_test(the_signal_decides_on_what_is_open),
-        cmocka_unit_test(a_dropped_copy_is_computed_again_when_recalled),
-        cmocka_unit_test(a_psi_that_is_not_the_sum_is_rejected),
-        cmocka_unit_test(a_round_begins_with_an_empty_sum),
-        cmocka_unit_test(more_parts_can_not_be_folded),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker makes of weights. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "worker_desk.h"
 
 static void begin(desk *its, tarry_keep keep)
 {
     desk_plan(its, 1);
-    desk_create(
-        its, (tarry_worker_settings){.dimension = 3, .stripe_length = 3, .keep = keep, .ahead = 3});
+    desk_create(its, (tarry_worker_settings){
+                         .server = {.dimension = 3, .stripe_length = 3, .keep = keep, .ahead = 3}});
 }
 
 static void hears_round(desk *its, const float *weights)
@@ -38,82 +32,65 @@ static const tarry_effect *hears_signal(desk *its, uint64_t psi)
     const uint64_t stripes = 1;
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
                                        .attempt = 1,
-                                       .parts = 1,
                                        .psi = &psi,
                                        .stripes = &stripes,
                                        .term = 1});
     return expect(its, TARRY_EFFECT_ENCODE);
 }
 
-static void computes_what_was_sampled_and_weighs_it(void **state)
+DESK(computes_what_was_sampled_and_weighs_it)
 {
-    (void)state;
-    desk its;
-    begin(&its, TARRY_KEEP_ALL);
+    begin(its, TARRY_KEEP_ALL);
     const float weights[LOAD] = {2.5F, 0, 4};
-    hears_round(&its, weights);
-    assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 0);
-    has_computed(&its, 0);
-    expect_report(&its, 0);
-    assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 2);
-    has_computed(&its, 2);
-    expect_report(&its, 2);
+    hears_round(its, weights);
+    assert_int_equal(expect(its, TARRY_EFFECT_COMPUTE)->slot, 0);
+    has_computed(its, 0);
+    expect_report(its, 0);
+    assert_int_equal(expect(its, TARRY_EFFECT_COMPUTE)->slot, 2);
+    has_computed(its, 2);
+    expect_report(its, 2);
     /* Chunk 1 has a copy at the third worker, too: each sends half of it. */
-    const tarry_effect *encode = hears_signal(&its, OWN_0 | OWN_2 | UINT64_C(1) << 6);
+    const tarry_effect *encode = hears_signal(its, OWN_0 | OWN_2 | UINT64_C(1) << 6);
     assert_true(encode->coefficients[0] == 2.5F);
     assert_true(encode->coefficients[1] == 0);
     assert_true(encode->coefficients[2] == 2);
-    happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 0, .attempt = 1});
-    its.round++; /* nothing of it is left in the next round */
-    hears_round(&its, NULL);
+    happens(its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 0, .attempt = 1});
+    its->round++; /* nothing of it is left in the next round */
+    hears_round(its, NULL);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
-        assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, slot);
-        has_computed(&its, slot);
-        expect_report(&its, slot);
+        assert_int_equal(expect(its, TARRY_EFFECT_COMPUTE)->slot, slot);
+        has_computed(its, slot);
+        expect_report(its, slot);
     }
-    encode = hears_signal(&its, OWN_0);
+    encode = hears_signal(its, OWN_0);
     assert_true(encode->coefficients[0] == 1 && encode->coefficients[2] == 0);
-    happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 1, .attempt = 1});
-    desk_end(&its);
+    happens(its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 1, .attempt = 1});
 }
 
-static void a_running_sum_takes_each_gradient_with_its_weight(void **state)
+DESK(a_running_sum_takes_each_gradient_with_its_weight)
 {
-    (void)state;
-    desk its;
-    begin(&its, TARRY_KEEP_CREDITED);
+    begin(its, TARRY_KEEP_CREDITED);
     const float weights[LOAD] = {0, 8, 1.25F};
-    hears_round(&its, weights);
-    assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 1);
-    has_computed(&its, 1);
-    expect_report(&its, 1);
-    assert_int_equal(expect(&its, TARRY_EFFECT_COMPUTE)->slot, 2);
+    hears_round(its, weights);
+    assert_int_equal(expect(its, TARRY_EFFECT_COMPUTE)->slot, 1);
+    has_computed(its, 1);
+    expect_report(its, 1);
+    assert_int_equal(expect(its, TARRY_EFFECT_COMPUTE)->slot, 2);
     hears_message(
-        &its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = 1, .fate = TARRY_FATE_CREDITED});
-    const tarry_effect *fold = expect(&its, TARRY_EFFECT_FOLD);
+        its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = 1, .fate = TARRY_FATE_CREDITED});
+    const tarry_effect *fold = expect(its, TARRY_EFFECT_FOLD);
     assert_true(fold->begins && fold->weight == 8);
-    has_computed(&its, 2);
-    expect_report(&its, 2);
+    has_computed(its, 2);
+    expect_report(its, 2);
     const uint64_t psi = OWN_1 | OWN_2, stripes = 1;
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                                        .attempt = 1,
-                                        .parts = 1,
-                                        .psi = &psi,
-                                        .stripes = &stripes,
-                                        .term = 1});
-    fold = expect(&its, TARRY_EFFECT_FOLD);
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                                       .attempt = 1,
+                                       .psi = &psi,
+                                       .stripes = &stripes,
+                                       .term = 1});
+    fold = expect(its, TARRY_EFFECT_FOLD);
     assert_true(!fold->begins && fold->weight == 1.25F);
-    const tarry_effect *encode = expect(&its, TARRY_EFFECT_ENCODE);
+    const tarry_effect *encode = expect(its, TARRY_EFFECT_ENCODE);
     assert_true(encode->coefficients[1] == 1 && encode->coefficients[2] == 1);
-    happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 0, .attempt = 1});
-    desk_end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_what_was_sampled_and_weighs_it),
-        cmocka_unit_test(a_running_sum_takes_each_gradient_with_its_weight),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    happens(its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .round = 0, .attempt = 1});
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secure sums at a worker: what a signal must be for its part to be masked and sent, and that
  * nothing is sent any more once it was something else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
+#include "test.h"
 #include "worker_desk.h"
 
 /* What a signal says: chunk 2 of worker 1 itself, 0 of worker 2, 1 of worker 1. */
@@ -30,7 +25,7 @@ static word honest(void)
     return (word){.holders = {2, 1, 1},
                   .lives = {0, 1, 7},
                   .psi = OWN_0 | OWN_2 | OWN_OF_TWO,
-                  .message = {.type = TARRY_MESSAGE_SIGNAL, .attempt = 1, .parts = 1, .term = 1}};
+                  .message = {.type = TARRY_MESSAGE_SIGNAL, .attempt = 1, .term = 1}};
 }
 
 static void hears_word(desk *its, word *told)
@@ -55,11 +50,11 @@ static void finishes(desk *its, uint32_t slot, tarry_fate fate)
 static void desk_begin(desk *its, uint32_t secure)
 {
     desk_plan(its, 1);
-    desk_create(its, (tarry_worker_settings){.dimension = 1,
-                                             .stripe_length = 1,
-                                             .keep = TARRY_KEEP_CREDITED,
-                                             .ahead = 3,
-                                             .secure = secure});
+    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
+                                                        .stripe_length = 1,
+                                                        .keep = TARRY_KEEP_CREDITED,
+                                                        .ahead = 3,
+                                                        .secure = secure}});
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
     expect(its, TARRY_EFFECT_COMPUTE);
     finishes(its, 0, TARRY_FATE_CREDITED);
@@ -67,68 +62,55 @@ static void desk_begin(desk *its, uint32_t secure)
     finishes(its, 2, TARRY_FATE_CREDITED);
 }
 
-static void a_part_is_masked_for_what_the_signal_says(void **state)
+DESK(a_part_is_masked_for_what_the_signal_says)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its, 32);
+    desk_begin(its, 32);
     word told = honest();
-    hears_word(&its, &told);
+    hears_word(its, &told);
     memset(&told, 0xff, sizeof(told)); /* it was borrowed for the step */
-    const tarry_effect *encode = expect(&its, TARRY_EFFECT_ENCODE);
+    const tarry_effect *encode = expect(its, TARRY_EFFECT_ENCODE);
     assert_memory_equal(encode->message.holders, ((const uint32_t[]){2, 1, 1}), 12);
     assert_memory_equal(encode->message.lives, ((const uint32_t[]){0, 1, 7}), 12);
     /* The same once more, or another of the same attempt: nothing goes out twice. */
     told = honest();
-    hears_word(&its, &told);
-    expect_reject(&its, TARRY_REJECT_STALE);
+    hears_word(its, &told);
+    expect_reject(its, TARRY_REJECT_STALE);
     told = honest();
     told.lives[2] = 8;
-    hears_word(&its, &told);
-    expect_reject(&its, TARRY_REJECT_STALE);
+    hears_word(its, &told);
+    expect_reject(its, TARRY_REJECT_STALE);
     /* The next one is of another life of worker 2. */
-    happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .attempt = 1});
+    happens(its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .attempt = 1});
     told = honest();
     told.lives[2] = 8;
     told.message.attempt = 2;
-    hears_word(&its, &told);
-    assert_int_equal(expect(&its, TARRY_EFFECT_ENCODE)->message.lives[2], 8);
-    desk_end(&its);
+    hears_word(its, &told);
+    assert_int_equal(expect(its, TARRY_EFFECT_ENCODE)->message.lives[2], 8);
 }
 
-static void one_without_chunks_in_the_sum_sends_nothing(void **state)
+DESK(one_without_chunks_in_the_sum_sends_nothing)
 {
-    (void)state;
-    desk its;
-    desk_plan(&its, 1);
-    desk_create(&its,
-                (tarry_worker_settings){
-                    .dimension = 1, .stripe_length = 1, .keep = TARRY_KEEP_CREDITED, .secure = 64});
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(&its, TARRY_EFFECT_COMPUTE);
+    desk_plan(its, 1);
+    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
+                                                        .stripe_length = 1,
+                                                        .keep = TARRY_KEEP_CREDITED,
+                                                        .secure = 64}});
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect(its, TARRY_EFFECT_COMPUTE);
     word told = honest();
     told.holders[0] = told.holders[2] = 0;
     told.holders[1] = 2;
     told.lives[0] = 3;
     told.lives[1] = 0;
     told.psi = 1 << 0 | 1 << 2 | 1 << 6;
-    hears_word(&its, &told);
-    expect(&its, TARRY_EFFECT_CANCEL);
-    desk_end(&its);
+    hears_word(its, &told);
+    expect(its, TARRY_EFFECT_CANCEL);
 }
 
 /* What a dishonest server may say, and the rule that it breaks. */
 static void no_holders(word *told)
 {
     told->message.type = TARRY_MESSAGE_SIGNAL;
-}
-static void two_parts(word *told)
-{
-    told->message.parts = 2;
-}
-static void a_limit(word *told)
-{
-    told->message.limit = 2000;
 }
 static void stale(word *told)
 {
@@ -190,8 +172,7 @@ static const struct {
     void (*change)(word *told);
     tarry_refusal refusal;
 } lies[] = {
-    {no_holders, TARRY_REFUSAL_OPEN},      {two_parts, TARRY_REFUSAL_FORM},
-    {a_limit, TARRY_REFUSAL_FORM},         {stale, TARRY_REFUSAL_FORM},
+    {no_holders, TARRY_REFUSAL_OPEN},      {stale, TARRY_REFUSAL_FORM},
     {a_stranger, TARRY_REFUSAL_COVER},     {nobody, TARRY_REFUSAL_COVER},
     {too_few, TARRY_REFUSAL_GROUP},        {too_many, TARRY_REFUSAL_GROUP},
     {alone, TARRY_REFUSAL_GROUP},          {another_life, TARRY_REFUSAL_LIFE},
@@ -213,9 +194,8 @@ static void hears_lie(desk *its, size_t lie)
     hears_message(its, told.message);
 }
 
-static void a_lie_is_the_end(void **state)
+TEST(a_lie_is_the_end)
 {
-    (void)state;
     for (size_t lie = 0; lie < sizeof(lies) / sizeof(lies[0]); lie++) {
         desk its;
         desk_begin(&its, 32);
@@ -236,43 +216,37 @@ static void a_lie_is_the_end(void **state)
     }
 }
 
-static void what_is_computed_is_dropped_with_a_refusal(void **state)
+DESK(what_is_computed_is_dropped_with_a_refusal)
 {
-    (void)state;
-    desk its;
-    desk_plan(&its, 1);
-    desk_create(&its,
-                (tarry_worker_settings){
-                    .dimension = 1, .stripe_length = 1, .keep = TARRY_KEEP_CREDITED, .secure = 32});
+    desk_plan(its, 1);
+    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
+                                                        .stripe_length = 1,
+                                                        .keep = TARRY_KEEP_CREDITED,
+                                                        .secure = 32}});
     const float weights[] = {1, 2, 1};
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(&its, TARRY_EFFECT_COMPUTE);
-    its.round++;
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND, .weights = weights});
-    expect(&its, TARRY_EFFECT_CANCEL);
-    assert_int_equal(expect(&its, TARRY_EFFECT_REFUSE)->refusal, TARRY_REFUSAL_FORM);
-    desk_end(&its);
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect(its, TARRY_EFFECT_COMPUTE);
+    its->round++;
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND, .weights = weights});
+    expect(its, TARRY_EFFECT_CANCEL);
+    assert_int_equal(expect(its, TARRY_EFFECT_REFUSE)->refusal, TARRY_REFUSAL_FORM);
 }
 
-static void who_was_not_told_of_masks_refuses_them(void **state)
+DESK(who_was_not_told_of_masks_refuses_them)
 {
-    (void)state;
-    desk its;
-    desk_begin(&its, 0);
+    desk_begin(its, 0);
     word told = honest();
-    hears_word(&its, &told);
-    assert_int_equal(expect(&its, TARRY_EFFECT_REFUSE)->refusal, TARRY_REFUSAL_SECRET);
-    desk_end(&its);
+    hears_word(its, &told);
+    assert_int_equal(expect(its, TARRY_EFFECT_REFUSE)->refusal, TARRY_REFUSAL_SECRET);
 }
 
-static void settings_that_protect_nothing_are_refused(void **state)
+TEST(settings_that_protect_nothing_are_refused)
 {
-    (void)state;
     const tarry_worker_settings wrong[] = {
-        {.keep = TARRY_KEEP_CREDITED, .secure = 31},
-        {.keep = TARRY_KEEP_ALL, .secure = 32},
-        {.keep = TARRY_KEEP_CREDITED, .secure = 32, .feedback = true},
-        {.keep = TARRY_KEEP_CREDITED, .secure = 64, .sum = TARRY_SUM_EVERYWHERE},
+        {.server = {.keep = TARRY_KEEP_CREDITED, .secure = 31}},
+        {.server = {.keep = TARRY_KEEP_ALL, .secure = 32}},
+        {.server = {.keep = TARRY_KEEP_CREDITED, .secure = 32, .compress = TARRY_COMPRESS_INT4}},
+        {.server = {.keep = TARRY_KEEP_CREDITED, .secure = 64, .sum = TARRY_SUM_EVERYWHERE}},
     };
     desk its;
     desk_plan(&its, 1);
@@ -280,23 +254,10 @@ static void settings_that_protect_nothing_are_refused(void **state)
         tarry_worker_settings settings = wrong[i];
         tarry_worker *worker;
         settings.worker = 1;
-        settings.dimension = settings.stripe_length = 1;
-        settings.conditioning_limit = 1000;
+        settings.server.dimension = settings.server.stripe_length = 1;
+        settings.server.conditioning_limit = 1000;
         assert_int_equal(tarry_worker_create(its.plan, &settings, NULL, &worker, NULL),
                          TARRY_ERROR_ARGUMENT);
     }
-    edge_plan_free(its.plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_is_masked_for_what_the_signal_says),
-        cmocka_unit_test(one_without_chunks_in_the_sum_sends_nothing),
-        cmocka_unit_test(a_lie_is_the_end),
-        cmocka_unit_test(what_is_computed_is_dropped_with_a_refusal),
-        cmocka_unit_test(who_was_not_told_of_masks_refuses_them),
-        cmocka_unit_test(settings_that_protect_nothing_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    tarry_plan_free(its.plan);
 }

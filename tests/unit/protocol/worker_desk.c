@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "edge_plan.h"
 #include "worker_desk.h"
+#include "edge_plan.h"
+#include "test.h"
 
 static const edge edges[] = {{1, 2}, {1, 0}, {1, 1}, {0, 0}, {2, 0}, {2, 1}, {0, 2}};
 
@@ -20,8 +14,9 @@ void desk_plan(desk *its, uint32_t parts)
 void desk_create(desk *its, tarry_worker_settings settings)
 {
     settings.worker = 1;
-    settings.conditioning_limit = 1000;
-    assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
+    if (settings.server.conditioning_limit == 0)
+        settings.server.conditioning_limit = 1000;
+    assert_ok(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL));
     assert_true(tarry_worker_deadline(its->worker) == TARRY_NEVER);
 }
 
@@ -29,14 +24,14 @@ void desk_end(desk *its)
 {
     expect_nothing(its);
     tarry_worker_free(its->worker);
-    edge_plan_free(its->plan);
+    tarry_plan_free(its->plan);
 }
 
 void happens(desk *its, const tarry_event *event)
 {
     expect_nothing(its);
     its->expected = 0;
-    assert_int_equal(tarry_worker_step(its->worker, 0, event, &its->effects), TARRY_OK);
+    assert_ok(tarry_worker_step(its->worker, 0, event, &its->effects));
 }
 
 void hears_message(desk *its, tarry_message message)

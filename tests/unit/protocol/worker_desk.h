@@ -31,6 +31,8 @@ void desk_plan(desk *its, uint32_t parts);
 void desk_create(desk *its, tarry_worker_settings settings);
 /* Nothing more is expected. */
 void desk_end(desk *its);
+/* A case with one (test.h). */
+#define DESK(name) TEST_OF(name, desk, its, desk_end)
 
 /* What happens; all effects of what happened before were expected. */
 void happens(desk *its, const tarry_event *event);

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger of releases on disk: what a run that goes on gets of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "release/ledger_file.h"
+#include "release/dp.h"
+#include "test.h"
 
 static char path[64];
 
@@ -21,7 +15,6 @@ static const ledger_terms terms = {1, 1.5, 0.04};
 
 static int set_up(void **state)
 {
-    (void)state;
     snprintf(path, sizeof(path), "ledger.%ld", (long)getpid());
     remove(path);
     return 0;
@@ -29,7 +22,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     return remove(path);
 }
 
@@ -38,9 +30,9 @@ static uint64_t run(bool goes_on, uint64_t count)
 {
     ledger_file *file;
     tarry_diagnostic why;
-    assert_int_equal(ledger_file_open(path, goes_on, &terms, &file, &why), TARRY_OK);
+    assert_ok(ledger_file_open(path, goes_on, &terms, &file, &why));
     for (uint64_t i = 0; i < count; i++)
-        assert_int_equal(ledger_file_add(file, &why), TARRY_OK);
+        assert_ok(ledger_file_add(file, &why));
     count = ledger_file_releases(file);
     ledger_file_close(file);
     return count;
@@ -66,9 +58,8 @@ static size_t size_on_disk(void)
     return (size_t)size;
 }
 
-static void releases_add_up_over_runs(void **state)
+TEST_SET_UP(releases_add_up_over_runs, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(run(false, 3), 3);
     assert_int_equal(run(true, 0), 3);
     assert_int_equal(run(true, 4), 7);
@@ -100,9 +91,8 @@ static void read_entry(long release, uint8_t entry[LEDGER_ENTRY_BYTES])
 }
 
 /* Whether it was used cannot be known from the file: too many is safe, too few is not. */
-static void a_torn_entry_counts_and_is_completed_by_the_next(void **state)
+TEST_SET_UP(a_torn_entry_counts_and_is_completed_by_the_next, set_up, tear_down)
 {
-    (void)state;
     for (long torn = 1; torn < LEDGER_ENTRY_BYTES; torn++) {
         remove(path);
         run(false, 5);
@@ -131,9 +121,8 @@ static void assert_damaged_after(uint64_t releases)
     assert_refused(true, &terms, TARRY_ERROR_FORMAT, text);
 }
 
-static void entries_that_do_not_continue_are_refused(void **state)
+TEST_SET_UP(entries_that_do_not_continue_are_refused, set_up, tear_down)
 {
-    (void)state;
     uint8_t entry[LEDGER_ENTRY_BYTES], other[LEDGER_ENTRY_BYTES];
     run(false, 5);
     patch(entry_at(3), "\x09", 1); /* damage within */
@@ -177,7 +166,7 @@ static tarry_dp_mark mark_after(uint64_t count)
     tarry_diagnostic why;
     remove(path);
     run(false, count);
-    assert_int_equal(ledger_file_open(path, true, &terms, &file, &why), TARRY_OK);
+    assert_ok(ledger_file_open(path, true, &terms, &file, &why));
     const tarry_dp_mark mark = ledger_file_mark(file);
     ledger_file_close(file);
     assert_int_equal(mark.releases, count);
@@ -188,21 +177,20 @@ static tarry_dp_mark mark_after(uint64_t count)
 static int covers(const tarry_dp_mark *mark, uint64_t rounds, tarry_diagnostic *why)
 {
     ledger_file *file;
-    assert_int_equal(ledger_file_open(path, true, &terms, &file, why), TARRY_OK);
+    assert_ok(ledger_file_open(path, true, &terms, &file, why));
     const int error = ledger_file_covers(file, mark, rounds, why);
     ledger_file_close(file);
     return error;
 }
 
 /* Cut off anywhere, a ledger covers the checkpoint only if all of its releases are there, whole. */
-static void a_ledger_that_was_cut_off_does_not_cover_the_checkpoint(void **state)
+TEST_SET_UP(a_ledger_that_was_cut_off_does_not_cover_the_checkpoint, set_up, tear_down)
 {
-    (void)state;
     const tarry_dp_mark mark = mark_after(7);
     tarry_diagnostic why;
     char text[128];
     run(true, 3);
-    assert_int_equal(covers(&mark, 6, &why), TARRY_OK);
+    assert_ok(covers(&mark, 6, &why));
     for (long size = entry_at(11); size >= LEDGER_HEAD_BYTES; size--) {
         assert_int_equal(truncate(path, size), 0);
         const long whole = (size - LEDGER_HEAD_BYTES) / LEDGER_ENTRY_BYTES;
@@ -219,28 +207,26 @@ static void a_ledger_that_was_cut_off_does_not_cover_the_checkpoint(void **state
     }
 }
 
-static void a_ledger_of_another_run_does_not_cover_the_checkpoint(void **state)
+TEST_SET_UP(a_ledger_of_another_run_does_not_cover_the_checkpoint, set_up, tear_down)
 {
-    (void)state;
     tarry_diagnostic why;
     for (uint64_t count = 0; count < 5; count++) {
         const tarry_dp_mark mark = mark_after(count);
-        assert_int_equal(covers(&mark, count, &why), TARRY_OK);
+        assert_ok(covers(&mark, count, &why));
         run(true, 3); /* the same run, resumed */
-        assert_int_equal(covers(&mark, count, &why), TARRY_OK);
+        assert_ok(covers(&mark, count, &why));
         mark_after(count + 3);
         assert_int_equal(covers(&mark, count, &why), TARRY_ERROR_FORMAT);
         if (strstr(why.text, "is of another run") == NULL)
             fail_msg("'%s'", why.text);
     }
     const tarry_dp_mark unknown = {0}; /* of a checkpoint without a mark: rounds alone */
-    assert_int_equal(covers(&unknown, 7, &why), TARRY_OK);
+    assert_ok(covers(&unknown, 7, &why));
     assert_int_equal(covers(&unknown, 8, &why), TARRY_ERROR_FORMAT);
 }
 
-static void a_file_that_is_not_a_ledger_is_not_overwritten(void **state)
+TEST_SET_UP(a_file_that_is_not_a_ledger_is_not_overwritten, set_up, tear_down)
 {
-    (void)state;
     FILE *stream = fopen(path, "wb");
     fputs("my notes", stream);
     fclose(stream);
@@ -254,9 +240,8 @@ static void a_file_that_is_not_a_ledger_is_not_overwritten(void **state)
     }
 }
 
-static void another_run_is_refused(void **state)
+TEST_SET_UP(another_run_is_refused, set_up, tear_down)
 {
-    (void)state;
     const ledger_terms others[] = {{2, 1.5, 0.04}, {1, 1.4, 0.04}, {1, 1.5, 0.05}};
     run(false, 1);
     for (size_t i = 0; i < 3; i++)
@@ -265,16 +250,14 @@ static void another_run_is_refused(void **state)
     assert_int_equal(run(true, 0), 1);
 }
 
-static void a_run_that_released_nothing_may_begin_again(void **state)
+TEST_SET_UP(a_run_that_released_nothing_may_begin_again, set_up, tear_down)
 {
-    (void)state;
     run(false, 0);
     assert_int_equal(run(false, 2), 2);
 }
 
-static void what_is_no_ledger_is_refused(void **state)
+TEST_SET_UP(what_is_no_ledger_is_refused, set_up, tear_down)
 {
-    (void)state;
     assert_refused(true, &terms, TARRY_ERROR_FILE, "No such file");
     FILE *stream = fopen(path, "wb");
     for (int i = 0; i < 100; i++)
@@ -286,46 +269,22 @@ static void what_is_no_ledger_is_refused(void **state)
 }
 
 /* A file that may not grow: what could not be counted is no release. */
-static void what_cannot_be_written_is_told(void **state)
+TEST_SET_UP(what_cannot_be_written_is_told, set_up, tear_down)
 {
-    (void)state;
     ledger_file *file;
     tarry_diagnostic why;
     struct rlimit before, limit;
-    assert_int_equal(ledger_file_open(path, false, &terms, &file, &why), TARRY_OK);
+    assert_ok(ledger_file_open(path, false, &terms, &file, &why));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
     limit.rlim_cur = LEDGER_HEAD_BYTES + LEDGER_ENTRY_BYTES + 3;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(ledger_file_add(file, &why), TARRY_OK);
+    assert_ok(ledger_file_add(file, &why));
     assert_int_equal(ledger_file_add(file, &why), TARRY_ERROR_FILE);
     assert_int_equal(ledger_file_releases(file), 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(ledger_file_add(file, &why), TARRY_OK);
+    assert_ok(ledger_file_add(file, &why));
     ledger_file_close(file);
     assert_int_equal(run(true, 0), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(releases_add_up_over_runs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_torn_entry_counts_and_is_completed_by_the_next, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(entries_that_do_not_continue_are_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_ledger_that_was_cut_off_does_not_cover_the_checkpoint,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_ledger_of_another_run_does_not_cover_the_checkpoint,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_is_not_a_ledger_is_not_overwritten, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(another_run_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_run_that_released_nothing_may_begin_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_ledger_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_is_told, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

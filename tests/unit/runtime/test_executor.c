@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An executor without a server: the test is its uplink, and says when a compute function returns.
  */
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-
+#include <sched.h>
 #include <string.h>
 
 #include <tarry/error.h>
@@ -21,6 +14,7 @@
 #include "protocol/wire/codec.h"
 #include "runtime/clock.h"
 #include "runtime/worker/executor.h"
+#include "test.h"
 
 enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4, SEED = 7 };
 
@@ -31,10 +25,7 @@ typedef struct bench {
     tarry_plan *plan;
     snapshots pool;
     executor executor;
-    float part[DIMENSION], other[DIMENSION];
-    float *place; /* which of them the part is to lie in */
     compress_form form;
-    dense_rounds dense;
     residuals *mirror; /* what the executor should keep of what rounding lost; NULL: none */
     bool leaves;       /* its parts are to come as they are; */
     bool late;         /* the same: the round is over */
@@ -84,18 +75,13 @@ static bool is_what_is_due(const bench *own, const tarry_message *message,
                            const executor_stripe *stripe)
 {
     uint8_t packed[4 * STRIPE];
-    const float *numbers = own->place + stripe->first;
+    const float *numbers = own->executor.slate->part + stripe->first;
     if (own->leaves || own->late)
         return message->form == TARRY_COMPRESS_NONE &&
                stripe->size == stripe->count * sizeof(float) &&
                memcmp(residuals_flush(own->mirror, message->stripe, numbers), stripe->bytes,
                       stripe->size) == 0;
-    const bool dense = message->round < own->dense.first ||
-                       (own->dense.from > 0 && message->round >= own->dense.from);
-    const compress_form whole =
-        dense ? (compress_form){.kind = TARRY_COMPRESS_INT4, .share = 0, .exact = own->form.exact}
-              : own->form;
-    compress_form form = compress_within(whole, DIMENSION, stripe->first, stripe->count);
+    compress_form form = compress_within(own->form, DIMENSION, stripe->first, stripe->count);
     form.low.odd = message->round % 2 > 0;
     form.low.factor = own->factor;
     if (message->form != form.kind || stripe->size != compress_bytes(form, stripe->count))
@@ -167,17 +153,15 @@ static int compute(void *user, const tarry_task *task)
 
 static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocator *allocator)
 {
-    own->place = own->part;
     own->plan = edge_plan_make(1, LOAD, 1, edges, LOAD, NULL);
     assert_non_null(own->plan);
     int error = snapshots_init(&own->pool, 1 + form_factor_numbers(own->form), 2, NULL);
-    assert_int_equal(error, TARRY_OK);
+    assert_ok(error);
     executor_settings settings = {
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
         .kernels = kernel_best(),
         .form = own->form,
-        .dense = own->dense,
         .compress_seed = SEED,
         .compute = own->pulls ? NULL : compute,
         .user = own,
@@ -192,13 +176,19 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
                 .user = own,
             },
     };
-    worker_slate_settings wanted = {.cut = settings.cut,
-                                    .keep = keep,
-                                    .ahead = ahead,
-                                    .conditioning_limit = 1e6,
-                                    .form = own->form,
-                                    .dense = own->dense,
-                                    .part = own->part};
+    const tarry_server_settings server = {
+        .keep = keep,
+        .ahead = ahead,
+        .conditioning_limit = 1e6,
+        .compress = own->form.kind,
+        .compress_share = own->form.share,
+        .compress_exact = own->form.exact,
+        .compress_rank = own->form.low.rank,
+        .compress_matrix_count = own->form.low.count,
+        .compress_matrices = own->form.low.matrices,
+        .stripe_length = own->form.low.stripe,
+    };
+    const worker_slate_settings wanted = {.cut = settings.cut, .server = &server};
     worker_slate *first;
     error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
     if (error != TARRY_OK)
@@ -209,19 +199,13 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     return error;
 }
 
-static void set_up_dense(bench *own, tarry_keep keep, uint32_t ahead, compress_form form,
-                         dense_rounds dense)
-{
-    *own = (bench){.form = form, .dense = dense};
-    pthread_mutex_init(&own->lock, NULL);
-    assert_int_equal(clock_init_condition(&own->change), 0);
-    assert_int_equal(make(own, keep, ahead, NULL), TARRY_OK);
-    assert_int_equal(executor_start(&own->executor), TARRY_OK);
-}
-
 static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, compress_form form)
 {
-    set_up_dense(own, keep, ahead, form, (dense_rounds){0});
+    *own = (bench){.form = form};
+    pthread_mutex_init(&own->lock, NULL);
+    assert_int_equal(clock_init_condition(&own->change), 0);
+    assert_ok(make(own, keep, ahead, NULL));
+    assert_ok(executor_start(&own->executor));
 }
 
 static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
@@ -239,10 +223,12 @@ static void tear_down(bench *own)
     executor_close(&own->executor);
     executor_destroy(&own->executor, NULL);
     snapshots_destroy(&own->pool);
-    edge_plan_free(own->plan);
+    tarry_plan_free(own->plan);
     pthread_cond_destroy(&own->change);
     pthread_mutex_destroy(&own->lock);
 }
+
+#define BENCH(name) TEST_OF(name, bench, own, tear_down)
 
 static void set(bench *own, bool *what, bool value)
 {
@@ -287,7 +273,7 @@ static void says(bench *own, const tarry_message *message)
     size_t size = codec_size(shape, message);
     assert_in_range(size, 1, sizeof(frame));
     codec_encode(shape, message, frame);
-    assert_int_equal(executor_deliver(&own->executor, frame, size), TARRY_OK);
+    assert_ok(executor_deliver(&own->executor, frame, size));
 }
 
 static void gives_parameters(bench *own, uint64_t round, float value)
@@ -338,7 +324,6 @@ static void expect_parts(bench *own, uint32_t epoch, uint64_t psi, float sum)
                                .epoch = epoch,
                                .round = own->round,
                                .attempt = 1,
-                               .parts = 1,
                                .psi = &psi,
                                .stripes = &stripes});
     for (uint32_t stripe = 0; stripe < 3; stripe++) {
@@ -346,37 +331,33 @@ static void expect_parts(bench *own, uint32_t epoch, uint64_t psi, float sum)
         assert_int_equal(part.type, TARRY_MESSAGE_PART);
         assert_int_equal(part.stripe, stripe);
         size_t last = stripe * STRIPE + (stripe < 2 ? STRIPE : 2) - 1;
-        assert_float_equal(own->place[last], sum, 1e-4F);
+        assert_float_equal(own->executor.slate->part[last], sum, 1e-4F);
     }
 }
 
-static void what_is_finished_outlives_a_reconnect(void **state)
+BENCH(what_is_finished_outlives_a_reconnect)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
-    gives_parameters(&own, 0, 1);
+    set_up(own, TARRY_KEEP_ALL);
+    gives_parameters(own, 0, 1);
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
-        says_round(&own, epoch, 0);
-        expect_reports(&own, epoch, LOAD);
-        assert_int_equal(get(&own, &own.calls), LOAD);
+        says_round(own, epoch, 0);
+        expect_reports(own, epoch, LOAD);
+        assert_int_equal(get(own, &own->calls), LOAD);
     }
-    expect_parts(&own, 3, 7, 6);
-    assert_int_equal(own.claimed_before_part, 3); /* a stripe each, before it is encoded */
+    expect_parts(own, 3, 7, 6);
+    assert_int_equal(own->claimed_before_part, 3); /* a stripe each, before it is encoded */
     /* A server that began anew sends other parameters for the same round. */
-    gives_parameters(&own, 0, 2);
-    says_round(&own, 4, 0);
+    gives_parameters(own, 0, 2);
+    says_round(own, 4, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(&own, 4, slot, false);
-    assert_int_equal(get(&own, &own.calls), 2 * LOAD);
-    expect_parts(&own, 4, 7, 12);
-    tear_down(&own);
+        expect_report(own, 4, slot, false);
+    assert_int_equal(get(own, &own->calls), 2 * LOAD);
+    expect_parts(own, 4, 7, 12);
 }
 
 /* What is sent is claimed before it is written anew, as the part is. */
-static void a_part_goes_out_in_another_form(void **state)
+TEST(a_part_goes_out_in_another_form)
 {
-    (void)state;
     const compress_form forms[] = {{.kind = TARRY_COMPRESS_BF16},
                                    {.kind = TARRY_COMPRESS_INT8, .exact = 1},
                                    {.kind = TARRY_COMPRESS_INT4, .exact = 2 + STRIPE},
@@ -415,184 +396,123 @@ static void says_stood(bench *own, uint64_t round, const uint32_t stood[3], uint
                                .stood = stood});
 }
 
-static void what_rounding_lost_is_in_the_next_part(void **state)
+BENCH(what_rounding_lost_is_in_the_next_part)
 {
-    (void)state;
-    bench own;
     const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000, .exact = 4};
-    set_up_form(&own, TARRY_KEEP_ALL, 1, form);
-    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    set_up_form(own, TARRY_KEEP_ALL, 1, form);
+    assert_ok(residuals_create(DIMENSION, STRIPE, NULL, &own->mirror));
     const uint32_t stood[][3] = {{0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 0, 0}};
     for (uint64_t round = 0; round < 4; round++) {
-        gives_parameters(&own, round, 1 + (float)round);
-        says_stood(&own, round, stood[round], 1);
-        expect_reports(&own, 1, LOAD);
-        expect_parts(&own, 1, 7, 6 * (1 + (float)round));
+        gives_parameters(own, round, 1 + (float)round);
+        says_stood(own, round, stood[round], 1);
+        expect_reports(own, 1, LOAD);
+        expect_parts(own, 1, 7, 6 * (1 + (float)round));
     }
-    assert_non_null(residuals_of(own.mirror, 0));
+    assert_non_null(residuals_of(own->mirror, 0));
     /* Another life of the server knows nothing of what was sent to the one before. */
-    gives_parameters(&own, 4, 1);
-    says_stood(&own, 4, stood[1], 5);
-    expect_reports(&own, 5, LOAD);
-    expect_parts(&own, 5, 7, 6);
-    assert_null(residuals_of(own.mirror, 0));
-    residuals_free(own.mirror);
-    tear_down(&own);
-}
-
-/* In the first and the last rounds all numbers are sent, with what the others have left. */
-static void dense_rounds_send_all_numbers(void **state)
-{
-    (void)state;
-    bench own;
-    const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 20000, .exact = 4};
-    set_up_dense(&own, TARRY_KEEP_ALL, 1, form, (dense_rounds){.first = 2, .from = 4});
-    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
-    const uint32_t stood[][3] = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}, {1, 0, 1}, {1, 1, 1}};
-    for (uint64_t round = 0; round < 5; round++) {
-        gives_parameters(&own, round, 1 + (float)round);
-        says_stood(&own, round, stood[round], 1);
-        expect_reports(&own, 1, LOAD);
-        expect_parts(&own, 1, 7, 6 * (1 + (float)round));
-    }
-    residuals_free(own.mirror);
-    tear_down(&own);
+    gives_parameters(own, 4, 1);
+    says_stood(own, 4, stood[1], 5);
+    expect_reports(own, 5, LOAD);
+    expect_parts(own, 5, 7, 6);
+    assert_null(residuals_of(own->mirror, 0));
+    residuals_free(own->mirror);
 }
 
 /* What a part is multiplied with came with the round's parameters, which tasks don't see; where
  * those of the next round are there already, it is sent as it is, and nothing is left of it. */
-static void a_part_is_multiplied_with_the_round_s_factor(void **state)
+BENCH(a_part_is_multiplied_with_the_round_s_factor)
 {
-    (void)state;
-    bench own;
     const tarry_matrix matrix = {2, 2};
     const compress_form form = {
         .kind = TARRY_COMPRESS_POWERSGD,
         .low = {.rank = 1, .count = 1, .matrices = &matrix, .stripe = STRIPE}};
     assert_int_equal(form_factor_numbers(form), 2);
-    set_up_form(&own, TARRY_KEEP_ALL, 1, form);
-    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    set_up_form(own, TARRY_KEEP_ALL, 1, form);
+    assert_ok(residuals_create(DIMENSION, STRIPE, NULL, &own->mirror));
     const uint32_t stood[][3] = {{0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, 1}};
     for (uint64_t round = 0; round < 4; round++) {
-        gives_parameters(&own, round, 1 + (float)round);
-        says_stood(&own, round, stood[round], 1);
-        expect_reports(&own, 1, LOAD);
-        own.claimed_before_part = 0;
-        own.late = round == 3;
-        if (own.late)
-            gives_parameters(&own, round + 1, 1);
-        expect_parts(&own, 1, 7, 6 * (1 + (float)round));
-        assert_true(own.claimed_before_part > 0); /* it was as it is due */
+        gives_parameters(own, round, 1 + (float)round);
+        says_stood(own, round, stood[round], 1);
+        expect_reports(own, 1, LOAD);
+        own->claimed_before_part = 0;
+        own->late = round == 3;
+        if (own->late)
+            gives_parameters(own, round + 1, 1);
+        expect_parts(own, 1, 7, 6 * (1 + (float)round));
+        assert_true(own->claimed_before_part > 0); /* it was as it is due */
     }
-    residuals_free(own.mirror);
-    tear_down(&own);
+    residuals_free(own->mirror);
 }
 
-static void who_leaves_leaves_nothing_of_it_behind(void **state)
+BENCH(who_leaves_leaves_nothing_of_it_behind)
 {
-    (void)state;
-    bench own;
     const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000};
-    set_up_form(&own, TARRY_KEEP_ALL, 1, form);
-    assert_int_equal(residuals_create(DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    set_up_form(own, TARRY_KEEP_ALL, 1, form);
+    assert_ok(residuals_create(DIMENSION, STRIPE, NULL, &own->mirror));
     const uint32_t stood[][3] = {{0, 0, 0}, {1, 1, 1}};
     for (uint64_t round = 0; round < 2; round++) {
-        gives_parameters(&own, round, 1);
-        says_stood(&own, round, stood[round], 1);
-        expect_reports(&own, 1, LOAD);
-        own.leaves = round == 1;
-        if (own.leaves)
-            executor_leave(&own.executor, TARRY_NEVER);
-        expect_parts(&own, 1, 7, 6);
+        gives_parameters(own, round, 1);
+        says_stood(own, round, stood[round], 1);
+        expect_reports(own, 1, LOAD);
+        own->leaves = round == 1;
+        if (own->leaves)
+            executor_leave(&own->executor, TARRY_NEVER);
+        expect_parts(own, 1, 7, 6);
     }
-    residuals_commit(own.mirror, 0);
-    assert_null(residuals_of(own.mirror, 0));
-    residuals_free(own.mirror);
-    tear_down(&own);
-}
-
-/* A server that the worker finds again may have another place for its part. */
-static void a_part_moves_and_gradients_stay(void **state)
-{
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(&own, 1, slot, false);
-    expect_parts(&own, 1, 7, 6);
-    executor_move(&own.executor, own.other);
-    waits_for(&own, &own.changes, 1);
-    assert_true(executor_has_turned(&own.executor));
-    executor_tidy(&own.executor, NULL);
-    own.place = own.other;
-    own.claims = 0;
-    says_round(&own, 2, 0);
-    expect_reports(&own, 2, LOAD);
-    own.part[0] = -1;
-    expect_parts(&own, 2, 6, 5);
-    assert_true(own.part[0] == -1);
-    assert_int_equal(own.claimed_before_part, 3);
-    assert_int_equal(get(&own, &own.calls), LOAD);
-    tear_down(&own);
+    residuals_commit(own->mirror, 0);
+    assert_null(residuals_of(own->mirror, 0));
+    residuals_free(own->mirror);
 }
 
 /* What was begun before the link broke counts when it is finished; what is there is told at once.
  */
-static void a_chunk_in_progress_outlives_a_reconnect(void **state)
+BENCH(a_chunk_in_progress_outlives_a_reconnect)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    expect_report(&own, 1, 0, false);
-    expect_report(&own, 1, 1, false);
-    expect_report(&own, 1, 2, false);
-    gives_parameters(&own, 1, 1);
-    set(&own, &own.shut, true);
-    says_round(&own, 1, 1);
-    waits_for(&own, &own.calls, LOAD + 1);
-    says_round(&own, 2, 1);
-    says_round(&own, 3, 1);
-    says(&own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 3, .round = 1});
-    assert_int_equal(next_post(&own).type, TARRY_MESSAGE_ALIVE);
-    set(&own, &own.shut, false);
+    set_up(own, TARRY_KEEP_ALL);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    expect_report(own, 1, 0, false);
+    expect_report(own, 1, 1, false);
+    expect_report(own, 1, 2, false);
+    gives_parameters(own, 1, 1);
+    set(own, &own->shut, true);
+    says_round(own, 1, 1);
+    waits_for(own, &own->calls, LOAD + 1);
+    says_round(own, 2, 1);
+    says_round(own, 3, 1);
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 3, .round = 1});
+    assert_int_equal(next_post(own).type, TARRY_MESSAGE_ALIVE);
+    set(own, &own->shut, false);
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(&own, 3, slot, false);
-    assert_int_equal(get(&own, &own.calls), 2 * LOAD);
-    expect_parts(&own, 3, 7, 6);
-    tear_down(&own);
+        expect_report(own, 3, slot, false);
+    assert_int_equal(get(own, &own->calls), 2 * LOAD);
+    expect_parts(own, 3, 7, 6);
 }
 
-static void who_leaves_finishes_its_chunk_and_answers_the_signal(void **state)
+BENCH(who_leaves_finishes_its_chunk_and_answers_the_signal)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
-    assert_true(executor_idle(&own.executor));
-    gives_parameters(&own, 0, 1);
-    set(&own, &own.shut, true);
-    says_round(&own, 1, 0);
-    waits_for(&own, &own.calls, 1);
-    executor_leave(&own.executor, TARRY_NEVER);
-    assert_false(executor_idle(&own.executor));
-    set(&own, &own.shut, false);
-    expect_reports(&own, 1, 1);
-    expect_parts(&own, 1, 1, 1);
-    assert_int_equal(get(&own, &own.changes), 0);
-    says(&own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = 1});
-    waits_for(&own, &own.changes, 1);
-    assert_true(executor_idle(&own.executor));
+    set_up(own, TARRY_KEEP_ALL);
+    assert_true(executor_idle(&own->executor));
+    gives_parameters(own, 0, 1);
+    set(own, &own->shut, true);
+    says_round(own, 1, 0);
+    waits_for(own, &own->calls, 1);
+    executor_leave(&own->executor, TARRY_NEVER);
+    assert_false(executor_idle(&own->executor));
+    set(own, &own->shut, false);
+    expect_reports(own, 1, 1);
+    expect_parts(own, 1, 1, 1);
+    assert_int_equal(get(own, &own->changes), 0);
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = 1});
+    waits_for(own, &own->changes, 1);
+    assert_true(executor_idle(&own->executor));
     /* Another round finds nobody who computes. */
-    gives_parameters(&own, 1, 1);
-    says_round(&own, 1, 1);
-    expect_reports(&own, 1, 0);
-    assert_false(executor_answering(&own.executor));
-    assert_int_equal(get(&own, &own.parts_unannounced), 0);
-    assert_int_equal(get(&own, &own.calls), 1);
-    tear_down(&own);
+    gives_parameters(own, 1, 1);
+    says_round(own, 1, 1);
+    expect_reports(own, 1, 0);
+    assert_false(executor_answering(&own->executor));
+    assert_int_equal(get(own, &own->parts_unannounced), 0);
+    assert_int_equal(get(own, &own->calls), 1);
 }
 
 static void grace_ends(tarry_keep keep)
@@ -614,26 +534,22 @@ static void grace_ends(tarry_keep keep)
     tear_down(&own);
 }
 
-static void a_chunk_is_handed_back_when_the_grace_is_over(void **state)
+TEST(a_chunk_is_handed_back_when_the_grace_is_over)
 {
-    (void)state;
     grace_ends(TARRY_KEEP_ALL);
     grace_ends(TARRY_KEEP_CREDITED);
 }
 
 /* There are two places for gradients, and one that failed needs none. */
-static void chunks_that_fail_take_no_place(void **state)
+BENCH(chunks_that_fail_take_no_place)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_CREDITED);
-    own.fails = true;
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
+    set_up(own, TARRY_KEEP_CREDITED);
+    own->fails = true;
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(&own, 1, slot, true);
-    assert_int_equal(get(&own, &own.calls), LOAD);
-    tear_down(&own);
+        expect_report(own, 1, slot, true);
+    assert_int_equal(get(own, &own->calls), LOAD);
 }
 
 static void says_fate(bench *own, uint32_t slot, tarry_fate fate)
@@ -643,95 +559,80 @@ static void says_fate(bench *own, uint32_t slot, tarry_fate fate)
 
 /* Three are finished before the first answer comes: the last two are decided by news and by the
  * signal. */
-static void several_gradients_wait_for_their_fates(void **state)
+BENCH(several_gradients_wait_for_their_fates)
 {
-    (void)state;
-    bench own;
-    set_up_ahead(&own, TARRY_KEEP_CREDITED, 2);
-    gives_parameters(&own, 0, 3);
-    says_round(&own, 1, 0);
+    set_up_ahead(own, TARRY_KEEP_CREDITED, 2);
+    gives_parameters(own, 0, 3);
+    says_round(own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(&own, 1, slot, false);
-    says_fate(&own, 1, TARRY_FATE_CREDITED);
-    says_fate(&own, 0, TARRY_FATE_DROPPED);
-    expect_parts(&own, 1, 6, 3 * (2 + 3));       /* chunks 1 and 2 */
-    assert_int_equal(get(&own, &own.claims), 2); /* of each fold */
+        expect_report(own, 1, slot, false);
+    says_fate(own, 1, TARRY_FATE_CREDITED);
+    says_fate(own, 0, TARRY_FATE_DROPPED);
+    expect_parts(own, 1, 6, 3 * (2 + 3));        /* chunks 1 and 2 */
+    assert_int_equal(get(own, &own->claims), 2); /* of each fold */
     for (uint32_t slot = 1; slot < LOAD; slot++)
-        assert_ptr_not_equal(own.gradients[slot], own.gradients[slot - 1]);
-    assert_ptr_not_equal(own.gradients[0], own.gradients[2]);
-    tear_down(&own);
+        assert_ptr_not_equal(own->gradients[slot], own->gradients[slot - 1]);
+    assert_ptr_not_equal(own->gradients[0], own->gradients[2]);
 }
 
 /* Who holds reports back needs to know. */
-static void says_whether_another_report_follows(void **state)
+BENCH(says_whether_another_report_follows)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
+    set_up(own, TARRY_KEEP_ALL);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
-        expect_report(&own, 1, slot, false);
-        assert_int_equal(own.more[slot], slot + 1 < LOAD);
+        expect_report(own, 1, slot, false);
+        assert_int_equal(own->more[slot], slot + 1 < LOAD);
     }
-    tear_down(&own);
 }
 
 /* There is room for three, but memory is written to only as answers make a worker run ahead. */
-static void room_that_answers_spare_is_not_used(void **state)
+BENCH(room_that_answers_spare_is_not_used)
 {
-    (void)state;
-    bench own;
-    set_up_ahead(&own, TARRY_KEEP_CREDITED, 2);
-    gives_parameters(&own, 0, 1);
-    set(&own, &own.shut, true);
-    says_round(&own, 1, 0);
+    set_up_ahead(own, TARRY_KEEP_CREDITED, 2);
+    gives_parameters(own, 0, 1);
+    set(own, &own->shut, true);
+    says_round(own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
-        waits_for(&own, &own.calls, slot + 1);
+        waits_for(own, &own->calls, slot + 1);
         if (slot > 0) { /* while the next is computed the one before is folded */
-            says_fate(&own, slot - 1, TARRY_FATE_CREDITED);
-            waits_for(&own, &own.claims, slot);
-            says(&own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
-            assert_int_equal(next_post(&own).type, TARRY_MESSAGE_ALIVE);
+            says_fate(own, slot - 1, TARRY_FATE_CREDITED);
+            waits_for(own, &own->claims, slot);
+            says(own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+            assert_int_equal(next_post(own).type, TARRY_MESSAGE_ALIVE);
         }
-        note(&own, &own.let_through);
-        expect_report(&own, 1, slot, false);
+        note(own, &own->let_through);
+        expect_report(own, 1, slot, false);
     }
-    assert_ptr_equal(own.gradients[2], own.gradients[0]);
-    tear_down(&own);
+    assert_ptr_equal(own->gradients[2], own->gradients[0]);
 }
 
-static void the_running_sum_is_claimed_before_it_changes(void **state)
+BENCH(the_running_sum_is_claimed_before_it_changes)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_CREDITED);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    expect_report(&own, 1, 0, false);
-    assert_int_equal(get(&own, &own.claims), 0);
-    says(&own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
-                                .epoch = 1,
-                                .slot = 0,
-                                .sequence = 1,
-                                .fate = TARRY_FATE_CREDITED});
-    waits_for(&own, &own.claims, 1);
-    tear_down(&own);
+    set_up(own, TARRY_KEEP_CREDITED);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    expect_report(own, 1, 0, false);
+    assert_int_equal(get(own, &own->claims), 0);
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
+                               .epoch = 1,
+                               .slot = 0,
+                               .sequence = 1,
+                               .fate = TARRY_FATE_CREDITED});
+    waits_for(own, &own->claims, 1);
 }
 
-static void a_frame_that_is_none_is_a_reason_to_give_up(void **state)
+BENCH(a_frame_that_is_none_is_a_reason_to_give_up)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
+    set_up(own, TARRY_KEEP_ALL);
     const uint8_t garbage[5] = {255, 255, 255, 255, 255};
-    assert_int_equal(executor_deliver(&own.executor, garbage, sizeof(garbage)), TARRY_OK);
-    waits_for(&own, &own.give_ups, 1);
+    assert_ok(executor_deliver(&own->executor, garbage, sizeof(garbage)));
+    waits_for(own, &own->give_ups, 1);
     /* It goes on with what makes sense. */
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    expect_report(&own, 1, 0, false);
-    tear_down(&own);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    expect_report(own, 1, 0, false);
 }
 
 static int make_and_destroy(void *user, const tarry_allocator *allocator)
@@ -741,13 +642,12 @@ static int make_and_destroy(void *user, const tarry_allocator *allocator)
     executor_close(&own.executor);
     executor_destroy(&own.executor, allocator);
     snapshots_destroy(&own.pool);
-    edge_plan_free(own.plan);
+    tarry_plan_free(own.plan);
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     for (tarry_keep keep = TARRY_KEEP_ALL; keep <= TARRY_KEEP_CREDITED; keep++)
         assert_in_range(fail_each_allocation(make_and_destroy, &keep), 10, 60);
 }
@@ -758,26 +658,23 @@ static void says_finish(bench *own, uint32_t epoch)
 }
 
 /* It returns by itself when the round is over, and what it left is not taken for finished. */
-static void a_compute_function_learns_that_it_is_not_wanted(void **state)
+BENCH(a_compute_function_learns_that_it_is_not_wanted)
 {
-    (void)state;
-    bench own;
-    set_up(&own, TARRY_KEEP_ALL);
-    own.heeds = true;
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    waits_for(&own, &own.calls, 1);
-    says_finish(&own, 1);
-    gives_parameters(&own, 1, 1);
-    says_round(&own, 1, 1);
-    waits_for(&own, &own.calls, 2);
-    assert_int_equal(own.count, 0);
-    tear_down(&own);
+    set_up(own, TARRY_KEEP_ALL);
+    own->heeds = true;
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    waits_for(own, &own->calls, 1);
+    says_finish(own, 1);
+    gives_parameters(own, 1, 1);
+    says_round(own, 1, 1);
+    waits_for(own, &own->calls, 2);
+    assert_int_equal(own->count, 0);
 }
 
 static void takes(bench *own, uint32_t chunk, const tarry_task **task)
 {
-    assert_int_equal(executor_take(&own->executor, TARRY_NEVER, task), TARRY_OK);
+    assert_ok(executor_take(&own->executor, TARRY_NEVER, task));
     assert_int_equal((*task)->chunk, chunk);
     for (size_t i = 0; i < DIMENSION; i++)
         (*task)->gradient[i] = (*task)->parameters[0] * (float)(chunk + 1);
@@ -788,131 +685,90 @@ static void set_up_pulled(bench *own)
     *own = (bench){.pulls = true};
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
-    assert_int_equal(make(own, TARRY_KEEP_ALL, 1, NULL), TARRY_OK);
-    assert_int_equal(executor_start(&own->executor), TARRY_OK);
+    assert_ok(make(own, TARRY_KEEP_ALL, 1, NULL));
+    assert_ok(executor_start(&own->executor));
 }
 
-static void tasks_are_taken_and_given_back(void **state)
+BENCH(tasks_are_taken_and_given_back)
 {
-    (void)state;
-    bench own;
     const tarry_task *task, *other;
-    set_up_pulled(&own);
-    assert_int_equal(executor_take(&own.executor, 0, &task), TARRY_ERROR_STATE);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
+    set_up_pulled(own);
+    assert_int_equal(executor_take(&own->executor, 0, &task), TARRY_ERROR_STATE);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
-        takes(&own, slot, &task);
-        assert_int_equal(executor_take(&own.executor, TARRY_NEVER, &other), TARRY_ERROR_STATE);
+        takes(own, slot, &task);
+        assert_int_equal(executor_take(&own->executor, TARRY_NEVER, &other), TARRY_ERROR_STATE);
         assert_false(tarry_compute_cancelled(task));
-        assert_int_equal(tarry_task_give(task, slot == 1 ? -1 : 0), TARRY_OK);
-        expect_report(&own, 1, slot, slot == 1);
+        assert_ok(tarry_task_give(task, slot == 1 ? -1 : 0));
+        expect_report(own, 1, slot, slot == 1);
     }
-    expect_parts(&own, 1, 5, 4);
-    tear_down(&own);
+    expect_parts(own, 1, 5, 4);
 }
 
 /* What comes after the end of its round counts for nothing, and the next task is the next round's.
  */
-static void a_task_that_is_given_back_too_late_counts_for_nothing(void **state)
+BENCH(a_task_that_is_given_back_too_late_counts_for_nothing)
 {
-    (void)state;
-    bench own;
     const tarry_task *task;
-    set_up_pulled(&own);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    takes(&own, 0, &task);
+    set_up_pulled(own);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    takes(own, 0, &task);
     const tarry_task copy = *task;
-    says_finish(&own, 1);
+    says_finish(own, 1);
     while (!tarry_compute_cancelled(task))
         sched_yield();
-    gives_parameters(&own, 1, 2);
-    says_round(&own, 1, 1);
+    gives_parameters(own, 1, 2);
+    says_round(own, 1, 1);
     assert_true(task->parameters[0] == 1);
     assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
     assert_int_equal(tarry_task_give(&copy, 0), TARRY_ERROR_STATE);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
-        takes(&own, slot, &task);
-        assert_int_equal(tarry_task_give(task, 0), TARRY_OK);
-        expect_report(&own, 1, slot, false);
+        takes(own, slot, &task);
+        assert_ok(tarry_task_give(task, 0));
+        expect_report(own, 1, slot, false);
     }
-    expect_parts(&own, 1, 7, 12);
-    tear_down(&own);
+    expect_parts(own, 1, 7, 12);
 }
 
 static void *take_the_last(void *argument)
 {
     bench *own = argument;
     const tarry_task *task;
-    assert_int_equal(executor_take(&own->executor, TARRY_NEVER, &task), TARRY_OK);
+    assert_ok(executor_take(&own->executor, TARRY_NEVER, &task));
     return (void *)task;
 }
 
 /* Its end waits for those who wait for a task, and for what is out, unless that is given up. */
-static void who_waits_for_a_task_hears_of_the_end(void **state)
+BENCH(who_waits_for_a_task_hears_of_the_end)
 {
-    (void)state;
-    bench own;
     pthread_t waits;
     void *taken;
     const tarry_task *task;
-    set_up_pulled(&own);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    takes(&own, 0, &task);
-    executor_abandon(&own.executor);
+    set_up_pulled(own);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    takes(own, 0, &task);
+    executor_abandon(&own->executor);
     assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
-    says_finish(&own, 1);
-    pthread_create(&waits, NULL, take_the_last, &own);
-    executor_close(&own.executor);
+    says_finish(own, 1);
+    pthread_create(&waits, NULL, take_the_last, own);
+    executor_close(&own->executor);
     pthread_join(waits, &taken);
     assert_null(taken);
-    tear_down(&own);
 }
 
 /* While the lock is let go to say that a task's round is over, nobody waits who could be told. */
-static void an_end_while_a_report_is_sent_is_not_missed(void **state)
+BENCH(an_end_while_a_report_is_sent_is_not_missed)
 {
-    (void)state;
-    bench own;
-    set_up_pulled(&own);
-    gives_parameters(&own, 0, 1);
-    says_round(&own, 1, 0);
-    while (executor_idle(&own.executor))
+    set_up_pulled(own);
+    gives_parameters(own, 0, 1);
+    says_round(own, 1, 0);
+    while (executor_idle(&own->executor))
         sched_yield();
-    gives_parameters(&own, 1, 2);
-    own.closes = true;
-    assert_null(take_the_last(&own));
-    assert_int_equal(own.count, 1);
-    tear_down(&own);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_finished_outlives_a_reconnect),
-        cmocka_unit_test(a_part_goes_out_in_another_form),
-        cmocka_unit_test(what_rounding_lost_is_in_the_next_part),
-        cmocka_unit_test(dense_rounds_send_all_numbers),
-        cmocka_unit_test(a_part_is_multiplied_with_the_round_s_factor),
-        cmocka_unit_test(who_leaves_leaves_nothing_of_it_behind),
-        cmocka_unit_test(a_part_moves_and_gradients_stay),
-        cmocka_unit_test(a_chunk_in_progress_outlives_a_reconnect),
-        cmocka_unit_test(who_leaves_finishes_its_chunk_and_answers_the_signal),
-        cmocka_unit_test(a_chunk_is_handed_back_when_the_grace_is_over),
-        cmocka_unit_test(chunks_that_fail_take_no_place),
-        cmocka_unit_test(several_gradients_wait_for_their_fates),
-        cmocka_unit_test(says_whether_another_report_follows),
-        cmocka_unit_test(room_that_answers_spare_is_not_used),
-        cmocka_unit_test(the_running_sum_is_claimed_before_it_changes),
-        cmocka_unit_test(a_frame_that_is_none_is_a_reason_to_give_up),
-        cmocka_unit_test(a_compute_function_learns_that_it_is_not_wanted),
-        cmocka_unit_test(tasks_are_taken_and_given_back),
-        cmocka_unit_test(a_task_that_is_given_back_too_late_counts_for_nothing),
-        cmocka_unit_test(who_waits_for_a_task_hears_of_the_end),
-        cmocka_unit_test(an_end_while_a_report_is_sent_is_not_missed),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    gives_parameters(own, 1, 2);
+    own->closes = true;
+    assert_null(take_the_last(own));
+    assert_int_equal(own->count, 1);
 }

@@ -3,16 +3,10 @@
  * An executor whose sums are secure, without a server: worker 0 of two, which has the chunks 0 and
  * 1. The test is its uplink, and has the key of worker 1, whose masks are taken off what is sent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <string.h>
 
+#include <openssl/evp.h>
 #include <tarry/error.h>
 
 #include "edge_plan.h"
@@ -21,6 +15,7 @@
 #include "runtime/clock.h"
 #include "runtime/masked_words.h"
 #include "runtime/worker/executor.h"
+#include "test.h"
 
 enum { LOAD = 2, CHUNKS = 3, DIMENSION = 10, STRIPE = 4, STRIPES = 3, MOST_POSTS = 64, WORD = 4 };
 
@@ -57,7 +52,6 @@ typedef struct bench {
 static void post(void *user, const tarry_message *message, bool more)
 {
     bench *own = user;
-    (void)more;
     pthread_mutex_lock(&own->lock);
     own->posts[own->count++ % MOST_POSTS] = *message;
     pthread_cond_broadcast(&own->change);
@@ -76,13 +70,11 @@ static void post_part(void *user, const tarry_message *message, const executor_s
 
 static void claim(void *user, size_t first, size_t count)
 {
-    (void)user;
     assert_true(first + count <= DIMENSION);
 }
 
 static void ignore(void *user)
 {
-    (void)user;
 }
 
 static void refused(void *user, int error, const char *why)
@@ -100,7 +92,6 @@ static int note_attempt(void *user, const tarry_secure_attempt *attempt,
                         tarry_diagnostic *diagnostic)
 {
     bench *own = user;
-    (void)diagnostic;
     pthread_mutex_lock(&own->lock);
     own->locks++;
     bool early = own->sent == 0;
@@ -161,12 +152,12 @@ static void set_up_with(bench *own, double clamped_most)
     own->plan = edge_plan_make(2, CHUNKS, 1, edges, CHUNKS, NULL);
     assert_non_null(own->plan);
     assert_true(ring_choose(32, 100, CHUNKS, &own->grid));
-    assert_int_equal(snapshots_init(&own->pool, 1, 1, NULL), TARRY_OK);
+    assert_ok(snapshots_init(&own->pool, 1, 1, NULL));
     const masking_settings wishes = masking_of(own);
-    assert_int_equal(masking_create(&wishes, NULL, &own->masks), TARRY_OK);
+    assert_ok(masking_create(&wishes, NULL, &own->masks));
     own->pair = agreement_create();
     assert_non_null(own->pair);
-    assert_int_equal(secure_member_create(1, 2, own->pair, NULL, &own->other), TARRY_OK);
+    assert_ok(secure_member_create(1, 2, own->pair, NULL, &own->other));
     const executor_settings settings = {
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
@@ -183,15 +174,14 @@ static void set_up_with(bench *own, double clamped_most)
                    .refused = refused,
                    .user = own},
     };
-    const worker_slate_settings wanted = {.cut = settings.cut,
-                                          .keep = TARRY_KEEP_CREDITED,
-                                          .ahead = LOAD,
-                                          .conditioning_limit = 1e6,
-                                          .grid = own->grid};
+    const tarry_server_settings server = {
+        .keep = TARRY_KEEP_CREDITED, .ahead = LOAD, .conditioning_limit = 1e6};
+    const worker_slate_settings wanted = {
+        .cut = settings.cut, .server = &server, .grid = own->grid};
     worker_slate *first;
-    assert_int_equal(worker_slate_create(own->plan, 0, &wanted, NULL, &first), TARRY_OK);
-    assert_int_equal(executor_init(&own->executor, &settings, first, NULL), TARRY_OK);
-    assert_int_equal(executor_start(&own->executor), TARRY_OK);
+    assert_ok(worker_slate_create(own->plan, 0, &wanted, NULL, &first));
+    assert_ok(executor_init(&own->executor, &settings, first, NULL));
+    assert_ok(executor_start(&own->executor));
 }
 
 static void set_up(bench *own)
@@ -207,10 +197,12 @@ static void tear_down(bench *own)
     masking_free(own->masks);
     secure_member_free(own->other);
     agreement_free(own->pair);
-    edge_plan_free(own->plan);
+    tarry_plan_free(own->plan);
     pthread_cond_destroy(&own->change);
     pthread_mutex_destroy(&own->lock);
 }
+
+#define BENCH(name) TEST_OF(name, bench, own, tear_down)
 
 static void set(bench *own, bool *what, bool value)
 {
@@ -246,7 +238,7 @@ static void says(bench *own, const tarry_message *message)
     size_t size = codec_size(shape, message);
     assert_in_range(size, 1, sizeof(frame));
     codec_encode(shape, message, frame);
-    assert_int_equal(executor_deliver(&own->executor, frame, size), TARRY_OK);
+    assert_ok(executor_deliver(&own->executor, frame, size));
 }
 
 static void gives_parameters(bench *own, uint64_t round, float value, const uint8_t hash[32])
@@ -289,7 +281,6 @@ static void says_signal(bench *own, uint64_t round, uint32_t attempt, const uint
                                .epoch = 1,
                                .round = round,
                                .attempt = attempt,
-                               .parts = 1,
                                .psi = &psi,
                                .stripes = &stripes,
                                .holders = holders,
@@ -307,8 +298,7 @@ static void is_heard(bench *own)
 
 static void hears_of_the_other(bench *own)
 {
-    assert_int_equal(masking_hear(own->masks, 1, lives[1], agreement_public_key(own->pair)),
-                     TARRY_OK);
+    assert_ok(masking_hear(own->masks, 1, lives[1], agreement_public_key(own->pair)));
 }
 
 /* Finishes both chunks, of which the server credits both. */
@@ -356,11 +346,9 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
     memcpy(context.terms, wishes.terms, 32);
     memcpy(context.plan, own->plan->digest, 32);
     name_parameters(own, context.parameters);
-    assert_int_equal(secure_member_hear(own->other, 0, lives[0], masking_key(own->masks)),
-                     TARRY_OK);
-    assert_int_equal(secure_member_hear(own->other, 1, lives[1], agreement_public_key(own->pair)),
-                     TARRY_OK);
-    assert_int_equal(secure_member_begin(own->other, &context, kappa), TARRY_OK);
+    assert_ok(secure_member_hear(own->other, 0, lives[0], masking_key(own->masks)));
+    assert_ok(secure_member_hear(own->other, 1, lives[1], agreement_public_key(own->pair)));
+    assert_ok(secure_member_begin(own->other, &context, kappa));
     for (uint32_t index = 0; index < STRIPES; index++) {
         const size_t length = layout_stripe_length(&cut, index);
         uint8_t *words = own->parts[index];
@@ -369,9 +357,8 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
         const size_t start = layout_stripe_start(&cut, index);
         masked_counts counts;
         assert_false(masked_counts_get(&own->grid, behind, &counts));
-        assert_int_equal(secure_member_mask_numbers(own->other, start, words, words, length),
-                         TARRY_OK);
-        assert_int_equal(secure_member_mask_counts(own->other, start, behind), TARRY_OK);
+        assert_ok(secure_member_mask_numbers(own->other, start, words, words, length));
+        assert_ok(secure_member_mask_counts(own->other, start, behind));
         ring_read(&own->grid, words, length, numbers);
         for (size_t i = 0; i < length; i++) { /* the last of all was clamped to 100, twice */
             bool last = start + i + 1 == DIMENSION;
@@ -383,56 +370,49 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
     }
 }
 
-static void a_part_is_masked_for_those_who_take_part(void **state)
+BENCH(a_part_is_masked_for_those_who_take_part)
 {
-    (void)state;
-    bench own;
-    set_up(&own);
-    hears_of_the_other(&own);
+    set_up(own);
+    hears_of_the_other(own);
     for (uint32_t round = 0; round < 3; round++) {
-        pthread_mutex_lock(&own.lock);
-        own.sent = 0;
-        pthread_mutex_unlock(&own.lock);
-        works(&own, round, 2 + (float)round);
-        says_signal(&own, round, 1, lives);
-        waits_for(&own, &own.sent, STRIPES);
-        assert_int_equal(get(&own, &own.locks), round + 1);
-        assert_part_is(&own, round, 1, 3 * (2 + (float)round));
+        pthread_mutex_lock(&own->lock);
+        own->sent = 0;
+        pthread_mutex_unlock(&own->lock);
+        works(own, round, 2 + (float)round);
+        says_signal(own, round, 1, lives);
+        waits_for(own, &own->sent, STRIPES);
+        assert_int_equal(get(own, &own->locks), round + 1);
+        assert_part_is(own, round, 1, 3 * (2 + (float)round));
     }
-    assert_int_equal(get(&own, &own.refusals), 0);
-    tear_down(&own);
+    assert_int_equal(get(own, &own->refusals), 0);
 }
 
 /* Masks are of the state, too, that a round's tasks were bound to; another round has another one.
  */
-static void a_part_is_masked_for_those_with_the_same_state(void **state)
+BENCH(a_part_is_masked_for_those_with_the_same_state)
 {
-    (void)state;
-    bench own;
-    set_up(&own);
-    hears_of_the_other(&own);
+    set_up(own);
+    hears_of_the_other(own);
     for (uint32_t round = 0; round < 3; round++) {
-        pthread_mutex_lock(&own.lock);
-        own.sent = 0;
-        own.bound = round < 2 ? (uint8_t)(7 + round) : 0;
-        pthread_mutex_unlock(&own.lock);
-        works(&own, round, 2);
-        says_signal(&own, round, 1, lives);
-        waits_for(&own, &own.sent, STRIPES);
-        assert_part_is(&own, round, 1, 6);
-        assert_int_equal(own.bindings[0], TARRY_OK);
-        assert_int_equal(own.bindings[1], TARRY_OK);
-        assert_int_equal(own.bindings[2], TARRY_ERROR_STATE);
+        pthread_mutex_lock(&own->lock);
+        own->sent = 0;
+        own->bound = round < 2 ? (uint8_t)(7 + round) : 0;
+        pthread_mutex_unlock(&own->lock);
+        works(own, round, 2);
+        says_signal(own, round, 1, lives);
+        waits_for(own, &own->sent, STRIPES);
+        assert_part_is(own, round, 1, 6);
+        assert_ok(own->bindings[0]);
+        assert_ok(own->bindings[1]);
+        assert_int_equal(own->bindings[2], TARRY_ERROR_STATE);
     }
-    assert_int_equal(get(&own, &own.refusals), 0);
-    tear_down(&own);
+    assert_int_equal(get(own, &own->refusals), 0);
 }
 
 /* Who gives some workers other parameters in the middle of a round would learn what these make of
  * a chunk, if the others' gradients are zero. */
-static void other_parameters_within_a_round_end_it(void **state)
+TEST(other_parameters_within_a_round_end_it)
 {
-    (void)state;
     for (unsigned between = 0; between < 2; between++) {
         bench own;
         set_up(&own);
@@ -463,9 +443,8 @@ static void other_parameters_within_a_round_end_it(void **state)
 }
 
 /* Numbers that are all at the bound would leave the others to be seen in the sum. */
-static void a_part_with_too_many_clamped_numbers_is_not_sent(void **state)
+TEST(a_part_with_too_many_clamped_numbers_is_not_sent)
 {
-    (void)state;
     static const double most[] = {0, 0.0999, 0.5};
     for (unsigned i = 0; i < 3; i++) {
         bench own;
@@ -489,54 +468,45 @@ static void a_part_with_too_many_clamped_numbers_is_not_sent(void **state)
     }
 }
 
-static void a_lock_that_is_not_written_ends_it(void **state)
+BENCH(a_lock_that_is_not_written_ends_it)
 {
-    (void)state;
-    bench own;
-    set_up(&own);
-    own.refuses = true;
-    hears_of_the_other(&own);
-    works(&own, 0, 2);
-    says_signal(&own, 0, 1, lives);
-    waits_for(&own, &own.refusals, 1);
-    set(&own, &own.refuses, false); /* what could be written later changes nothing */
-    is_heard(&own);
-    assert_int_equal(own.error, TARRY_ERROR_FILE);
-    assert_int_equal(get(&own, &own.refusals), 1);
-    assert_int_equal(get(&own, &own.locks), 1);
-    assert_int_equal(get(&own, &own.sent), 0);
-    tear_down(&own);
+    set_up(own);
+    own->refuses = true;
+    hears_of_the_other(own);
+    works(own, 0, 2);
+    says_signal(own, 0, 1, lives);
+    waits_for(own, &own->refusals, 1);
+    set(own, &own->refuses, false); /* what could be written later changes nothing */
+    is_heard(own);
+    assert_int_equal(own->error, TARRY_ERROR_FILE);
+    assert_int_equal(get(own, &own->refusals), 1);
+    assert_int_equal(get(own, &own->locks), 1);
+    assert_int_equal(get(own, &own->sent), 0);
 }
 
 /* A key that comes too late is that of a later life. */
-static void nothing_is_sent_to_a_life_that_nobody_told_of(void **state)
+BENCH(nothing_is_sent_to_a_life_that_nobody_told_of)
 {
-    (void)state;
-    bench own;
-    set_up(&own);
-    works(&own, 0, 2);
-    says_signal(&own, 0, 1, lives);
-    is_heard(&own);
-    assert_int_equal(get(&own, &own.sent), 0);
-    assert_int_equal(get(&own, &own.refusals), 0);
-    assert_int_equal(get(&own, &own.locks), 0);
-    tear_down(&own);
+    set_up(own);
+    works(own, 0, 2);
+    says_signal(own, 0, 1, lives);
+    is_heard(own);
+    assert_int_equal(get(own, &own->sent), 0);
+    assert_int_equal(get(own, &own->refusals), 0);
+    assert_int_equal(get(own, &own->locks), 0);
 }
 
-static void a_signal_that_breaks_a_rule_ends_it(void **state)
+BENCH(a_signal_that_breaks_a_rule_ends_it)
 {
-    (void)state;
-    bench own;
     const uint32_t other_life[2] = {2, 5};
-    set_up(&own);
-    hears_of_the_other(&own);
-    works(&own, 0, 2);
-    says_signal(&own, 0, 1, other_life);
-    waits_for(&own, &own.refusals, 1);
-    assert_int_equal(own.error, TARRY_ERROR_STATE);
-    assert_string_not_equal(own.why, "");
-    assert_int_equal(get(&own, &own.sent), 0);
-    tear_down(&own);
+    set_up(own);
+    hears_of_the_other(own);
+    works(own, 0, 2);
+    says_signal(own, 0, 1, other_life);
+    waits_for(own, &own->refusals, 1);
+    assert_int_equal(own->error, TARRY_ERROR_STATE);
+    assert_string_not_equal(own->why, "");
+    assert_int_equal(get(own, &own->sent), 0);
 }
 
 /* ---- without an executor ---- */
@@ -569,34 +539,29 @@ static int begins(const try *its, bool *ready)
     return error;
 }
 
-static void masks_are_made_once_for_one_content(void **state)
+BENCH(masks_are_made_once_for_one_content)
 {
-    (void)state;
-    bench own;
     bool ready;
-    set_up(&own);
-    hears_of_the_other(&own);
-    try its = attempt_of(&own);
-    assert_int_equal(begins(&its, &ready), TARRY_OK);
+    set_up(own);
+    hears_of_the_other(own);
+    try its = attempt_of(own);
+    assert_ok(begins(&its, &ready));
     assert_true(ready);
-    assert_int_equal(begins(&its, &ready), TARRY_OK); /* the next stripe */
+    assert_ok(begins(&its, &ready)); /* the next stripe */
     assert_true(ready);
-    assert_int_equal(own.locks, 1);
+    assert_int_equal(own->locks, 1);
     its.attempt.version++;
     assert_int_equal(begins(&its, &ready), TARRY_ERROR_STATE);
-    tear_down(&own);
 }
 
-static void attempts_never_go_back(void **state)
+BENCH(attempts_never_go_back)
 {
-    (void)state;
-    bench own;
     bool ready;
-    set_up(&own);
-    hears_of_the_other(&own);
-    try its = attempt_of(&own);
+    set_up(own);
+    hears_of_the_other(own);
+    try its = attempt_of(own);
     its.attempt.attempt = 2;
-    assert_int_equal(begins(&its, &ready), TARRY_OK);
+    assert_ok(begins(&its, &ready));
     its.attempt.attempt = 1;
     assert_int_equal(begins(&its, &ready), TARRY_ERROR_STATE);
     its.attempt.attempt = 2;
@@ -604,42 +569,21 @@ static void attempts_never_go_back(void **state)
     assert_int_equal(begins(&its, &ready), TARRY_ERROR_STATE);
     its.attempt.round = 4;
     its.attempt.attempt = 1;
-    assert_int_equal(begins(&its, &ready), TARRY_OK);
-    tear_down(&own);
+    assert_ok(begins(&its, &ready));
 }
 
-static void a_key_that_is_none_is_not_heard(void **state)
+BENCH(a_key_that_is_none_is_not_heard)
 {
-    (void)state;
-    bench own;
     const uint8_t zeros[MASKING_KEY_BYTES] = {0};
-    set_up(&own);
-    assert_int_equal(masking_hear(own.masks, 0, 1, masking_key(own.masks)), TARRY_ERROR_ARGUMENT);
-    assert_int_equal(masking_hear(own.masks, 2, 1, agreement_public_key(own.pair)),
+    set_up(own);
+    assert_int_equal(masking_hear(own->masks, 0, 1, masking_key(own->masks)), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(masking_hear(own->masks, 2, 1, agreement_public_key(own->pair)),
                      TARRY_ERROR_ARGUMENT);
-    assert_int_equal(masking_hear(own.masks, 1, 0, agreement_public_key(own.pair)),
+    assert_int_equal(masking_hear(own->masks, 1, 0, agreement_public_key(own->pair)),
                      TARRY_ERROR_ARGUMENT);
-    assert_int_equal(masking_hear(own.masks, 1, lives[1], zeros), TARRY_OK);
+    assert_ok(masking_hear(own->masks, 1, lives[1], zeros));
     bool ready;
-    const try its = attempt_of(&own);
+    const try its = attempt_of(own);
     assert_int_equal(begins(&its, &ready), TARRY_ERROR_NUMERICAL);
-    assert_int_equal(own.locks, 0);
-    tear_down(&own);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_is_masked_for_those_who_take_part),
-        cmocka_unit_test(a_part_is_masked_for_those_with_the_same_state),
-        cmocka_unit_test(other_parameters_within_a_round_end_it),
-        cmocka_unit_test(a_part_with_too_many_clamped_numbers_is_not_sent),
-        cmocka_unit_test(a_lock_that_is_not_written_ends_it),
-        cmocka_unit_test(nothing_is_sent_to_a_life_that_nobody_told_of),
-        cmocka_unit_test(a_signal_that_breaks_a_rule_ends_it),
-        cmocka_unit_test(masks_are_made_once_for_one_content),
-        cmocka_unit_test(attempts_never_go_back),
-        cmocka_unit_test(a_key_that_is_none_is_not_heard),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(own->locks, 0);
 }

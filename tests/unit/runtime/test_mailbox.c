@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,7 +9,8 @@
 
 #include "failing_allocator.h"
 #include "runtime/clock.h"
-#include "runtime/worker/mailbox.h"
+#include "runtime/worker/pass_exchange.h"
+#include "test.h"
 
 enum { SENDERS = 4, FRAMES = 5000, MAX_SIZE = 13 };
 
@@ -72,24 +67,24 @@ static void check_batch(const mailbox *box, size_t count, uint32_t *next)
     }
 }
 
+#define MAILBOX(name) TEST_OF(name, mailbox, box, mailbox_destroy)
+
 /* Two senders wait while the mailbox is full, two make it grow; nothing is lost or reordered. */
-static void frames_of_many_senders_arrive_in_their_order(void **state)
+MAILBOX(frames_of_many_senders_arrive_in_their_order)
 {
-    (void)state;
-    mailbox box;
-    assert_int_equal(mailbox_init(&box, MAX_SIZE, 3, NULL), TARRY_OK);
+    assert_ok(mailbox_init(box, MAX_SIZE, 3, NULL));
     sender senders[SENDERS];
     pthread_t threads[SENDERS];
     for (uint32_t id = 0; id < SENDERS; id++) {
-        senders[id] = (sender){.box = &box, .id = id, .growing = id >= 2};
+        senders[id] = (sender){.box = box, .id = id, .growing = id >= 2};
         start(&threads[id], &senders[id]);
     }
     uint32_t next[SENDERS] = {0};
     size_t total = 0;
     while (total < (size_t)SENDERS * FRAMES) {
-        size_t count = mailbox_take(&box, TARRY_NEVER);
+        size_t count = mailbox_take(box, TARRY_NEVER);
         assert_true(count > 0);
-        check_batch(&box, count, next);
+        check_batch(box, count, next);
         total += count;
     }
     for (uint32_t id = 0; id < SENDERS; id++) {
@@ -97,16 +92,13 @@ static void frames_of_many_senders_arrive_in_their_order(void **state)
         assert_int_equal(next[id], FRAMES);
         assert_false(senders[id].refused);
     }
-    assert_int_equal(mailbox_take(&box, 0), 0);
-    mailbox_destroy(&box);
+    assert_int_equal(mailbox_take(box, 0), 0);
 }
 
-static void a_full_mailbox_holds_its_senders_up(void **state)
+MAILBOX(a_full_mailbox_holds_its_senders_up)
 {
-    (void)state;
-    mailbox box;
-    assert_int_equal(mailbox_init(&box, MAX_SIZE, 3, NULL), TARRY_OK);
-    sender self = {.box = &box, .id = 0};
+    assert_ok(mailbox_init(box, MAX_SIZE, 3, NULL));
+    sender self = {.box = box, .id = 0};
     pthread_t thread;
     start(&thread, &self);
     while (atomic_load(&self.sent) < 3)
@@ -115,23 +107,21 @@ static void a_full_mailbox_holds_its_senders_up(void **state)
     assert_int_equal(atomic_load(&self.sent), 3);
     uint32_t next[SENDERS] = {0};
     while (next[0] < FRAMES) {
-        size_t count = mailbox_take(&box, TARRY_NEVER);
+        size_t count = mailbox_take(box, TARRY_NEVER);
         assert_in_range(count, 1, 3);
-        check_batch(&box, count, next);
+        check_batch(box, count, next);
     }
     pthread_join(thread, NULL);
-    mailbox_destroy(&box);
 }
 
 /* Frames of any size, small ones before and behind, arrive whole; without memory for it one is
  * refused, and the others stay. */
-static void larger_frames_fit_if_asked(void **state)
+TEST(larger_frames_fit_if_asked)
 {
-    (void)state;
     mailbox box;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
-    assert_int_equal(mailbox_init(&box, 8, 2, &memory.allocator), TARRY_OK);
+    assert_ok(mailbox_init(&box, 8, 2, &memory.allocator));
     const size_t sizes[] = {3, 100, 8, 5000, 0, 101};
     uint8_t bytes[5010];
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -156,13 +146,12 @@ static void larger_frames_fit_if_asked(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void a_full_mailbox_grows_if_asked(void **state)
+TEST(a_full_mailbox_grows_if_asked)
 {
-    (void)state;
     mailbox box;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
-    assert_int_equal(mailbox_init(&box, MAX_SIZE, 1, &memory.allocator), TARRY_OK);
+    assert_ok(mailbox_init(&box, MAX_SIZE, 1, &memory.allocator));
     sender self = {.box = &box, .id = 3, .growing = true};
     send_all(&self);
     assert_int_equal(atomic_load(&self.sent), FRAMES);
@@ -183,22 +172,19 @@ static void a_full_mailbox_grows_if_asked(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void a_wait_ends_at_its_time(void **state)
+MAILBOX(a_wait_ends_at_its_time)
 {
-    (void)state;
-    mailbox box;
-    assert_int_equal(mailbox_init(&box, MAX_SIZE, 1, NULL), TARRY_OK);
+    assert_ok(mailbox_init(box, MAX_SIZE, 1, NULL));
     uint64_t until = clock_now_ns() + 20000000;
-    assert_int_equal(mailbox_take(&box, until), 0);
+    assert_int_equal(mailbox_take(box, until), 0);
     assert_true(clock_now_ns() >= until);
-    assert_int_equal(mailbox_take(&box, 1), 0); /* long ago */
-    assert_int_equal(mailbox_take(&box, 0), 0);
-    assert_true(mailbox_put(&box, 9, NULL, 0));
-    assert_int_equal(mailbox_take(&box, 0), 1);
-    mailbox_frame frame = mailbox_frame_at(&box, 0);
+    assert_int_equal(mailbox_take(box, 1), 0); /* long ago */
+    assert_int_equal(mailbox_take(box, 0), 0);
+    assert_true(mailbox_put(box, 9, NULL, 0));
+    assert_int_equal(mailbox_take(box, 0), 1);
+    mailbox_frame frame = mailbox_frame_at(box, 0);
     assert_int_equal(frame.sender, 9);
     assert_int_equal(frame.size, 0);
-    mailbox_destroy(&box);
 }
 
 static void *wake_soon(void *box)
@@ -208,53 +194,46 @@ static void *wake_soon(void *box)
     return NULL;
 }
 
-static void waking_ends_one_wait(void **state)
+MAILBOX(waking_ends_one_wait)
 {
-    (void)state;
-    mailbox box;
-    assert_int_equal(mailbox_init(&box, MAX_SIZE, 1, NULL), TARRY_OK);
+    assert_ok(mailbox_init(box, MAX_SIZE, 1, NULL));
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wake_soon, &box), 0);
-    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wake_soon, box), 0);
+    assert_int_equal(mailbox_take(box, TARRY_NEVER), 0);
     pthread_join(thread, NULL);
-    mailbox_wake(&box); /* nobody waits: the next wait ends at once, the one after does not */
-    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 0);
+    mailbox_wake(box); /* nobody waits: the next wait ends at once, the one after does not */
+    assert_int_equal(mailbox_take(box, TARRY_NEVER), 0);
     uint64_t until = clock_now_ns() + 5000000;
-    assert_int_equal(mailbox_take(&box, until), 0);
+    assert_int_equal(mailbox_take(box, until), 0);
     assert_true(clock_now_ns() >= until);
-    assert_false(mailbox_closed(&box));
-    mailbox_destroy(&box);
+    assert_false(mailbox_closed(box));
 }
 
 /* Two senders fill it, and wait for more room. */
-static void closing_ends_all_waits_for_good(void **state)
+MAILBOX(closing_ends_all_waits_for_good)
 {
-    (void)state;
-    mailbox box;
-    assert_int_equal(mailbox_init(&box, MAX_SIZE, 2, NULL), TARRY_OK);
-    sender senders[2] = {{.box = &box, .id = 0}, {.box = &box, .id = 1}};
+    assert_ok(mailbox_init(box, MAX_SIZE, 2, NULL));
+    sender senders[2] = {{.box = box, .id = 0}, {.box = box, .id = 1}};
     pthread_t threads[2];
     start(&threads[0], &senders[0]);
     start(&threads[1], &senders[1]);
     while (atomic_load(&senders[0].sent) + atomic_load(&senders[1].sent) < 2)
         usleep(100);
     usleep(10000);
-    mailbox_close(&box);
+    mailbox_close(box);
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
         assert_true(senders[i].refused);
     }
-    assert_true(mailbox_closed(&box));
-    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 2); /* what is there can still be taken */
-    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 0);
-    assert_false(mailbox_put(&box, 0, NULL, 0));
-    assert_false(mailbox_put_growing(&box, 0, NULL, 0));
-    mailbox_destroy(&box);
+    assert_true(mailbox_closed(box));
+    assert_int_equal(mailbox_take(box, TARRY_NEVER), 2); /* what is there can still be taken */
+    assert_int_equal(mailbox_take(box, TARRY_NEVER), 0);
+    assert_false(mailbox_put(box, 0, NULL, 0));
+    assert_false(mailbox_put_growing(box, 0, NULL, 0));
 }
 
 static int create(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     mailbox box;
     int error = mailbox_init(&box, 24, 10, allocator);
     if (error == TARRY_OK)
@@ -262,23 +241,7 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(create, NULL), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_of_many_senders_arrive_in_their_order),
-        cmocka_unit_test(a_full_mailbox_holds_its_senders_up),
-        cmocka_unit_test(larger_frames_fit_if_asked),
-        cmocka_unit_test(a_full_mailbox_grows_if_asked),
-        cmocka_unit_test(a_wait_ends_at_its_time),
-        cmocka_unit_test(waking_ends_one_wait),
-        cmocka_unit_test(closing_ends_all_waits_for_good),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exchanges whose messages go through a queue that the test reads and tampers with. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "failing_allocator.h"
 #include "runtime/worker/pass_exchange.h"
-#include "runtime/worker/pass_message.h"
+#include "test.h"
 
 enum { PARTIES = 3, NUMBERS = 200000, STATE_BYTES = 7 * PASS_PIECE_BYTES + 5, QUEUE = 64 };
 
@@ -63,9 +59,7 @@ static bool deliver(bench *its)
     carried item = its->queue[its->first];
     its->first = (its->first + 1) % QUEUE;
     its->count--;
-    assert_int_equal(
-        pass_exchange_take(its->parties[item.to].exchange, item.from, item.bytes, item.size),
-        TARRY_OK);
+    assert_ok(pass_exchange_take(its->parties[item.to].exchange, item.from, item.bytes, item.size));
     free(item.bytes);
     return true;
 }
@@ -92,13 +86,12 @@ static exchange *of(bench *its, uint32_t id)
 static void begin(bench *its)
 {
     *its = (bench){.tampers = -1};
-    its->numbers = malloc(NUMBERS * sizeof(float));
-    its->into = malloc(NUMBERS * sizeof(float));
-    assert_true(its->numbers != NULL && its->into != NULL);
+    its->numbers = checked_malloc(NUMBERS * sizeof(float));
+    its->into = checked_malloc(NUMBERS * sizeof(float));
     for (size_t i = 0; i < NUMBERS; i++)
         its->numbers[i] = (float)i;
     for (uint32_t id = 0; id < PARTIES; id++) {
-        assert_int_equal(make(its, id, NULL), TARRY_OK);
+        assert_ok(make(its, id, NULL));
         of(its, id)->methods->serve(of(its, id), want, &its->parties[id]);
     }
 }
@@ -112,6 +105,7 @@ static void finish(bench *its)
     free(its->into);
     free(its->numbers);
 }
+OWNED_STRUCT_BY(bench, finish)
 
 static exchange_progress look(bench *its, uint32_t id)
 {
@@ -123,8 +117,7 @@ static exchange_progress look(bench *its, uint32_t id)
 static void fetch(bench *its, uint32_t id, uint32_t from, const tarry_sum_id *sum)
 {
     memset(its->into, 0, NUMBERS * sizeof(float));
-    assert_int_equal(of(its, id)->methods->fetch(of(its, id), from, sum, its->into, NUMBERS),
-                     TARRY_OK);
+    assert_ok(of(its, id)->methods->fetch(of(its, id), from, sum, its->into, NUMBERS));
 }
 
 static uint8_t *make_state(uint64_t size)
@@ -137,9 +130,8 @@ static uint8_t *make_state(uint64_t size)
 
 static void offer(bench *its, uint32_t id, const tarry_sum_id *after)
 {
-    assert_int_equal(
-        of(its, id)->methods->offer(of(its, id), after, make_state(STATE_BYTES), STATE_BYTES),
-        TARRY_OK);
+    assert_ok(
+        of(its, id)->methods->offer(of(its, id), after, make_state(STATE_BYTES), STATE_BYTES));
 }
 
 static void is_the_state(const exchange_progress *progress, const tarry_sum_id *after)
@@ -152,10 +144,9 @@ static void is_the_state(const exchange_progress *progress, const tarry_sum_id *
     memory_release(NULL, expected);
 }
 
-static void a_sum_is_fetched_a_few_pieces_at_a_time(void **state)
+TEST(a_sum_is_fetched_a_few_pieces_at_a_time)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     begin(&its);
     of(&its, 0)->methods->hold(of(&its, 0), &SUM, its.numbers, NUMBERS);
     fetch(&its, 1, 0, &SUM);
@@ -165,13 +156,11 @@ static void a_sum_is_fetched_a_few_pieces_at_a_time(void **state)
     assert_in_range(most, 2, 4);
     assert_int_equal(look(&its, 1).state, EXCHANGE_DONE);
     assert_memory_equal(its.into, its.numbers, NUMBERS * sizeof(float));
-    finish(&its);
 }
 
-static void a_sum_that_is_not_held_or_no_more_fails(void **state)
+TEST(a_sum_that_is_not_held_or_no_more_fails)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     tarry_sum_id other = SUM;
     begin(&its);
     fetch(&its, 1, 0, &SUM); /* not yet */
@@ -188,12 +177,10 @@ static void a_sum_that_is_not_held_or_no_more_fails(void **state)
     of(&its, 0)->methods->hold(of(&its, 0), NULL, NULL, 0);
     deliver_all(&its);
     assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    finish(&its);
 }
 
-static void a_state_is_shared_by_those_who_wait(void **state)
+TEST(a_state_is_shared_by_those_who_wait)
 {
-    (void)state;
     bench its;
     begin(&its);
     const tarry_sum_id later = {.step = 4, .term = 1, .attempt = 9, .digest = 5};
@@ -213,10 +200,9 @@ static void a_state_is_shared_by_those_who_wait(void **state)
     finish(&its); /* the copies are gone: else this leaks */
 }
 
-static void a_state_that_is_none_fails(void **state)
+TEST(a_state_that_is_none_fails)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     begin(&its);
     const tarry_sum_id earlier = {.step = 2, .term = 1, .attempt = 1, .digest = 5};
     of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
@@ -234,13 +220,11 @@ static void a_state_that_is_none_fails(void **state)
     deliver_all(&its);
     assert_int_equal(its.parties[0].wanted, 2);
     assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    finish(&its);
 }
 
-static void a_byte_that_flips_is_found(void **state)
+TEST(a_byte_that_flips_is_found)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     begin(&its);
     its.tampers = PASS_PIECE;
     of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
@@ -248,13 +232,11 @@ static void a_byte_that_flips_is_found(void **state)
     offer(&its, 0, &SUM);
     deliver_all(&its);
     assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    finish(&its);
 }
 
-static void what_is_got_from_one_who_is_gone_fails(void **state)
+TEST(what_is_got_from_one_who_is_gone_fails)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     begin(&its);
     of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
     of(&its, 2)->methods->load(of(&its, 2), 0, &SUM);
@@ -270,13 +252,11 @@ static void what_is_got_from_one_who_is_gone_fails(void **state)
     deliver_all(&its);
     exchange_progress progress = look(&its, 2);
     is_the_state(&progress, &SUM);
-    finish(&its);
 }
 
-static void what_was_abandoned_comes_too_late(void **state)
+TEST(what_was_abandoned_comes_too_late)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     begin(&its);
     of(&its, 0)->methods->hold(of(&its, 0), &SUM, its.numbers, NUMBERS);
     fetch(&its, 1, 0, &SUM);
@@ -293,13 +273,11 @@ static void what_was_abandoned_comes_too_late(void **state)
     deliver_all(&its);
     offer(&its, 0, &SUM);
     assert_int_equal(its.count, 0);
-    finish(&its);
 }
 
-static void other_bytes_are_refused(void **state)
+TEST(other_bytes_are_refused)
 {
-    (void)state;
-    bench its;
+    OWNED(bench) its;
     uint8_t bytes[PASS_MOST_HEAD + 1] = {0};
     begin(&its);
     for (unsigned type = 0; type <= PASS_PIECE + 1; type++) {
@@ -321,9 +299,8 @@ static void other_bytes_are_refused(void **state)
     while (its.count > 0)
         free(its.queue[(its.first + --its.count) % QUEUE].bytes);
     size = pass_encode(&far, bytes);
-    assert_int_equal(pass_exchange_take(of(&its, 0), 1, bytes, size), TARRY_OK);
+    assert_ok(pass_exchange_take(of(&its, 0), 1, bytes, size));
     assert_int_equal(its.queue[its.first].bytes[0], PASS_NONE);
-    finish(&its);
 }
 
 static int try_to_load(void *user, const tarry_allocator *allocator)
@@ -347,25 +324,8 @@ static int try_to_load(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     bench its;
     fail_each_allocation(try_to_load, &its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sum_is_fetched_a_few_pieces_at_a_time),
-        cmocka_unit_test(a_sum_that_is_not_held_or_no_more_fails),
-        cmocka_unit_test(a_state_is_shared_by_those_who_wait),
-        cmocka_unit_test(a_state_that_is_none_fails),
-        cmocka_unit_test(a_byte_that_flips_is_found),
-        cmocka_unit_test(what_is_got_from_one_who_is_gone_fails),
-        cmocka_unit_test(what_was_abandoned_comes_too_late),
-        cmocka_unit_test(other_bytes_are_refused),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include <tarry/error.h>
 
 #include "failing_allocator.h"
-#include "runtime/worker/snapshot.h"
+#include "runtime/worker/worker_host.h"
+#include "test.h"
 
 enum { LENGTH = 100, HOLDERS = 3, ROUNDS = 5000 };
 
@@ -20,7 +15,7 @@ static void publish(snapshots *pool, uint64_t round)
     float parameters[LENGTH];
     for (size_t i = 0; i < LENGTH; i++)
         parameters[i] = (float)round + (float)i;
-    assert_int_equal(snapshots_publish(pool, round, parameters), TARRY_OK);
+    assert_ok(snapshots_publish(pool, round, parameters));
 }
 
 static bool is_of_its_round(const snapshot *held)
@@ -31,13 +26,12 @@ static bool is_of_its_round(const snapshot *held)
     return true;
 }
 
-static void a_holder_keeps_what_it_has(void **state)
+TEST(a_holder_keeps_what_it_has)
 {
-    (void)state;
     snapshots pool;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
-    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
     assert_null(snapshots_hold(&pool));
     snapshots_release(&pool, NULL);
     snapshot *held[HOLDERS];
@@ -67,13 +61,12 @@ static void a_holder_keeps_what_it_has(void **state)
 }
 
 /* Nobody computes with the last one any more: one is enough. */
-static void one_is_enough_for_those_in_step(void **state)
+TEST(one_is_enough_for_those_in_step)
 {
-    (void)state;
     snapshots pool;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
-    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
     for (uint64_t round = 0; round < 10; round++) {
         publish(&pool, round);
         snapshot *held = snapshots_hold(&pool);
@@ -86,13 +79,12 @@ static void one_is_enough_for_those_in_step(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void what_is_filled_in_place_is_seen_when_it_is_whole(void **state)
+TEST(what_is_filled_in_place_is_seen_when_it_is_whole)
 {
-    (void)state;
     snapshots pool;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
-    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
     snapshot *held[HOLDERS];
     for (uint64_t round = 0; round < HOLDERS; round++) {
         float *place = snapshots_begin(&pool);
@@ -117,7 +109,7 @@ static void what_is_filled_in_place_is_seen_when_it_is_whole(void **state)
     assert_int_equal(snapshots_generation(&pool, HOLDERS - 1), HOLDERS + 2);
     snapshots_destroy(&pool);
     failing_allocator_init(&memory, 1);
-    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
     assert_null(snapshots_begin(&pool));
     snapshots_destroy(&pool);
     assert_int_equal(memory.live, 0);
@@ -143,11 +135,10 @@ static void *read_all(void *argument)
     return NULL;
 }
 
-static void readers_never_see_one_change(void **state)
+TEST(readers_never_see_one_change)
 {
-    (void)state;
     snapshots pool;
-    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, NULL), TARRY_OK);
+    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, NULL));
     publish(&pool, 0);
     _Atomic bool stop = false;
     reader readers[HOLDERS];
@@ -169,7 +160,6 @@ static void readers_never_see_one_change(void **state)
 
 static int create_and_publish(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     snapshots pool;
     int error = snapshots_init(&pool, LENGTH, HOLDERS, allocator);
     if (error != TARRY_OK)
@@ -189,20 +179,7 @@ static int create_and_publish(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(create_and_publish, NULL), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_holder_keeps_what_it_has),
-        cmocka_unit_test(one_is_enough_for_those_in_step),
-        cmocka_unit_test(what_is_filled_in_place_is_seen_when_it_is_whole),
-        cmocka_unit_test(readers_never_see_one_change),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "secure/held.h"
+#include "secure/secure_memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/memory.h"
 #include "base/random.h"
-#include "learn/batch.h"
+#include "learn/optimizer.h"
 #include "seed.h"
+#include "test.h"
 
 enum { SAMPLES = 60, WORKERS = 6 };
 
@@ -119,9 +114,8 @@ static void check_smallest(const tarry_plan *plan, const batch_settings *batch, 
 }
 
 /* Plans of a job, some of which follow from the one before: against a table of all samples. */
-static void it_is_what_all_plans_gave(void **state)
+TEST(it_is_what_all_plans_gave)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("held", 1), RANDOM_TEST, 0, 0);
     for (int job = 0; job < 40; job++) {
         const batch_settings batch = {.rows = SAMPLES,
@@ -133,11 +127,12 @@ static void it_is_what_all_plans_gave(void **state)
         assert_int_equal(held_create(&samples), TARRY_OK);
         check(samples, &its);
         for (int i = 0; i < 3; i++) {
-            tarry_plan *plan =
+            OWNED(tarry_plan)
+            plan =
                 make_plan(random_u64(&stream) >> 1, batch.chunks / 2, 1 + random_below(&stream, 3));
             double pace[WORKERS];
             tarry_plan_evolution wanted;
-            tarry_plan *next;
+            OWNED(tarry_plan) next;
             for (int j = 0; j < WORKERS; j++)
                 pace[j] = random_exponential(&stream) + 0.1;
             tarry_plan_evolution_init(&wanted);
@@ -155,8 +150,6 @@ static void it_is_what_all_plans_gave(void **state)
             check(samples, &its);
             check_smallest(plan, &batch, &cut);
             check_smallest(next, &batch, &cut);
-            tarry_plan_free(next);
-            tarry_plan_free(plan);
         }
         char *text;
         size_t size;
@@ -170,9 +163,8 @@ static void it_is_what_all_plans_gave(void **state)
     }
 }
 
-static void a_plan_of_other_chunks_is_refused(void **state)
+TEST(a_plan_of_other_chunks_is_refused)
 {
-    (void)state;
     tarry_plan *plan = make_plan(1, 5, 2);
     const held_cut cut = {.samples = SAMPLES, .origins = 11};
     held *samples;
@@ -185,9 +177,8 @@ static void a_plan_of_other_chunks_is_refused(void **state)
     tarry_plan_free(plan);
 }
 
-static void other_texts_are_refused(void **state)
+TEST(other_texts_are_refused)
 {
-    (void)state;
     static const char *const wrong[] = {
         "0 0 10",
         "0 0 10\n0 10 20\n",
@@ -215,14 +206,4 @@ static void other_texts_are_refused(void **state)
     assert_int_equal(left_by(read, 1), 1);
     assert_int_equal(left_by(read, UINT32_MAX), 1); /* that nobody holds */
     held_free(read);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_all_plans_gave),
-        cmocka_unit_test(a_plan_of_other_chunks_is_refused),
-        cmocka_unit_test(other_texts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +12,11 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "pki/authority_files.h"
+#include "pki/authority.h"
 #include "runtime/tcp/trust/private_file.h"
-#include "secure/pins.h"
+#include "secure/secure_memory.h"
 #include "seed.h"
+#include "test.h"
 
 enum { PATH = 300, TEXT = 512 };
 
@@ -52,6 +47,8 @@ static void end(bench *its)
     pins_close(its->own);
     authority_remove(its->root);
 }
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
 
 static void path_of(const bench *its, const char *name, char path[PATH])
 {
@@ -116,75 +113,70 @@ static void check_pins(bench *its, const pins_target *target, const pins_grid *o
     assert_int_equal(there, pinned);
 }
 
-static void what_is_pinned_is_the_only_one(void **state)
+BENCH(what_is_pinned_is_the_only_one)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
     bool pinned;
     char text[TEXT];
-    begin(&its);
+    begin(its);
     for (int look = 0; look < 2; look++) /* which writes nothing */
-        check_pins(&its, &all, &grid, false);
-    assert_int_equal(pins_write_target(its.own, &all, &why), TARRY_OK);
-    assert_int_equal(pins_write_grid(its.own, &grid, &why), TARRY_OK);
-    check_pins(&its, &all, &grid, true);
-    live_again(&its);
-    check_pins(&its, &all, &grid, true);
-    read_file(&its, "target", text);
+        check_pins(its, &all, &grid, false);
+    assert_int_equal(pins_write_target(its->own, &all, &why), TARRY_OK);
+    assert_int_equal(pins_write_grid(its->own, &grid, &why), TARRY_OK);
+    check_pins(its, &all, &grid, true);
+    live_again(its);
+    check_pins(its, &all, &grid, true);
+    read_file(its, "target", text);
     assert_string_equal(text, "tarry target 1\ndata 0102fe0000000000000000000000000000000000000000"
                               "000000000000000000\nsamples 1000\n");
-    read_file(&its, "grid", text);
+    read_file(its, "grid", text);
     assert_string_equal(text, "tarry grid 1\nbits 32\nfraction 12\nbound 400\n");
     pins_target other = all;
     other.samples--;
-    assert_int_equal(pins_check_target(its.own, &other, &pinned, &why), TARRY_ERROR_STATE);
+    assert_int_equal(pins_check_target(its->own, &other, &pinned, &why), TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "secure/target says"));
     other = all;
     other.data[31] ^= 1;
-    assert_int_equal(pins_check_target(its.own, &other, &pinned, &why), TARRY_ERROR_STATE);
+    assert_int_equal(pins_check_target(its->own, &other, &pinned, &why), TARRY_ERROR_STATE);
     pins_grid finer = grid;
     finer.fraction++;
-    assert_int_equal(pins_check_grid(its.own, &finer, &pinned, &why), TARRY_ERROR_STATE);
+    assert_int_equal(pins_check_grid(its->own, &finer, &pinned, &why), TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "secure/grid says"));
     finer = grid;
     finer.bound = 400.00000000000006;
-    assert_int_equal(pins_check_grid(its.own, &finer, &pinned, &why), TARRY_ERROR_STATE);
+    assert_int_equal(pins_check_grid(its->own, &finer, &pinned, &why), TARRY_ERROR_STATE);
     finer = grid;
     finer.bits = 64;
-    assert_int_equal(pins_check_grid(its.own, &finer, &pinned, &why), TARRY_ERROR_STATE);
-    check_pins(&its, &all, &grid, true);
-    end(&its);
+    assert_int_equal(pins_check_grid(its->own, &finer, &pinned, &why), TARRY_ERROR_STATE);
+    check_pins(its, &all, &grid, true);
 }
 
-static void what_was_sent_is_never_sent_again(void **state)
+BENCH(what_was_sent_is_never_sent_again)
 {
-    (void)state;
-    bench its;
-    begin(&its);
+    begin(its);
     for (int lives = 0; lives < 2; lives++) {
         uint8_t job = (uint8_t)(7 + lives);
         pins_lock another = lock_of(job, 1, 0, 0);
-        advance(&its, another);
-        advance(&its, another); /* the same bytes */
+        advance(its, another);
+        advance(its, another); /* the same bytes */
         another.kappa[31] = 1;
-        refuse(&its, another);
-        advance(&its, lock_of(job, 1, 0, 1));
-        advance(&its, lock_of(job, 1, 5, 0));
-        refuse(&its, lock_of(job, 1, 4, 9));
-        refuse(&its, lock_of(job, 0, 9, 9));
+        refuse(its, another);
+        advance(its, lock_of(job, 1, 0, 1));
+        advance(its, lock_of(job, 1, 5, 0));
+        refuse(its, lock_of(job, 1, 4, 9));
+        refuse(its, lock_of(job, 0, 9, 9));
         if (lives == 0)
-            live_again(&its);
+            live_again(its);
         another = lock_of(job, 1, 5, 0);
-        advance(&its, another);
+        advance(its, another);
         another.kappa[0] = 0;
-        refuse(&its, another);
-        refuse(&its, lock_of(job, 1, 0, 1));
-        advance(&its, lock_of(job, 2, 0, 0));
-        refuse(&its, lock_of(job, 1, UINT64_MAX, UINT64_MAX));
+        refuse(its, another);
+        refuse(its, lock_of(job, 1, 0, 1));
+        advance(its, lock_of(job, 2, 0, 0));
+        refuse(its, lock_of(job, 1, UINT64_MAX, UINT64_MAX));
     }
     char text[TEXT];
-    read_file(&its, "lock-08000000000000000000000000000000", text);
+    read_file(its, "lock-08000000000000000000000000000000", text);
     const char *last = strstr(text, "digest ");
     assert_non_null(last);
     uint8_t digest_of[PINS_DIGEST_BYTES];
@@ -197,7 +189,6 @@ static void what_was_sent_is_never_sent_again(void **state)
                         "tarry lock 2\njob 08000000000000000000000000000000\nepoch 2\nround 0\n"
                         "attempt 0\nkappa ab00000000000000000000000000000000000000000000000000"
                         "000000000000\n");
-    end(&its);
 }
 
 /*
@@ -205,15 +196,13 @@ static void what_was_sent_is_never_sent_again(void **state)
  * The oracle writes down all that was allowed: each move has to come after all earlier moves in
  * its job, or repeat the last one with the same kappa.
  */
-static void no_job_makes_a_lock_forgotten(void **state)
+BENCH(no_job_makes_a_lock_forgotten)
 {
     enum { JOBS = 4, MOVES = 600 };
-    (void)state;
-    bench its;
     pins_lock allowed[MOVES];
     size_t count = 0, refused = 0;
     random_stream random = random_stream_make(test_seed("locks", 1), RANDOM_TEST, 0, 0);
-    begin(&its);
+    begin(its);
     for (int i = 0; i < MOVES; i++) {
         const uint64_t draw = random_u64(&random);
         pins_lock next =
@@ -230,17 +219,16 @@ static void no_job_makes_a_lock_forgotten(void **state)
             later = later && is > was;
         }
         if (later || same) {
-            advance(&its, next);
+            advance(its, next);
             allowed[count++] = next;
         } else {
-            refuse(&its, next);
+            refuse(its, next);
             refused++;
         }
         if (draw / 360 % 8 == 0)
-            live_again(&its);
+            live_again(its);
     }
     assert_true(count > JOBS && refused > MOVES / 4);
-    end(&its);
 }
 
 static void touch(const bench *its, uint32_t job)
@@ -253,34 +241,31 @@ static void touch(const bench *its, uint32_t job)
 }
 
 /* None of the locks makes room for another one. */
-static void there_are_so_many_locks_and_not_more(void **state)
+BENCH(there_are_so_many_locks_and_not_more)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
     char path[PATH];
-    begin(&its);
-    advance(&its, lock_of(0xff, 1, 0, 0));
+    begin(its);
+    advance(its, lock_of(0xff, 1, 0, 0));
     for (uint32_t job = 1; job < PINS_MOST_JOBS - 1; job++)
-        touch(&its, job << 8);
-    write_file(&its, "lock-0100000000000000000000000000000000.new", "", 0); /* of a crash */
-    live_again(&its);
-    advance(&its, lock_of(0xfe, 1, 0, 0));
+        touch(its, job << 8);
+    write_file(its, "lock-0100000000000000000000000000000000.new", "", 0); /* of a crash */
+    live_again(its);
+    advance(its, lock_of(0xfe, 1, 0, 0));
     for (int life = 0; life < 2; life++) {
         pins_lock more = lock_of(0xfd, 1, 0, 0);
-        assert_int_equal(pins_advance(its.own, &more, &why), TARRY_ERROR_STATE);
+        assert_int_equal(pins_advance(its->own, &more, &why), TARRY_ERROR_STATE);
         assert_non_null(strstr(why.text, "secure has the locks of 10000 jobs, and none is "
                                          "forgotten to make room: remove those that are over "
                                          "(lock-*)"));
-        live_again(&its);
+        live_again(its);
     }
-    advance(&its, lock_of(0xff, 1, 0, 1));
-    refuse(&its, lock_of(0xff, 1, 0, 0));
-    path_of(&its, "lock-fe000000000000000000000000000000", path);
+    advance(its, lock_of(0xff, 1, 0, 1));
+    refuse(its, lock_of(0xff, 1, 0, 0));
+    path_of(its, "lock-fe000000000000000000000000000000", path);
     assert_int_equal(remove(path), 0);
-    live_again(&its);
-    advance(&its, lock_of(0xfd, 1, 0, 0));
-    end(&its);
+    live_again(its);
+    advance(its, lock_of(0xfd, 1, 0, 0));
 }
 
 static void write_lock_and_refuse(bench *its, const char *name, const char *text, size_t size)
@@ -294,9 +279,8 @@ static void write_lock_and_refuse(bench *its, const char *name, const char *text
 }
 
 /* A damaged file does not count as missing: nothing is sent, with any byte or end of it lost. */
-static void a_damaged_lock_stops_the_worker(void **state)
+BENCH(a_damaged_lock_stops_the_worker)
 {
-    (void)state;
     static const struct {
         const char *from, *to;
     } changes[] = {
@@ -312,94 +296,84 @@ static void a_damaged_lock_stops_the_worker(void **state)
         {"digest ", "digest 0"},
         {"epoch 3", "epoch 18446744073709551616"},
     };
-    bench its;
     char text[TEXT], name[TEXT];
-    begin(&its);
+    begin(its);
     const pins_lock first = lock_of(9, 3, 14, 2);
     lock_name(&first, name);
-    advance(&its, first);
-    size_t size = read_file(&its, name, text);
+    advance(its, first);
+    size_t size = read_file(its, name, text);
     for (size_t less = 0; less < size; less++)
-        write_lock_and_refuse(&its, name, text, less);
+        write_lock_and_refuse(its, name, text, less);
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         char changed[TEXT];
         const char *at = strstr(text, changes[i].from);
         assert_non_null(at);
         snprintf(changed, TEXT, "%.*s%s%s", (int)(at - text), text, changes[i].to,
                  at + strlen(changes[i].from));
-        write_lock_and_refuse(&its, name, changed, strlen(changed));
+        write_lock_and_refuse(its, name, changed, strlen(changed));
     }
     /* Other jobs go by files of their own. */
-    advance(&its, lock_of(8, 1, 0, 0));
-    write_file(&its, name, text, size);
-    live_again(&its);
-    refuse(&its, lock_of(9, 3, 14, 1));
-    advance(&its, lock_of(9, 4, 0, 0));
-    end(&its);
+    advance(its, lock_of(8, 1, 0, 0));
+    write_file(its, name, text, size);
+    live_again(its);
+    refuse(its, lock_of(9, 3, 14, 1));
+    advance(its, lock_of(9, 4, 0, 0));
 }
 
-static void a_damaged_target_stops_the_worker(void **state)
+BENCH(a_damaged_target_stops_the_worker)
 {
-    (void)state;
-    bench its;
     char text[TEXT];
     tarry_diagnostic why;
     bool pinned;
-    begin(&its);
-    write_file(&its, "target", "", 0);
-    assert_int_equal(pins_check_target(its.own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
-    write_file(&its, "target", "tarry target 1\n\0more", 20);
-    assert_int_equal(pins_check_target(its.own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
+    begin(its);
+    write_file(its, "target", "", 0);
+    assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
+    write_file(its, "target", "tarry target 1\n\0more", 20);
+    assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
     memset(text, 'x', sizeof(text));
-    write_file(&its, "target", text, sizeof(text));
-    assert_int_equal(pins_check_target(its.own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
+    write_file(its, "target", text, sizeof(text));
+    assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "secure/target: damaged: "));
-    end(&its);
 }
 
 /* A kill leaves the whole old file, and the beginning of the new one under another name. */
-static void what_a_kill_leaves_is_not_read(void **state)
+BENCH(what_a_kill_leaves_is_not_read)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
-    begin(&its);
-    advance(&its, lock_of(1, 5, 9, 1));
-    assert_int_equal(pins_write_target(its.own, &all, &why), TARRY_OK);
-    write_file(&its, "lock-01000000000000000000000000000000.new", "tarry lock 2\njob 01", 19);
-    write_file(&its, "target.new", "tarry tar", 9);
-    live_again(&its);
-    refuse(&its, lock_of(1, 5, 9, 0));
-    advance(&its, lock_of(1, 5, 9, 2));
+    begin(its);
+    advance(its, lock_of(1, 5, 9, 1));
+    assert_int_equal(pins_write_target(its->own, &all, &why), TARRY_OK);
+    write_file(its, "lock-01000000000000000000000000000000.new", "tarry lock 2\njob 01", 19);
+    write_file(its, "target.new", "tarry tar", 9);
+    live_again(its);
+    refuse(its, lock_of(1, 5, 9, 0));
+    advance(its, lock_of(1, 5, 9, 2));
     bool pinned;
-    assert_int_equal(pins_check_target(its.own, &all, &pinned, &why), TARRY_OK);
+    assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_OK);
     assert_true(pinned);
-    end(&its);
 }
 
 /* The worker is killed again and again while it writes. All that it was told was written is there
  * in its next life. */
-static void kills_while_it_writes_lose_nothing(void **state)
+BENCH(kills_while_it_writes_lose_nothing)
 {
-    (void)state;
-    bench its;
     random_stream random = random_stream_make(test_seed("kills", 1), RANDOM_TEST, 0, 0);
     uint64_t done = 0;
-    begin(&its);
+    begin(its);
     for (int life = 0; life < 12; life++) {
         int ends[2], status;
-        pins_close(its.own);
+        pins_close(its->own);
         assert_int_equal(pipe(ends), 0);
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            if (pins_open(its.root, NULL, &its.own, NULL) != TARRY_OK)
+            if (pins_open(its->root, NULL, &its->own, NULL) != TARRY_OK)
                 _exit(1);
             for (uint64_t round = done + 1;; round++) {
                 pins_lock next = lock_of(3, 1, round, 0), other = lock_of(4, 1, round, 0);
-                if (pins_advance(its.own, &next, NULL) != TARRY_OK ||
+                if (pins_advance(its->own, &next, NULL) != TARRY_OK ||
                     write(ends[1], &round, sizeof(round)) != sizeof(round) ||
-                    pins_advance(its.own, &other, NULL) != TARRY_OK)
+                    pins_advance(its->own, &other, NULL) != TARRY_OK)
                     _exit(1);
             }
         }
@@ -412,96 +386,86 @@ static void kills_while_it_writes_lose_nothing(void **state)
         while (read(ends[0], &done, sizeof(done)) == sizeof(done))
             ;
         close(ends[0]);
-        assert_int_equal(pins_open(its.root, NULL, &its.own, NULL), TARRY_OK);
+        assert_int_equal(pins_open(its->root, NULL, &its->own, NULL), TARRY_OK);
         pins_lock again = lock_of(3, 1, done, 0);
         again.kappa[0] ^= 1;
-        refuse(&its, again);
+        refuse(its, again);
         done += 2; /* the round after may have been written, and the worker not told */
-        advance(&its, lock_of(3, 1, done, 0));
-        advance(&its, lock_of(4, 1, done, 0));
+        advance(its, lock_of(3, 1, done, 0));
+        advance(its, lock_of(4, 1, done, 0));
     }
-    end(&its);
 }
 
 /* A link to nowhere, a folder: not what a first use finds. */
-static void what_is_no_file_is_not_missing(void **state)
+BENCH(what_is_no_file_is_not_missing)
 {
-    (void)state;
-    bench its;
     char path[PATH], *text;
     size_t size;
     tarry_diagnostic why;
     bool pinned;
-    begin(&its);
-    path_of(&its, "target", path);
+    begin(its);
+    path_of(its, "target", path);
     assert_int_equal(symlink("nowhere", path), 0);
-    assert_int_equal(pins_check_target(its.own, &all, &pinned, &why), TARRY_ERROR_FILE);
-    path_of(&its, "grid", path);
+    assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FILE);
+    path_of(its, "grid", path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(pins_check_grid(its.own, &grid, &pinned, &why), TARRY_ERROR_FILE);
+    assert_int_equal(pins_check_grid(its->own, &grid, &pinned, &why), TARRY_ERROR_FILE);
     const uint8_t key[PINS_DIGEST_BYTES] = {0};
-    path_of(&its, "held-0000000000000000000000000000000000000000000000000000000000000000", path);
+    path_of(its, "held-0000000000000000000000000000000000000000000000000000000000000000", path);
     assert_int_equal(symlink("nowhere", path), 0);
-    assert_int_equal(pins_recall_held(its.own, key, &text, &size, &why), TARRY_ERROR_FILE);
+    assert_int_equal(pins_recall_held(its->own, key, &text, &size, &why), TARRY_ERROR_FILE);
     /* What can't be written is not sent. */
-    path_of(&its, "lock-01000000000000000000000000000000", path);
+    path_of(its, "lock-01000000000000000000000000000000", path);
     assert_int_equal(mkdir(path, 0700), 0);
     pins_lock next = lock_of(1, 1, 1, 1);
-    assert_int_equal(pins_advance(its.own, &next, &why), TARRY_ERROR_FILE);
-    end(&its);
+    assert_int_equal(pins_advance(its->own, &next, &why), TARRY_ERROR_FILE);
 }
 
 /* More than a file may have is refused before it is written, not when it is read. */
-static void a_record_that_could_not_be_read_is_not_written(void **state)
+BENCH(a_record_that_could_not_be_read_is_not_written)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
     const uint8_t key[PINS_DIGEST_BYTES] = {7};
     const size_t most = PRIVATE_FILE_MOST_BYTES;
-    char *text = calloc(most, 1), *again;
+    OWNED(char) text = calloc(most, 1);
+    char *again;
     size_t size;
     assert_non_null(text);
-    begin(&its);
-    assert_int_equal(pins_write_held(its.own, key, text, most, &why), TARRY_ERROR_STATE);
+    begin(its);
+    assert_int_equal(pins_write_held(its->own, key, text, most, &why), TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "cut the samples into fewer chunks"));
-    assert_int_equal(pins_recall_held(its.own, key, &again, &size, &why), TARRY_OK);
+    assert_int_equal(pins_recall_held(its->own, key, &again, &size, &why), TARRY_OK);
     assert_null(again);
-    assert_int_equal(pins_write_held(its.own, key, text, most - TEXT, &why), TARRY_OK);
-    assert_int_equal(pins_recall_held(its.own, key, &again, &size, &why), TARRY_OK);
+    assert_int_equal(pins_write_held(its->own, key, text, most - TEXT, &why), TARRY_OK);
+    assert_int_equal(pins_recall_held(its->own, key, &again, &size, &why), TARRY_OK);
     assert_int_equal(size, most - TEXT);
     memory_release(NULL, again);
-    free(text);
-    end(&its);
 }
 
-static void one_process_at_a_time(void **state)
+BENCH(one_process_at_a_time)
 {
-    (void)state;
-    bench its;
     pins *second;
     tarry_diagnostic why;
     struct stat folder;
     char path[PATH];
-    begin(&its);
-    path_of(&its, "", path);
+    begin(its);
+    path_of(its, "", path);
     assert_int_equal(stat(path, &folder), 0);
     assert_int_equal(folder.st_mode & 0777, 0700);
-    assert_int_equal(pins_open(its.root, NULL, &second, &why), TARRY_ERROR_STATE);
+    assert_int_equal(pins_open(its->root, NULL, &second, &why), TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "secure: another worker is using these credentials"));
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         /* The lock is held by the parent, too. */
-        pins_close(its.own);
-        _exit(pins_open(its.root, NULL, &second, NULL) == TARRY_ERROR_STATE ? 0 : 1);
+        pins_close(its->own);
+        _exit(pins_open(its->root, NULL, &second, NULL) == TARRY_ERROR_STATE ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    live_again(&its);
+    live_again(its);
     assert_int_equal(pins_open("/nonexistent/folder", NULL, &second, &why), TARRY_ERROR_FILE);
-    end(&its);
 }
 
 static int open_folder(void *user, const tarry_allocator *allocator)
@@ -513,32 +477,10 @@ static int open_folder(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void no_allocation_has_to_succeed(void **state)
+BENCH(no_allocation_has_to_succeed)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    pins_close(its.own);
-    assert_int_equal(fail_each_allocation(open_folder, its.root), 1);
-    assert_int_equal(pins_open(its.root, NULL, &its.own, NULL), TARRY_OK);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_pinned_is_the_only_one),
-        cmocka_unit_test(what_was_sent_is_never_sent_again),
-        cmocka_unit_test(no_job_makes_a_lock_forgotten),
-        cmocka_unit_test(there_are_so_many_locks_and_not_more),
-        cmocka_unit_test(a_damaged_lock_stops_the_worker),
-        cmocka_unit_test(a_damaged_target_stops_the_worker),
-        cmocka_unit_test(what_a_kill_leaves_is_not_read),
-        cmocka_unit_test(kills_while_it_writes_lose_nothing),
-        cmocka_unit_test(what_is_no_file_is_not_missing),
-        cmocka_unit_test(a_record_that_could_not_be_read_is_not_written),
-        cmocka_unit_test(one_process_at_a_time),
-        cmocka_unit_test(no_allocation_has_to_succeed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    begin(its);
+    pins_close(its->own);
+    assert_int_equal(fail_each_allocation(open_folder, its->root), 1);
+    assert_int_equal(pins_open(its->root, NULL, &its->own, NULL), TARRY_OK);
 }

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker insists on: each thing that a server might offer instead is refused, in this life
  * of the worker and in the next. */
-#include <tarry/secure.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <dirent.h>
-#include <math.h>
+#include <tarry/secure.h>
 
 #include "base/hex.h"
 #include "base/random.h"
-#include "pki/authority_files.h"
+#include "pki/authority.h"
 #include "seed.h"
+#include "test.h"
 
 enum { SAMPLES = 800, WORKERS = 8, CHUNKS = 16, PATH_BYTES = 200 };
 
@@ -108,6 +103,8 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
 static void tell_samples(const bench *its)
 {
     assert_int_equal(tarry_secure_memory_samples(its->own, its->samples, CHUNKS, NULL), TARRY_OK);
@@ -142,60 +139,51 @@ static int count_entries(const char *folder)
     return count;
 }
 
-static void what_was_agreed_on_once_holds(void **state)
+BENCH(what_was_agreed_on_once_holds)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    agree(&its);
-    assert_non_null(strstr(its.told, "secure sums: numbers are multiples of 2^-15 up to 200 in 32 "
-                                     "bits; "));
-    its.told[0] = '\0';
-    agree(&its);
-    live_again(&its);
-    agree(&its);
-    assert_string_equal(its.told, "");
+    begin(its);
+    agree(its);
+    assert_non_null(strstr(its->told, "secure sums: numbers are multiples of 2^-15 up to 200 in 32 "
+                                      "bits; "));
+    its->told[0] = '\0';
+    agree(its);
+    live_again(its);
+    agree(its);
+    assert_string_equal(its->told, "");
     /* Another job over the same samples. */
-    its.offer.job_id[0] = 2;
-    agree(&its);
-    live_again(&its);
-    agree(&its);
-    end(&its);
+    its->offer.job_id[0] = 2;
+    agree(its);
+    live_again(its);
+    agree(its);
 }
 
 /* The rules: each may be stricter than the worker's own, and none may be weaker. */
-static void weaker_rules_are_refused(void **state)
+BENCH(weaker_rules_are_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    its.rules.colluders = 0;
-    refuse(&its, "(colluders)");
-    its.rules.colluders = 1;
-    its.rules.least = 99;
-    refuse(&its, "--secure-least");
-    its.rules.least = 500;
-    agree(&its);
-    end(&its);
+    begin(its);
+    its->rules.colluders = 0;
+    refuse(its, "(colluders)");
+    its->rules.colluders = 1;
+    its->rules.least = 99;
+    refuse(its, "--secure-least");
+    its->rules.least = 500;
+    agree(its);
 }
 
-static void every_setting_of_the_worker_counts(void **state)
+BENCH(every_setting_of_the_worker_counts)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    its.least = 401;
-    live_again(&its);
-    refuse(&its, "the server would leave 400 samples to one sum, and this worker wants 401 "
-                 "(--secure-least)");
-    its.least = 400;
-    its.colluders = 2;
-    live_again(&its);
-    refuse(&its, "the server reckons with 1 colluders, and this worker with 2 (colluders)");
-    its.colluders = 0;
-    live_again(&its);
-    agree(&its);
-    end(&its);
+    begin(its);
+    its->least = 401;
+    live_again(its);
+    refuse(its, "the server would leave 400 samples to one sum, and this worker wants 401 "
+                "(--secure-least)");
+    its->least = 400;
+    its->colluders = 2;
+    live_again(its);
+    refuse(its, "the server reckons with 1 colluders, and this worker with 2 (colluders)");
+    its->colluders = 0;
+    live_again(its);
+    agree(its);
 }
 
 static void refuse_cut(bench *its, const uint64_t *begins, const char *said)
@@ -209,74 +197,64 @@ static void refuse_cut(bench *its, const uint64_t *begins, const char *said)
 }
 
 /* Chunks of other sizes than even ones, and cuts that are none. */
-static void samples_are_cut_as_told(void **state)
+BENCH(samples_are_cut_as_told)
 {
-    (void)state;
-    bench its;
     uint64_t begins[CHUNKS + 1];
     tarry_diagnostic why;
-    begin(&its);
+    begin(its);
     for (uint64_t i = 0; i < CHUNKS; i++)
         begins[i] = 40 * i;
     begins[CHUNKS] = SAMPLES; /* the last one has 200; who has it has three more of 40 */
-    refuse_cut(&its, begins, "allows 800 (--secure-bound; by default 4 for each sample");
-    its.bound = 200;
-    live_again(&its);
-    its.rules.least = 600;
-    assert_int_equal(tarry_secure_memory_samples(its.own, SAMPLES, CHUNKS, begins), TARRY_OK);
-    assert_int_not_equal(tarry_secure_memory_agree(its.own, &its.offer, its.target, &why),
+    refuse_cut(its, begins, "allows 800 (--secure-bound; by default 4 for each sample");
+    its->bound = 200;
+    live_again(its);
+    its->rules.least = 600;
+    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins), TARRY_OK);
+    assert_int_not_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                          TARRY_OK);
     assert_non_null(strstr(why.text, "1 colluders may hold all but 480 of 800 samples"));
     begins[3] = begins[4] + 1;
-    assert_int_equal(tarry_secure_memory_samples(its.own, SAMPLES, CHUNKS, begins),
+    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins),
                      TARRY_ERROR_ARGUMENT);
     begins[3] = 120;
-    assert_int_equal(tarry_secure_memory_samples(its.own, SAMPLES + 1, CHUNKS, begins),
+    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES + 1, CHUNKS, begins),
                      TARRY_ERROR_ARGUMENT);
     begins[0] = 1;
-    assert_int_equal(tarry_secure_memory_samples(its.own, SAMPLES, CHUNKS, begins),
+    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins),
                      TARRY_ERROR_ARGUMENT);
-    assert_int_equal(tarry_secure_memory_samples(its.own, 0, CHUNKS, NULL), TARRY_ERROR_ARGUMENT);
-    assert_int_equal(tarry_secure_memory_samples(its.own, 1, 0, NULL), TARRY_ERROR_ARGUMENT);
-    end(&its);
+    assert_int_equal(tarry_secure_memory_samples(its->own, 0, CHUNKS, NULL), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(tarry_secure_memory_samples(its->own, 1, 0, NULL), TARRY_ERROR_ARGUMENT);
 }
 
-static void nothing_is_agreed_on_before_samples_are_told(void **state)
+BENCH(nothing_is_agreed_on_before_samples_are_told)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
-    begin(&its);
-    assert_int_equal(tarry_secure_memory_agree(its.own, &its.offer, its.target, &why),
+    begin(its);
+    assert_int_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                      TARRY_ERROR_STATE);
     assert_string_equal(why.text, "secure sums: this worker has no samples of its own");
-    end(&its);
 }
 
 /* The second job has a sample less: the difference of the two sums would be that sample's. */
-static void a_second_job_with_a_sample_less_is_refused(void **state)
+BENCH(a_second_job_with_a_sample_less_is_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    agree(&its);
-    its.offer.job_id[0] = 2;
-    its.samples = SAMPLES - 1;
-    its.offer.data[0] ^= 1;
-    refuse(&its, "secure/target says");
-    live_again(&its);
-    refuse(&its, "secure/target says");
-    its.samples = SAMPLES; /* as many, of which one is another one */
-    refuse(&its, "secure/target says");
-    memset(its.offer.data, 0, sizeof(its.offer.data));
-    refuse(&its, "no samples of its own");
-    end(&its);
+    begin(its);
+    agree(its);
+    its->offer.job_id[0] = 2;
+    its->samples = SAMPLES - 1;
+    its->offer.data[0] ^= 1;
+    refuse(its, "secure/target says");
+    live_again(its);
+    refuse(its, "secure/target says");
+    its->samples = SAMPLES; /* as many, of which one is another one */
+    refuse(its, "secure/target says");
+    memset(its->offer.data, 0, sizeof(its->offer.data));
+    refuse(its, "no samples of its own");
 }
 
 /* What the server has, and not what the owner allows. Nothing is written down. */
-static void a_grid_that_the_owner_does_not_allow_is_refused(void **state)
+BENCH(a_grid_that_the_owner_does_not_allow_is_refused)
 {
-    (void)state;
     static const struct {
         uint32_t bits;
         int32_t fraction;
@@ -291,52 +269,46 @@ static void a_grid_that_the_owner_does_not_allow_is_refused(void **state)
         {32, -7, 200, "to multiples of 2^7, which is more than 2^4 times as coarse"},
     };
     char path[PATH_BYTES];
-    bench its;
-    begin(&its);
-    const tarry_secure_rules good = its.rules;
+    begin(its);
+    const tarry_secure_rules good = its->rules;
     for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
-        its.rules.bits = offers[i].bits;
-        its.rules.fraction = offers[i].fraction;
-        its.rules.bound = offers[i].bound;
-        refuse(&its, offers[i].said);
+        its->rules.bits = offers[i].bits;
+        its->rules.fraction = offers[i].fraction;
+        its->rules.bound = offers[i].bound;
+        refuse(its, offers[i].said);
     }
-    snprintf(path, sizeof(path), "%s/secure", its.root);
+    snprintf(path, sizeof(path), "%s/secure", its->root);
     assert_int_equal(count_entries(path), 0);
     /* Each of the owner's settings allows that, and nothing else. */
-    its.bits = 64;
-    its.bound = 12.5;
-    live_again(&its);
-    its.rules = good;
-    refuse(&its, "32 bits, and this worker's owner allows 64 (--secure-bits)");
-    assert_int_equal(tarry_secure_rules_choose(64, 200, CHUNKS, &its.rules), TARRY_OK);
-    refuse(&its, "bound is 200, and this worker's owner allows 12.5 (--secure-bound;");
-    assert_int_equal(tarry_secure_rules_choose(64, 12.5, CHUNKS, &its.rules), TARRY_OK);
-    agree(&its);
-    end(&its);
+    its->bits = 64;
+    its->bound = 12.5;
+    live_again(its);
+    its->rules = good;
+    refuse(its, "32 bits, and this worker's owner allows 64 (--secure-bits)");
+    assert_int_equal(tarry_secure_rules_choose(64, 200, CHUNKS, &its->rules), TARRY_OK);
+    refuse(its, "bound is 200, and this worker's owner allows 12.5 (--secure-bound;");
+    assert_int_equal(tarry_secure_rules_choose(64, 12.5, CHUNKS, &its->rules), TARRY_OK);
+    agree(its);
 }
 
 /* So many chunks that few bits are left for each number. */
-static void a_grid_of_few_steps_is_refused(void **state)
+BENCH(a_grid_of_few_steps_is_refused)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
-    begin(&its);
-    its.samples = its.rules.least = UINT64_C(1) << 32;
-    its.bound = 1;
-    live_again(&its);
-    assert_int_equal(tarry_secure_memory_samples(its.own, its.samples, 1u << 20, NULL), TARRY_OK);
-    assert_int_equal(tarry_secure_rules_choose(32, 1, 1u << 20, &its.rules), TARRY_OK);
-    assert_int_equal(tarry_secure_memory_agree(its.own, &its.offer, its.target, &why),
+    begin(its);
+    its->samples = its->rules.least = UINT64_C(1) << 32;
+    its->bound = 1;
+    live_again(its);
+    assert_int_equal(tarry_secure_memory_samples(its->own, its->samples, 1u << 20, NULL), TARRY_OK);
+    assert_int_equal(tarry_secure_rules_choose(32, 1, 1u << 20, &its->rules), TARRY_OK);
+    assert_int_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                      TARRY_ERROR_STATE);
     if (strstr(why.text, "only 1024 steps up to the bound, and 4096 are wanted") == NULL)
         fail_msg("%s", why.text);
-    end(&its);
 }
 
-static void settings_that_are_none_are_refused(void **state)
+TEST(settings_that_are_none_are_refused)
 {
-    (void)state;
     static const double bounds[] = {-1, NAN, INFINITY};
     tarry_secure_memory_settings settings;
     tarry_secure_memory *own;
@@ -352,60 +324,54 @@ static void settings_that_are_none_are_refused(void **state)
 }
 
 /* With all others at the bound, a chunk of few samples would be seen in the sum. */
-static void a_chunk_of_few_samples_is_refused(void **state)
+BENCH(a_chunk_of_few_samples_is_refused)
 {
-    (void)state;
-    bench its;
     uint64_t begins[CHUNKS + 1];
-    begin(&its);
-    its.bound = 200;
+    begin(its);
+    its->bound = 200;
     for (uint64_t i = 0; i <= CHUNKS; i++)
         begins[i] = 50 * i;
     begins[7] = begins[6] + 31; /* chunk 6 */
-    live_again(&its);
-    refuse_cut(&its, begins,
+    live_again(its);
+    refuse_cut(its, begins,
                "chunk 6 of the server's plan has 31 samples, and this worker's owner "
                "wants 32 in each at least (--secure-chunk-samples)");
     begins[1] = 1;
-    refuse_cut(&its, begins, "chunk 0 of the server's plan has 1 samples, and");
-    its.chunk_samples = 2;
-    live_again(&its);
-    refuse_cut(&its, begins,
+    refuse_cut(its, begins, "chunk 0 of the server's plan has 1 samples, and");
+    its->chunk_samples = 2;
+    live_again(its);
+    refuse_cut(its, begins,
                "chunk 0 of the server's plan has 1 samples, and this worker's owner "
                "wants 2");
-    its.chunk_samples = 1;
-    live_again(&its);
-    assert_int_equal(tarry_secure_memory_samples(its.own, SAMPLES, CHUNKS, begins), TARRY_OK);
-    assert_int_equal(tarry_secure_memory_agree(its.own, &its.offer, its.target, NULL), TARRY_OK);
+    its->chunk_samples = 1;
+    live_again(its);
+    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins), TARRY_OK);
+    assert_int_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, NULL), TARRY_OK);
     begins[1] = 0; /* and one without any, whose sum is zero */
-    refuse_cut(&its, begins, "chunk 0 of the server's plan has 0 samples");
-    end(&its);
+    refuse_cut(its, begins, "chunk 0 of the server's plan has 0 samples");
 }
 
 /* A coarse grid, or a small bound, makes sums count chunks above a threshold. */
-static void another_grid_is_refused(void **state)
+BENCH(another_grid_is_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    agree(&its);
-    const tarry_secure_rules agreed = its.rules;
+    begin(its);
+    agree(its);
+    const tarry_secure_rules agreed = its->rules;
     for (int i = 0; i < 3; i++) {
         const uint32_t bits = i == 0 ? 64 : 32;
         const double bound = i == 1 ? 1e-3 : 200;
-        its.rules = agreed;
-        its.offer.job_id[0]++;
-        assert_int_equal(tarry_secure_rules_choose(bits, bound, CHUNKS, &its.rules), TARRY_OK);
-        its.bits = bits; /* its owner has another one now, and has not removed the file */
-        its.bound = bound;
-        live_again(&its);
-        refuse(&its, "secure/grid says");
-        live_again(&its);
-        refuse(&its, "secure/grid says");
+        its->rules = agreed;
+        its->offer.job_id[0]++;
+        assert_int_equal(tarry_secure_rules_choose(bits, bound, CHUNKS, &its->rules), TARRY_OK);
+        its->bits = bits; /* its owner has another one now, and has not removed the file */
+        its->bound = bound;
+        live_again(its);
+        refuse(its, "secure/grid says");
+        live_again(its);
+        refuse(its, "secure/grid says");
     }
-    its.rules = agreed;
-    agree(&its);
-    end(&its);
+    its->rules = agreed;
+    agree(its);
 }
 
 static bool accepts(bench *its)
@@ -433,41 +399,38 @@ static void remove_file(const bench *its, const char *name)
 }
 
 /* Each plan by itself leaves enough; together they let one worker hold all but few samples. */
-static void plans_that_let_colluders_collect_chunks_are_refused(void **state)
+BENCH(plans_that_let_colluders_collect_chunks_are_refused)
 {
-    (void)state;
-    bench its;
     char path[PATH_BYTES];
-    begin(&its);
-    agree(&its);
+    begin(its);
+    agree(its);
     bool refused = false;
     int plans = 1;
     tarry_plan *next = NULL;
     for (uint64_t seed = 2; !refused && seed < 12; seed++, plans++) {
         tarry_plan_free(next);
-        its.offer.plan = next = make_plan(seed, 2);
-        refused = !accepts(&its);
+        its->offer.plan = next = make_plan(seed, 2);
+        refused = !accepts(its);
     }
     assert_true(refused);
     assert_in_range(plans, 2, 10);
     /* The next life has not forgotten, whatever job it is of; and what was refused adds nothing. */
-    its.offer.job_id[0]++;
-    live_again(&its);
-    refuse(&its, "colluders may hold all but");
+    its->offer.job_id[0]++;
+    live_again(its);
+    refuse(its, "colluders may hold all but");
     tarry_plan_free(next);
-    its.offer.plan = its.plan;
-    agree(&its);
+    its->offer.plan = its->plan;
+    agree(its);
     /* A worker that remembers nothing would take them all, one after the other. */
     for (uint64_t seed = 2; seed < 12; seed++) {
-        name_held(&its, path);
+        name_held(its, path);
         assert_int_equal(remove(path), 0);
-        remove_file(&its, "target");
-        live_again(&its);
-        its.offer.plan = next = make_plan(seed, 2);
-        agree(&its);
+        remove_file(its, "target");
+        live_again(its);
+        its->offer.plan = next = make_plan(seed, 2);
+        agree(its);
         tarry_plan_free(next);
     }
-    end(&its);
 }
 
 /* What one worker holds under plans, a flag for each sample. */
@@ -499,143 +462,121 @@ static uint64_t fewest_left(bool of[WORKERS][SAMPLES])
  * refused, and the worker is killed at times. The oracle has a flag for each worker and sample, of
  * what was accepted; an offer has to be accepted exactly if it leaves enough with that.
  */
-static void no_job_makes_the_samples_held_forgotten(void **state)
+BENCH(no_job_makes_the_samples_held_forgotten)
 {
     enum { OFFERS = 300 };
-    (void)state;
-    bench its;
     static bool accepted[WORKERS][SAMPLES], with[WORKERS][SAMPLES];
     random_stream random = random_stream_make(test_seed("offers", 1), RANDOM_TEST, 0, 0);
     int taken = 0, refused = 0;
     memset(accepted, 0, sizeof(accepted));
-    begin(&its);
-    its.rules.least = 300;
-    const tarry_secure_rules agreed = its.rules;
+    begin(its);
+    its->rules.least = 300;
+    const tarry_secure_rules agreed = its->rules;
     for (int i = 0; i < OFFERS; i++) {
         const uint64_t draw = random_u64(&random);
-        tarry_plan *plan = make_plan(draw / 1000 % 40 + 1, 1 + draw % 2);
-        its.offer.job_id[0] = (uint8_t)(draw / 2 % 4 + 1);
-        its.offer.plan = plan;
+        OWNED(tarry_plan) plan = make_plan(draw / 1000 % 40 + 1, 1 + draw % 2);
+        its->offer.job_id[0] = (uint8_t)(draw / 2 % 4 + 1);
+        its->offer.plan = plan;
         memcpy(with, accepted, sizeof(with));
         hold(with, plan);
         if (taken > 0 && draw / 8 % 4 == 0) {
-            its.offer.data[0] ^= 1; /* other samples, of another job */
-            refuse(&its, "secure/target says");
-            its.offer.data[0] ^= 1;
+            its->offer.data[0] ^= 1; /* other samples, of another job */
+            refuse(its, "secure/target says");
+            its->offer.data[0] ^= 1;
         } else if (taken > 0 && draw / 8 % 4 == 1) {
-            its.rules.fraction++;
-            refuse(&its, "secure/grid says");
-            its.rules = agreed;
+            its->rules.fraction++;
+            refuse(its, "secure/grid says");
+            its->rules = agreed;
         } else if (fewest_left(with) >= agreed.least) {
-            agree(&its);
+            agree(its);
             memcpy(accepted, with, sizeof(with));
             taken++;
         } else {
-            assert_false(accepts(&its));
+            assert_false(accepts(its));
             refused++;
         }
         if (draw / 32 % 4 == 0)
-            live_again(&its);
-        tarry_plan_free(plan);
+            live_again(its);
     }
     assert_true(taken > 2 && refused > OFFERS / 10);
-    end(&its);
 }
 
 /* The record goes with the samples: the record of others does not count, and is kept. */
-static void each_target_has_its_record(void **state)
+BENCH(each_target_has_its_record)
 {
-    (void)state;
-    bench its;
-    tarry_plan *other = make_plan(5, 2);
-    begin(&its);
-    its.rules.least = 600; /* one plan, and not a second one */
-    agree(&its);
+    OWNED(tarry_plan) other = make_plan(5, 2);
+    begin(its);
+    its->rules.least = 600; /* one plan, and not a second one */
+    agree(its);
     for (int turn = 0; turn < 2; turn++) {
-        its.offer.plan = other;
-        refuse(&its, "colluders may hold all but");
+        its->offer.plan = other;
+        refuse(its, "colluders may hold all but");
         /* Its owner has other samples now. */
-        remove_file(&its, "target");
-        its.offer.data[0] ^= 1;
-        live_again(&its);
-        agree(&its);
-        its.offer.plan = its.plan;
-        refuse(&its, "colluders may hold all but");
+        remove_file(its, "target");
+        its->offer.data[0] ^= 1;
+        live_again(its);
+        agree(its);
+        its->offer.plan = its->plan;
+        refuse(its, "colluders may hold all but");
         /* And goes back to the first. */
-        remove_file(&its, "target");
-        its.offer.data[0] ^= 1;
-        agree(&its);
+        remove_file(its, "target");
+        its->offer.data[0] ^= 1;
+        agree(its);
     }
-    tarry_plan_free(other);
-    end(&its);
 }
 
 /* A first offer that fails any check leaves nothing that a second one would be held to. */
-static void nothing_is_written_before_all_checks_pass(void **state)
+BENCH(nothing_is_written_before_all_checks_pass)
 {
-    (void)state;
-    bench its;
     char path[PATH_BYTES];
-    begin(&its);
-    tarry_plan *thick = make_plan(3, 6);
-    its.offer.plan = thick;
-    refuse(&its, "colluders may hold all but");
-    snprintf(path, sizeof(path), "%s/secure", its.root);
+    begin(its);
+    OWNED(tarry_plan) thick = make_plan(3, 6);
+    its->offer.plan = thick;
+    refuse(its, "colluders may hold all but");
+    snprintf(path, sizeof(path), "%s/secure", its->root);
     assert_int_equal(count_entries(path), 0);
-    its.offer.plan = its.plan;
-    its.offer.data[0]++;
-    its.rules.fraction++;
-    agree(&its);
+    its->offer.plan = its->plan;
+    its->offer.data[0]++;
+    its->rules.fraction++;
+    agree(its);
     assert_int_equal(count_entries(path), 3);
-    its.offer.plan = thick;
-    refuse(&its, "colluders may hold all but");
-    live_again(&its);
-    its.offer.plan = its.plan;
-    agree(&its);
-    tarry_plan_free(thick);
-    end(&its);
+    its->offer.plan = thick;
+    refuse(its, "colluders may hold all but");
+    live_again(its);
+    its->offer.plan = its->plan;
+    agree(its);
 }
 
 /* A kill between two of the three files: the record, the grid, and the target at last. */
-static void a_kill_between_files_loses_nothing(void **state)
+BENCH(a_kill_between_files_loses_nothing)
 {
-    (void)state;
     static const char *const last[] = {"target", "grid"};
-    bench its;
-    tarry_plan *other = make_plan(5, 2);
-    begin(&its);
-    its.rules.least = 600;
-    agree(&its);
+    OWNED(tarry_plan) other = make_plan(5, 2);
+    begin(its);
+    its->rules.least = 600;
+    agree(its);
     for (size_t i = 0; i < 2; i++) {
         for (size_t j = 0; j <= i; j++)
-            remove_file(&its, last[j]);
-        live_again(&its);
-        its.offer.plan = other;
-        refuse(&its, "colluders may hold all but");
-        its.offer.plan = its.plan;
-        agree(&its);
+            remove_file(its, last[j]);
+        live_again(its);
+        its->offer.plan = other;
+        refuse(its, "colluders may hold all but");
+        its->offer.plan = its->plan;
+        agree(its);
     }
-    tarry_plan_free(other);
-    end(&its);
 }
 
-static void a_plan_with_too_many_copies_is_refused(void **state)
+BENCH(a_plan_with_too_many_copies_is_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    tarry_plan *thick = make_plan(3, 6);
-    its.offer.plan = thick;
-    refuse(&its, "colluders may hold all but 200 of 800 samples, and 400 are to be left");
-    tarry_plan_free(thick);
-    end(&its);
+    begin(its);
+    OWNED(tarry_plan) thick = make_plan(3, 6);
+    its->offer.plan = thick;
+    refuse(its, "colluders may hold all but 200 of 800 samples, and 400 are to be left");
 }
 
 /* Whatever job was in between, and whether it was refused. */
-static void attempts_are_locked_over_jobs(void **state)
+BENCH(attempts_are_locked_over_jobs)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
     tarry_secure_attempt first = {.job_id = {1},
                                   .epoch = 5,
@@ -643,49 +584,45 @@ static void attempts_are_locked_over_jobs(void **state)
                                   .attempt = 1,
                                   .kappa = {1}},
                          next = first, other = {.job_id = {2}, .epoch = 1, .kappa = {3}};
-    begin(&its);
-    agree(&its);
-    assert_int_equal(tarry_secure_memory_lock(its.own, &first, &why), TARRY_OK);
+    begin(its);
+    agree(its);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &first, &why), TARRY_OK);
     for (int life = 0; life < 2; life++) {
-        its.offer.job_id[0] = 2;
-        agree(&its);
-        assert_int_equal(tarry_secure_memory_lock(its.own, &other, &why), TARRY_OK);
-        its.offer.job_id[0] = 3;
-        its.offer.data[0] ^= 1;
-        refuse(&its, "secure/target says");
-        its.offer.data[0] ^= 1;
+        its->offer.job_id[0] = 2;
+        agree(its);
+        assert_int_equal(tarry_secure_memory_lock(its->own, &other, &why), TARRY_OK);
+        its->offer.job_id[0] = 3;
+        its->offer.data[0] ^= 1;
+        refuse(its, "secure/target says");
+        its->offer.data[0] ^= 1;
         next = first;
         next.kappa[0] = 2;
-        assert_int_equal(tarry_secure_memory_lock(its.own, &next, &why), TARRY_ERROR_STATE);
+        assert_int_equal(tarry_secure_memory_lock(its->own, &next, &why), TARRY_ERROR_STATE);
         next.epoch = 1;
-        assert_int_equal(tarry_secure_memory_lock(its.own, &next, &why), TARRY_ERROR_STATE);
-        assert_int_equal(tarry_secure_memory_lock(its.own, &first, &why), TARRY_OK);
-        live_again(&its);
+        assert_int_equal(tarry_secure_memory_lock(its->own, &next, &why), TARRY_ERROR_STATE);
+        assert_int_equal(tarry_secure_memory_lock(its->own, &first, &why), TARRY_OK);
+        live_again(its);
     }
-    end(&its);
 }
 
-static void attempts_are_locked_over_lives(void **state)
+BENCH(attempts_are_locked_over_lives)
 {
-    (void)state;
-    bench its;
     tarry_diagnostic why;
     tarry_secure_attempt attempt = {
         .job_id = {1}, .epoch = 1, .round = 3, .attempt = 1, .kappa = {5}};
-    begin(&its);
-    agree(&its);
-    assert_int_equal(tarry_secure_memory_lock(its.own, &attempt, &why), TARRY_OK);
-    assert_int_equal(tarry_secure_memory_lock(its.own, &attempt, &why), TARRY_OK);
-    live_again(&its);
-    agree(&its);
-    assert_int_equal(tarry_secure_memory_lock(its.own, &attempt, &why), TARRY_OK);
+    begin(its);
+    agree(its);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
+    live_again(its);
+    agree(its);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
     attempt.kappa[0] = 6; /* the same attempt, of another group, plan or parameters */
-    assert_int_equal(tarry_secure_memory_lock(its.own, &attempt, &why), TARRY_ERROR_STATE);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_ERROR_STATE);
     attempt.round = 2;
-    assert_int_equal(tarry_secure_memory_lock(its.own, &attempt, &why), TARRY_ERROR_STATE);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_ERROR_STATE);
     attempt.epoch = 2;
-    assert_int_equal(tarry_secure_memory_lock(its.own, &attempt, &why), TARRY_OK);
-    end(&its);
+    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
 }
 
 static size_t read_all(const char *path, char *bytes, size_t room)
@@ -706,16 +643,14 @@ static void write_all(const char *path, const char *bytes, size_t size)
 }
 
 /* A file that was cut anywhere, or has another byte, is refused with its name. */
-static void damaged_files_stop_it(void **state)
+BENCH(damaged_files_stop_it)
 {
-    (void)state;
-    bench its;
     char paths[3][PATH_BYTES], kept[8192], damaged[8192];
-    begin(&its);
-    agree(&its);
-    snprintf(paths[0], PATH_BYTES, "%s/secure/target", its.root);
-    snprintf(paths[1], PATH_BYTES, "%s/secure/grid", its.root);
-    name_held(&its, paths[2]);
+    begin(its);
+    agree(its);
+    snprintf(paths[0], PATH_BYTES, "%s/secure/target", its->root);
+    snprintf(paths[1], PATH_BYTES, "%s/secure/grid", its->root);
+    name_held(its, paths[2]);
     random_stream random = random_stream_make(test_seed("damage", 1), RANDOM_TEST, 0, 0);
     for (size_t i = 0; i < 3; i++) {
         const size_t size = read_all(paths[i], kept, sizeof(kept));
@@ -725,29 +660,27 @@ static void damaged_files_stop_it(void **state)
             memcpy(damaged, kept, size);
             damaged[at] ^= j % 3 == 0 ? 0x40 : 1; /* often another digit */
             write_all(paths[i], damaged, j % 2 == 0 ? at : size);
-            live_again(&its);
-            refuse(&its, strrchr(paths[i], '/') + 1);
+            live_again(its);
+            refuse(its, strrchr(paths[i], '/') + 1);
         }
         for (size_t at = 0; at < size; at++) { /* whole lines are missing, among others */
             write_all(paths[i], kept, at);
-            refuse(&its, strrchr(paths[i], '/') + 1);
+            refuse(its, strrchr(paths[i], '/') + 1);
         }
         write_all(paths[i], kept, size);
     }
-    live_again(&its);
-    agree(&its);
+    live_again(its);
+    agree(its);
     /* One that is missing was lost: the target says that there was one. */
     assert_int_equal(remove(paths[2]), 0);
-    refuse(&its, ": is missing: what workers held under earlier plans is not known");
-    remove_file(&its, "target");
-    agree(&its);
-    end(&its);
+    refuse(its, ": is missing: what workers held under earlier plans is not known");
+    remove_file(its, "target");
+    agree(its);
 }
 
 /* Sums of so many numbers at the bound fit, and would not with half the step. */
-static void the_finest_grid_is_chosen(void **state)
+TEST(the_finest_grid_is_chosen)
 {
-    (void)state;
     static const uint64_t chunks[] = {1, 2, 12, 1000, 1000000};
     static const double bounds[] = {1e-20, 0.3, 1, 4000, 1e9};
     tarry_secure_rules rules = {.colluders = 3, .least = 5};
@@ -770,32 +703,4 @@ static void the_finest_grid_is_chosen(void **state)
     assert_int_equal(tarry_secure_rules_choose(32, INFINITY, 1, &rules), TARRY_ERROR_ARGUMENT);
     assert_int_equal(tarry_secure_rules_choose(32, 1, 0, &rules), TARRY_ERROR_ARGUMENT);
     assert_true(rules.bits == 64 && rules.bound == bounds[4]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_agreed_on_once_holds),
-        cmocka_unit_test(weaker_rules_are_refused),
-        cmocka_unit_test(every_setting_of_the_worker_counts),
-        cmocka_unit_test(samples_are_cut_as_told),
-        cmocka_unit_test(nothing_is_agreed_on_before_samples_are_told),
-        cmocka_unit_test(a_second_job_with_a_sample_less_is_refused),
-        cmocka_unit_test(another_grid_is_refused),
-        cmocka_unit_test(a_grid_that_the_owner_does_not_allow_is_refused),
-        cmocka_unit_test(a_grid_of_few_steps_is_refused),
-        cmocka_unit_test(settings_that_are_none_are_refused),
-        cmocka_unit_test(a_chunk_of_few_samples_is_refused),
-        cmocka_unit_test(plans_that_let_colluders_collect_chunks_are_refused),
-        cmocka_unit_test(no_job_makes_the_samples_held_forgotten),
-        cmocka_unit_test(each_target_has_its_record),
-        cmocka_unit_test(nothing_is_written_before_all_checks_pass),
-        cmocka_unit_test(a_kill_between_files_loses_nothing),
-        cmocka_unit_test(a_plan_with_too_many_copies_is_refused),
-        cmocka_unit_test(attempts_are_locked_over_jobs),
-        cmocka_unit_test(attempts_are_locked_over_lives),
-        cmocka_unit_test(damaged_files_stop_it),
-        cmocka_unit_test(the_finest_grid_is_chosen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "model.h"
+#include "test.h"
 
 void lone_copies(world *all, uint32_t workers, uint32_t pieces, const char *spec)
 {
@@ -25,8 +19,7 @@ baseline *begin_summing(world *all, baseline_settings own, tarry_sim_way way)
     tarry_diagnostic why = {{0}};
     tarry_sim_settings settings = all->settings;
     settings.way = way;
-    if (baseline_create(all->plan, &own, &settings, NULL, &model, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, baseline_create(all->plan, &own, &settings, NULL, &model, &why));
     return model;
 }
 
@@ -39,7 +32,7 @@ baseline *begin_model(world *all, baseline_settings own)
 tarry_round_result model_round(baseline *model)
 {
     tarry_round_result result;
-    assert_int_equal(baseline_round(model, &result), TARRY_OK);
+    assert_ok(baseline_round(model, &result));
     return result;
 }
 

@@ -4,19 +4,15 @@
  * process under the worst schedule, and never exceeded. Times come from a trace, so that the test
  * decides when each worker finishes each chunk.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "edge_plan.h"
 #include "plan/plan.h"
 #include "seed.h"
+#include "test.h"
 #include "world.h"
 
 static void exact_in_parts(world *all, uint32_t workers, uint32_t chunks, uint32_t replication,
@@ -42,7 +38,7 @@ static void write_schedule(FILE *file, const tarry_plan *plan, uint32_t step, ui
             double seconds = 0.001;
             for (uint32_t h = 0; h < tarry_plan_replication(plan, chunk); h++)
                 if (tarry_plan_holder(plan, chunk, h) == worker &&
-                    tarry_plan_position(plan, chunk, h) == position && (complete >> h & 1) == 0)
+                    plan_position(plan, chunk, h) == position && (complete >> h & 1) == 0)
                     seconds = 1000 * (1 + h);
             fprintf(file, "%u,%u,%u,%g\n", step, worker, position, seconds);
         }
@@ -71,11 +67,10 @@ static void assert_worst_case(uint32_t workers, uint32_t chunks, uint32_t replic
     assert_true(descriptor >= 0);
     close(descriptor);
     snprintf(spec, sizeof(spec), "trace:%s", path);
-    world all;
+    OWNED(world) all;
     exact_in_parts(&all, workers, chunks, replication, parts);
     all.plan_settings.order = order;
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&all.plan_settings, NULL, &plan, NULL), TARRY_OK);
+    OWNED(tarry_plan) plan = plan_make(&all.plan_settings);
     uint32_t schedules = write_schedules(path, plan);
     all.spec = spec;
     world_begin(&all);
@@ -90,13 +85,10 @@ static void assert_worst_case(uint32_t workers, uint32_t chunks, uint32_t replic
     printf("m = %u, N = %u, r = %u, l = %u: Q = %lu, the worst of %u schedules %lu\n", workers,
            chunks, replication, parts, (unsigned long)q, schedules, (unsigned long)most);
     assert_int_equal(most, q);
-    world_end(&all);
-    tarry_plan_free(plan);
 }
 
-static void the_adversary_reaches_q(void **state)
+TEST(the_adversary_reaches_q)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 4; parts++) {
         assert_worst_case(10, 10, 4, parts, TARRY_ORDER_OPTIMAL);
         assert_worst_case(10, 10, 4, parts, TARRY_ORDER_RANDOM);
@@ -105,9 +97,8 @@ static void the_adversary_reaches_q(void **state)
     }
 }
 
-static void no_schedule_exceeds_q(void **state)
+TEST(no_schedule_exceeds_q)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("schedules", 5), RANDOM_TEST, 0, 0);
     static const char *const specs[] = {"exp:1/chunk", "pareto:0.001,1/chunk", "exp:1",
                                         "pareto:0.01,1+exp:1/chunk"};
@@ -117,7 +108,7 @@ static void no_schedule_exceeds_q(void **state)
         uint32_t workers = 2 + random_below(&stream, 11), chunks = 1 + random_below(&stream, 15);
         uint32_t replication = 1 + random_below(&stream, workers < 6 ? workers : 6);
         uint32_t parts = 1 + random_below(&stream, replication);
-        world all;
+        OWNED(world) all;
         exact_in_parts(&all, workers, chunks, replication, parts);
         all.plan_settings.seed = all.straggler_seed = random_u64(&stream);
         all.plan_settings.order =
@@ -132,16 +123,6 @@ static void no_schedule_exceeds_q(void **state)
             double share = (double)result.copies_computed / (double)q;
             closest = share > closest ? share : closest;
         }
-        world_end(&all);
     }
     printf("%lu random schedules: at most %.2f of Q\n", (unsigned long)rounds, closest);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_adversary_reaches_q),
-        cmocka_unit_test(no_schedule_exceeds_q),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "failing_allocator.h"
 #include "model.h"
 #include "plan/plan.h"
 #include "seed.h"
+#include "test.h"
 #include "world.h"
+
+OWNED_BY(baseline, baseline_free)
 
 #define MILLISECOND UINT64_C(1000000)
 
 /* ---- ring ---- */
 
-static void a_ring_takes_its_formula(void **state)
+TEST(a_ring_takes_its_formula)
 {
-    (void)state;
     world all;
     lone_copies(&all, 4, 1, NULL);
     all.settings.dimension = 1000;
@@ -35,29 +31,26 @@ static void a_ring_takes_its_formula(void **state)
 }
 
 /* The same numbers travel, with two latencies in all. */
-static void direct_sums_take_their_formula(void **state)
+WORLD(direct_sums_take_their_formula)
 {
-    (void)state;
-    world all;
-    lone_copies(&all, 4, 1, NULL);
-    all.settings.dimension = 1000;
-    all.settings.link = (tarry_sim_link){.latency_ns = MILLISECOND, .bytes_per_second = 1e6};
-    world_begin(&all);
+    lone_copies(all, 4, 1, NULL);
+    all->settings.dimension = 1000;
+    all->settings.link = (tarry_sim_link){.latency_ns = MILLISECOND, .bytes_per_second = 1e6};
+    world_begin(all);
     baseline *model =
-        begin_summing(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE}, TARRY_SIM_DIRECT);
+        begin_summing(all, (baseline_settings){.kind = BASELINE_ALL_REDUCE}, TARRY_SIM_DIRECT);
     tarry_round_result result = model_round(model);
     assert_int_equal(result.end_ns, SECOND + (2 + 6) * MILLISECOND);
     assert_int_equal(result.upload_bytes, 6 * 4 * 1000);
     baseline_free(model);
     /* DropCompute's sum is made of what workers have at their deadline. */
     model = begin_summing(
-        &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = SECOND / 2},
+        all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = SECOND / 2},
         TARRY_SIM_DIRECT);
     result = model_round(model);
     assert_int_equal(result.end_ns, SECOND / 2 + (2 + 6) * MILLISECOND);
     assert_int_equal(result.copies_coded, 0);
     baseline_free(model);
-    world_end(&all);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -84,12 +77,11 @@ static uint64_t ring_ready(const uint64_t *done, uint32_t workers, uint32_t work
                  ring_sends(done, workers, before, step - 1) + MILLISECOND + 3 * MILLISECOND);
 }
 
-static void uneven_rings_go_by_their_recursion(void **state)
+TEST(uneven_rings_go_by_their_recursion)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         enum { WORKERS = 4 };
-        world all;
+        OWNED(world) all;
         lone_copies(&all, WORKERS, 1, "shifted-exp:0.001,0.01");
         all.straggler_seed = test_seed("baseline", 5) + seed;
         all.settings.dimension = 1000;
@@ -101,16 +93,13 @@ static void uneven_rings_go_by_their_recursion(void **state)
             done[worker] = tarry_straggler_time_ns(all.straggler, 0, worker, 0, worker, 1, 0);
         for (uint32_t worker = 0; worker < WORKERS; worker++)
             end = later(end, ring_ready(done, WORKERS, worker, 2 * (WORKERS - 1)));
-        baseline *model = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
+        OWNED(baseline) model = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
         assert_int_equal(model_round(model).end_ns, end);
-        baseline_free(model);
-        world_end(&all);
     }
 }
 
-static void a_ring_ends_without_a_sum_when_a_worker_dies(void **state)
+TEST(a_ring_ends_without_a_sum_when_a_worker_dies)
 {
-    (void)state;
     world all;
     lone_copies(&all, 5, 1, "dead:1");
     all.settings.server.silence_ns = 7 * SECOND;
@@ -124,11 +113,10 @@ static void a_ring_ends_without_a_sum_when_a_worker_dies(void **state)
 
 /* Without a deadline, and as a ring without links, a round is the uncoded one, to the nanosecond.
  */
-static void models_meet_the_draws_of_the_machines(void **state)
+TEST(models_meet_the_draws_of_the_machines)
 {
-    (void)state;
     for (uint32_t pieces = 1; pieces <= 4; pieces += 3) {
-        world all;
+        OWNED(world) all;
         lone_copies(&all, 12, pieces, "exp:1/chunk+jitter:0.2/run+slow:2,3");
         all.straggler_seed = test_seed("baseline", 5);
         all.settings.upload = TARRY_SIM_UPLOAD_WHOLE;
@@ -139,9 +127,10 @@ static void models_meet_the_draws_of_the_machines(void **state)
             all.settings.server_bytes_per_second = 2e6;
         }
         world_begin(&all);
-        baseline *drop = begin_model(
+        OWNED(baseline)
+        drop = begin_model(
             &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = TARRY_NEVER});
-        baseline *ring = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
+        OWNED(baseline) ring = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
         for (int round = 0; round < 5; round++) {
             tarry_round_result machine = world_round(&all), model = model_round(drop);
             assert_true(machine.exact && model.exact);
@@ -153,18 +142,14 @@ static void models_meet_the_draws_of_the_machines(void **state)
             if (pieces > 1)
                 assert_int_equal(model.end_ns, machine.end_ns);
         }
-        baseline_free(ring);
-        baseline_free(drop);
-        world_end(&all);
     }
 }
 
 /* ---- DropCompute ---- */
 
 /* Of two workers, whose pieces take 0.25 s and 0.75 s, the slow one has two at 1.5 s. */
-static void workers_stop_at_their_own_deadline(void **state)
+TEST(workers_stop_at_their_own_deadline)
 {
-    (void)state;
     world all;
     lone_copies(&all, 2, 4, "slow:1,3");
     baseline_settings own = {.kind = BASELINE_DROPCOMPUTE, .deadline_ns = 3 * SECOND / 2};
@@ -187,21 +172,18 @@ static void workers_stop_at_their_own_deadline(void **state)
     assert_int_equal(result.copies_coded, 6);
 }
 
-static void the_dead_are_noticed_and_left_out(void **state)
+WORLD(the_dead_are_noticed_and_left_out)
 {
-    (void)state;
-    world all;
-    lone_copies(&all, 4, 2, "dead:1");
-    all.settings.server.silence_ns = 5 * SECOND;
-    world_begin(&all);
-    baseline *model = begin_model(
-        &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = 9 * SECOND});
+    lone_copies(all, 4, 2, "dead:1");
+    all->settings.server.silence_ns = 5 * SECOND;
+    world_begin(all);
+    OWNED(baseline)
+    model = begin_model(
+        all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = 9 * SECOND});
     tarry_round_result first = model_round(model), second = model_round(model);
     assert_int_equal(first.end_ns, 5 * SECOND);
     assert_int_equal(second.end_ns - second.start_ns, SECOND);
     assert_true(first.expected_error == 0.25 && second.expected_error == 0.25);
-    baseline_free(model);
-    world_end(&all);
 }
 
 static double phi(double x)
@@ -243,18 +225,19 @@ static double closed_form(double tau, uint32_t pieces, uint32_t workers, double 
     return *share * all / fmin(tau, all);
 }
 
-static void the_best_deadline_gives_what_the_closed_form_says(void **state)
+TEST(the_best_deadline_gives_what_the_closed_form_says)
 {
-    (void)state;
     enum { WORKERS = 100, PIECES = 16, ROUNDS = 60 };
     const double deviations[] = {0.1, 0.3};
     for (size_t i = 0; i < 2; i++) {
-        world all;
+        OWNED(world) all;
         lone_copies(&all, WORKERS, PIECES, i == 0 ? "jitter:0.1/chunk" : "jitter:0.3/chunk");
         all.straggler_seed = test_seed("baseline", 5);
         world_begin(&all);
-        baseline *model = begin_model(&all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE});
-        baseline *endless = begin_model(
+        OWNED(baseline)
+        model = begin_model(&all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE});
+        OWNED(baseline)
+        endless = begin_model(
             &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = TARRY_NEVER});
         double share = 0, time = 0, longest = 0, expected;
         for (int round = 0; round < ROUNDS; round++) {
@@ -273,15 +256,11 @@ static void the_best_deadline_gives_what_the_closed_form_says(void **state)
         assert_true(fabs(share / expected - 1) < 0.02);
         assert_true(fabs(share * longest / time / speedup - 1) < 0.02);
         assert_true(speedup > 0.98 * best);
-        baseline_free(endless);
-        baseline_free(model);
-        world_end(&all);
     }
 }
 
-static void wrong_settings_are_refused(void **state)
+TEST(wrong_settings_are_refused)
 {
-    (void)state;
     const double negative[] = {1, -1};
     baseline *model;
     tarry_diagnostic why;
@@ -336,35 +315,15 @@ static int run(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+WORLD(each_allocation_may_fail)
 {
-    (void)state;
-    world all;
-    lone_copies(&all, 3, 2, "exp:1+fail:0.5+rejoin:2");
-    all.settings.server.silence_ns = SECOND;
-    world_begin(&all);
-    attempt attempts[] = {{&all, BASELINE_DROPCOMPUTE, TARRY_SIM_STAR},
-                          {&all, BASELINE_DROPCOMPUTE, TARRY_SIM_DIRECT},
-                          {&all, BASELINE_QUEUE, TARRY_SIM_STAR},
-                          {&all, BASELINE_ALL_REDUCE, TARRY_SIM_RING}};
+    lone_copies(all, 3, 2, "exp:1+fail:0.5+rejoin:2");
+    all->settings.server.silence_ns = SECOND;
+    world_begin(all);
+    attempt attempts[] = {{all, BASELINE_DROPCOMPUTE, TARRY_SIM_STAR},
+                          {all, BASELINE_DROPCOMPUTE, TARRY_SIM_DIRECT},
+                          {all, BASELINE_QUEUE, TARRY_SIM_STAR},
+                          {all, BASELINE_ALL_REDUCE, TARRY_SIM_RING}};
     for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++)
         assert_true(fail_each_allocation(run, &attempts[i]) >= 5);
-    world_end(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_takes_its_formula),
-        cmocka_unit_test(direct_sums_take_their_formula),
-        cmocka_unit_test(uneven_rings_go_by_their_recursion),
-        cmocka_unit_test(a_ring_ends_without_a_sum_when_a_worker_dies),
-        cmocka_unit_test(models_meet_the_draws_of_the_machines),
-        cmocka_unit_test(workers_stop_at_their_own_deadline),
-        cmocka_unit_test(the_dead_are_noticed_and_left_out),
-        cmocka_unit_test(the_best_deadline_gives_what_the_closed_form_says),
-        cmocka_unit_test(wrong_settings_are_refused),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "model.h"
 #include "seed.h"
+#include "test.h"
+
+OWNED_BY(baseline, baseline_free)
 
 #define MILLISECOND UINT64_C(1000000)
 
@@ -18,9 +15,8 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static void whoever_is_free_takes_the_next_piece(void **state)
+TEST(whoever_is_free_takes_the_next_piece)
 {
-    (void)state;
     world all;
     baseline_settings own = {.kind = BASELINE_QUEUE};
     /* Of 8 pieces the fast worker does 6 of 0.25 s, the slow one 2 of 0.75 s. */
@@ -40,9 +36,8 @@ static void whoever_is_free_takes_the_next_piece(void **state)
     assert_int_equal(result.copies_coded, 8);
 }
 
-static void latency_is_hidden_and_links_count(void **state)
+TEST(latency_is_hidden_and_links_count)
 {
-    (void)state;
     world all;
     lone_copies(&all, 3, 4, NULL);
     all.settings.dimension = 1000;
@@ -71,34 +66,28 @@ static uint64_t list_schedule(const world *all, uint64_t round, uint32_t workers
     return end_ns;
 }
 
-static void queues_without_backups_are_list_schedules(void **state)
+WORLD(queues_without_backups_are_list_schedules)
 {
-    (void)state;
-    world all;
-    lone_copies(&all, 9, 5, "shifted-exp:0.5,1/chunk+slow:2,3");
-    all.straggler_seed = test_seed("baseline_queue", 5);
-    world_begin(&all);
-    baseline *plain = begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE});
-    baseline *backed =
-        begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = true});
+    lone_copies(all, 9, 5, "shifted-exp:0.5,1/chunk+slow:2,3");
+    all->straggler_seed = test_seed("baseline_queue", 5);
+    world_begin(all);
+    OWNED(baseline) plain = begin_model(all, (baseline_settings){.kind = BASELINE_QUEUE});
+    OWNED(baseline)
+    backed = begin_model(all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = true});
     double saved = 0;
     for (uint64_t round = 0; round < 30; round++) {
         tarry_round_result result = model_round(plain), with = model_round(backed);
-        assert_int_equal(result.end_ns - result.start_ns, list_schedule(&all, round, 9, 5));
+        assert_int_equal(result.end_ns - result.start_ns, list_schedule(all, round, 9, 5));
         assert_int_equal(result.copies_computed, 45);
         assert_true(with.exact && with.copies_coded == 45);
         assert_true(with.end_ns - with.start_ns <= result.end_ns - result.start_ns);
         saved += world_seconds(&result) - world_seconds(&with);
     }
     assert_true(saved > 0);
-    baseline_free(backed);
-    baseline_free(plain);
-    world_end(&all);
 }
 
-static void the_piece_that_would_end_last_is_backed_up(void **state)
+TEST(the_piece_that_would_end_last_is_backed_up)
 {
-    (void)state;
     world all;
     /* One of four workers is slow. Pieces of cost 1 take 0.5 s, on the slow one 2 s. */
     lone_copies(&all, 4, 2, "slow:1,4");
@@ -206,40 +195,36 @@ static uint64_t known_schedule(const world *all, uint64_t round, uint32_t worker
     return own.now;
 }
 
-static void backups_go_by_known_speeds(void **state)
+TEST(backups_go_by_known_speeds)
 {
-    (void)state;
     const char *const specs[] = {"exp:1", "shifted-exp:0.5,1/chunk+slow:2,3", "pareto:1,1.1"};
     uint64_t seed = test_seed("baseline_queue", 5);
     for (uint32_t i = 0; i < 9; i++) {
-        world all;
+        OWNED(world) all;
         uint32_t pieces = i / 3 * 3 + 1;
         lone_copies(&all, 12, pieces, specs[i % 3]);
         all.straggler_seed = seed + i;
         world_begin(&all);
-        baseline *model =
-            begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = true});
+        OWNED(baseline)
+        model = begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = true});
         for (uint64_t round = 0; round < 30; round++) {
             tarry_round_result result = model_round(model);
             assert_true(result.exact && result.copies_coded == 12 * pieces);
             assert_int_equal(result.end_ns - result.start_ns,
                              known_schedule(&all, round, 12, pieces));
         }
-        baseline_free(model);
-        world_end(&all);
     }
 }
 
 /* Whoever dies, and whatever is on its way then: no piece is lost as long as a worker is left. */
-static void pieces_of_the_dead_are_put_back(void **state)
+TEST(pieces_of_the_dead_are_put_back)
 {
-    (void)state;
     const char *const specs[] = {"exp:1/chunk+fail:0.3+rejoin:1", "exp:1+fail:0.5+rejoin:0.1",
                                  "dead:3+fail:0.4+rejoin:2+shifted-exp:0.1,1"};
     uint32_t lost = 0, failed = 0;
     uint64_t again = 0;
     for (uint32_t i = 0; i < 12; i++) {
-        world all;
+        OWNED(world) all;
         lone_copies(&all, 8, 4, specs[i % 3]);
         all.straggler_seed = test_seed("baseline_queue", 5) + i;
         all.settings.server.silence_ns = SECOND / 2;
@@ -248,7 +233,8 @@ static void pieces_of_the_dead_are_put_back(void **state)
                                              .bytes_per_second = i % 4 < 2 ? INFINITY : 1e5};
         all.settings.server_bytes_per_second = i % 4 < 2 ? 2e5 : INFINITY;
         world_begin(&all);
-        baseline *model =
+        OWNED(baseline)
+        model =
             begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = i % 5 != 0});
         for (int round = 0; round < 40; round++) {
             tarry_round_result result = model_round(model);
@@ -264,23 +250,8 @@ static void pieces_of_the_dead_are_put_back(void **state)
             }
             lost += result.workers_lost;
         }
-        baseline_free(model);
-        world_end(&all);
     }
     printf("%u workers lost, %u rounds without any left, %u pieces once more\n", lost, failed,
            (unsigned)again);
     assert_true(lost > 100 && again > 0 && failed < 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_is_free_takes_the_next_piece),
-        cmocka_unit_test(latency_is_hidden_and_links_count),
-        cmocka_unit_test(queues_without_backups_are_list_schedules),
-        cmocka_unit_test(the_piece_that_would_end_last_is_backed_up),
-        cmocka_unit_test(backups_go_by_known_speeds),
-        cmocka_unit_test(pieces_of_the_dead_are_put_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

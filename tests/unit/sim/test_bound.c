@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +7,10 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
+#include "plan/plan.h"
 #include "seed.h"
 #include "sim/cost.h"
+#include "test.h"
 
 /* A plan and a model of times. */
 typedef struct scene {
@@ -35,9 +30,8 @@ static void scene_make(scene *at, uint32_t workers, uint32_t chunks, uint32_t re
     design.replication = replication;
     design.seed = seed;
     *at = (scene){.settings.chunk_ns = 1000};
-    assert_int_equal(tarry_plan_create(&design, NULL, &at->plan, NULL), TARRY_OK);
-    assert_int_equal(tarry_straggler_create(spec, workers, seed, NULL, &at->straggler, NULL),
-                     TARRY_OK);
+    assert_ok(tarry_plan_create(&design, NULL, &at->plan, NULL));
+    assert_ok(tarry_straggler_create(spec, workers, seed, NULL, &at->straggler, NULL));
     at->settings.straggler = at->straggler;
 }
 
@@ -46,12 +40,14 @@ static void scene_free(scene *at)
     tarry_straggler_free(at->straggler);
     tarry_plan_free(at->plan);
 }
+OWNED_STRUCT_BY(scene, scene_free)
+
+#define SCENE(name) TEST_OF(name, scene, at, scene_free)
 
 static tarry_sim_bounds bounds_of(const scene *at, uint64_t round, uint32_t copies)
 {
     tarry_sim_bounds bounds = {0};
-    assert_int_equal(tarry_sim_bound(at->plan, &at->settings, round, copies, NULL, &bounds),
-                     TARRY_OK);
+    assert_ok(tarry_sim_bound(at->plan, &at->settings, round, copies, NULL, &bounds));
     return bounds;
 }
 
@@ -79,7 +75,7 @@ static uint64_t brute_force(const scene *at, uint64_t round, uint32_t copies, ui
                 continue;
             uint32_t worker = tarry_plan_holder(at->plan, chunk, index);
             uint64_t ns = chunk_time_ns(at->plan, &at->settings, round, worker,
-                                        tarry_plan_position(at->plan, chunk, index), chunk);
+                                        plan_position(at->plan, chunk, index), chunk);
             possible = ns != TARRY_NEVER;
             with[worker] += ns;
         }
@@ -97,15 +93,14 @@ static uint64_t least_time(const scene *at, uint64_t round, uint32_t copies)
     return brute_force(at, round, copies, 0, busy);
 }
 
-static void matched_is_the_least_time_where_a_worker_takes_equal_times(void **state)
+TEST(matched_is_the_least_time_where_a_worker_takes_equal_times)
 {
-    (void)state;
     uint64_t seed = test_seed("matched", 41);
     static const char *const specs[] = {"exp:1", "none", "slow:1,3+jitter:0.3", "exp:1+dead:1",
                                         "exp:1+dead:2"};
     uint32_t never = 0;
     for (uint32_t trial = 0; trial < 200; trial++) {
-        scene at;
+        OWNED(scene) at;
         uint32_t copies = 1 + trial % 2;
         scene_make(&at, 4, 3 + trial % 4, 2 + trial % 3 / 2, specs[trial % 5], seed + trial);
         uint64_t best = least_time(&at, trial, copies);
@@ -116,7 +111,6 @@ static void matched_is_the_least_time_where_a_worker_takes_equal_times(void **st
         else
             assert_true(bounds.balanced_ns <= best + 1);
         never += best == TARRY_NEVER;
-        scene_free(&at);
     }
     assert_in_range(never, 5, 100);
 }
@@ -141,7 +135,7 @@ static bool place_copy(matching *it, uint32_t chunk)
     for (uint32_t i = 0; i < tarry_plan_replication(plan, chunk); i++) {
         uint32_t worker = tarry_plan_holder(plan, chunk, i);
         if (it->seen[worker] || it->takes[worker][chunk] ||
-            it->times[worker][tarry_plan_position(plan, chunk, i)] > it->within)
+            it->times[worker][plan_position(plan, chunk, i)] > it->within)
             continue;
         it->seen[worker] = true;
         bool free = it->room[worker] > 0;
@@ -189,16 +183,15 @@ static bool is_possible(matching *it, uint64_t within, uint32_t copies)
     return true;
 }
 
-static void matched_is_the_least_time_of_a_matching(void **state)
+TEST(matched_is_the_least_time_of_a_matching)
 {
-    (void)state;
     uint64_t seed = test_seed("matching", 44);
     static const char *const specs[] = {"exp:1", "exp:1/chunk", "markov:0.1,0.3,5", "exp:1+dead:3"};
     static const uint32_t sizes[][3] = {{30, 90, 3}, {100, 100, 3}, {60, 180, 4}, {12, 150, 5}};
     matching it;
     uint32_t never = 0;
     for (uint32_t trial = 0; trial < 16; trial++) {
-        scene at;
+        OWNED(scene) at;
         uint32_t copies = 1 + trial / 4 % 2;
         const uint32_t *size = sizes[trial % 4];
         scene_make(&at, size[0], size[1], size[2], specs[trial / 4], seed + trial);
@@ -211,22 +204,20 @@ static void matched_is_the_least_time_of_a_matching(void **state)
         never += found == TARRY_NEVER;
         assert_true(found == TARRY_NEVER || is_possible(&it, found, copies));
         assert_false(is_possible(&it, found - 1, copies));
-        scene_free(&at);
     }
     assert_true(never < 4);
 }
 
 /* Uneven costs: below the least time, and not far. */
-static void matched_is_below_the_least_time_of_uneven_chunks(void **state)
+TEST(matched_is_below_the_least_time_of_uneven_chunks)
 {
-    (void)state;
     uint64_t seed = test_seed("uneven", 42);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     static const char *const specs[] = {"none", "exp:1", "exp:1/chunk", "exp:1+dead:1"};
     double nearness = 0, least_nearness = 1;
     const uint32_t trials = 200;
     for (uint32_t trial = 0; trial < trials; trial++) {
-        scene at;
+        OWNED(scene) at;
         uint32_t copies = 1 + trial / 4 % 2;
         scene_make(&at, 4, 6, 3, specs[trial % 4], seed + trial);
         for (uint32_t chunk = 0; chunk < 6; chunk++)
@@ -240,46 +231,41 @@ static void matched_is_below_the_least_time_of_uneven_chunks(void **state)
         double near = (double)bounds.matched_ns / (double)best;
         nearness += near / trials;
         least_nearness = fmin(least_nearness, near);
-        scene_free(&at);
     }
     print_message("matched / least time: %.3f on average, %.3f at least\n", nearness,
                   least_nearness);
     assert_true(nearness > 0.8);
 }
 
-static void balanced_is_work_over_speed(void **state)
+SCENE(balanced_is_work_over_speed)
 {
-    (void)state;
-    scene at;
     /* Speeds 1, 1, 1 and 1/4 chunks per 1000 ns, 8 chunks twice. */
-    scene_make(&at, 4, 8, 2, "slow:1,4", 1);
-    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 4923); /* 16000 / 3.25 */
-    assert_int_equal(bounds_of(&at, 0, 1).balanced_ns, 2462);
+    scene_make(at, 4, 8, 2, "slow:1,4", 1);
+    assert_int_equal(bounds_of(at, 0, 2).balanced_ns, 4923); /* 16000 / 3.25 */
+    assert_int_equal(bounds_of(at, 0, 1).balanced_ns, 2462);
     /* Costs of 1..8, in all 36: it doesn't matter who holds which. */
     for (uint32_t chunk = 0; chunk < 8; chunk++)
-        at.costs[chunk] = chunk + 1;
-    at.settings.chunk_cost = at.costs;
-    assert_int_equal(bounds_of(&at, 0, 1).balanced_ns, 11077); /* 36000 / 3.25 */
-    scene_free(&at);
+        at->costs[chunk] = chunk + 1;
+    at->settings.chunk_cost = at->costs;
+    assert_int_equal(bounds_of(at, 0, 1).balanced_ns, 11077); /* 36000 / 3.25 */
+    scene_free(at);
     /* The dead have no speed. */
-    scene_make(&at, 5, 10, 3, "dead:1+shifted-exp:2e-6,0", 3);
-    assert_int_equal(bounds_of(&at, 0, 1).balanced_ns, 5000);
-    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 10000);
-    scene_free(&at);
-    scene_make(&at, 4, 4, 2, "dead:4", 3);
-    assert_true(bounds_of(&at, 0, 1).balanced_ns == TARRY_NEVER);
-    assert_true(bounds_of(&at, 0, 1).matched_ns == TARRY_NEVER);
-    assert_true(bounds_of(&at, 0, 3).matched_ns == TARRY_NEVER);
-    scene_free(&at);
+    scene_make(at, 5, 10, 3, "dead:1+shifted-exp:2e-6,0", 3);
+    assert_int_equal(bounds_of(at, 0, 1).balanced_ns, 5000);
+    assert_int_equal(bounds_of(at, 0, 2).balanced_ns, 10000);
+    scene_free(at);
+    scene_make(at, 4, 4, 2, "dead:4", 3);
+    assert_true(bounds_of(at, 0, 1).balanced_ns == TARRY_NEVER);
+    assert_true(bounds_of(at, 0, 1).matched_ns == TARRY_NEVER);
+    assert_true(bounds_of(at, 0, 3).matched_ns == TARRY_NEVER);
 }
 
 /* Pieces are no more work, and where anyone may compute any the best division of them leaves no
  * more to be desired than one of the slowest worker's. */
-static void pieces_bring_matched_to_balanced(void **state)
+TEST(pieces_bring_matched_to_balanced)
 {
-    (void)state;
     for (uint32_t pieces = 1; pieces <= 10; pieces++) {
-        scene at;
+        OWNED(scene) at;
         scene_make(&at, 4, 8, 4, "slow:1,4", 1);
         at.settings.chunk_ns = 2520000;
         tarry_plan_free(at.plan);
@@ -287,23 +273,21 @@ static void pieces_bring_matched_to_balanced(void **state)
         tarry_plan_settings_init(&design);
         design.workers = design.replication = 4;
         design.pieces = pieces;
-        assert_int_equal(tarry_plan_create(&design, NULL, &at.plan, NULL), TARRY_OK);
+        assert_ok(tarry_plan_create(&design, NULL, &at.plan, NULL));
         tarry_sim_bounds bounds = bounds_of(&at, 0, 1);
         assert_int_equal(bounds.balanced_ns, 6203077); /* 8 / 3.25 of chunk_ns */
         assert_true(bounds.matched_ns >= bounds.balanced_ns);
         assert_true(bounds.matched_ns <= bounds.balanced_ns + 4 * 2520000 / pieces);
-        scene_free(&at);
     }
 }
 
 /* With one holder each there is no choice: what the slowest worker takes for all of its chunks. */
-static void without_replication_matched_is_the_slowest_worker(void **state)
+TEST(without_replication_matched_is_the_slowest_worker)
 {
-    (void)state;
     uint64_t seed = test_seed("single", 43);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
     for (uint32_t trial = 0; trial < 50; trial++) {
-        scene at;
+        OWNED(scene) at;
         scene_make(&at, 4, 16, 1, "jitter:0.2", seed + trial);
         for (uint32_t chunk = 0; chunk < 16; chunk++)
             at.costs[chunk] = random_uniform(&stream);
@@ -317,24 +301,20 @@ static void without_replication_matched_is_the_slowest_worker(void **state)
             slowest = sum > slowest ? sum : slowest;
         }
         assert_int_equal(bounds_of(&at, 7, 1).matched_ns, slowest);
-        scene_free(&at);
     }
 }
 
-static void chunks_may_take_no_time(void **state)
+SCENE(chunks_may_take_no_time)
 {
-    (void)state;
-    scene at;
-    scene_make(&at, 4, 8, 2, "none", 1);
-    at.settings.chunk_ns = 0;
-    assert_int_equal(bounds_of(&at, 0, 2).matched_ns, 0);
-    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 0);
-    at.settings.chunk_ns = 1000;
-    at.settings.chunk_cost = at.costs;
-    at.costs[3] = 5; /* the others are free */
-    assert_int_equal(bounds_of(&at, 0, 2).matched_ns, 5000);
-    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 2500 * 2);
-    scene_free(&at);
+    scene_make(at, 4, 8, 2, "none", 1);
+    at->settings.chunk_ns = 0;
+    assert_int_equal(bounds_of(at, 0, 2).matched_ns, 0);
+    assert_int_equal(bounds_of(at, 0, 2).balanced_ns, 0);
+    at->settings.chunk_ns = 1000;
+    at->settings.chunk_cost = at->costs;
+    at->costs[3] = 5; /* the others are free */
+    assert_int_equal(bounds_of(at, 0, 2).matched_ns, 5000);
+    assert_int_equal(bounds_of(at, 0, 2).balanced_ns, 2500 * 2);
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
@@ -344,30 +324,12 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return tarry_sim_bound(at->plan, &at->settings, 1, 1, allocator, &bounds);
 }
 
-static void each_allocation_may_fail(void **state)
+SCENE(each_allocation_may_fail)
 {
-    (void)state;
-    scene at;
-    scene_make(&at, 4, 8, 2, "exp:1", 1);
-    assert_int_equal(fail_each_allocation(attempt, &at), 12);
+    scene_make(at, 4, 8, 2, "exp:1", 1);
+    assert_int_equal(fail_each_allocation(attempt, at), 10);
     for (uint32_t chunk = 0; chunk < 8; chunk++)
-        at.costs[chunk] = 1 + chunk;
-    at.settings.chunk_cost = at.costs; /* uneven ones are bound by work, too */
-    assert_int_equal(fail_each_allocation(attempt, &at), 19);
-    scene_free(&at);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matched_is_the_least_time_where_a_worker_takes_equal_times),
-        cmocka_unit_test(matched_is_the_least_time_of_a_matching),
-        cmocka_unit_test(matched_is_below_the_least_time_of_uneven_chunks),
-        cmocka_unit_test(balanced_is_work_over_speed),
-        cmocka_unit_test(pieces_bring_matched_to_balanced),
-        cmocka_unit_test(without_replication_matched_is_the_slowest_worker),
-        cmocka_unit_test(chunks_may_take_no_time),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        at->costs[chunk] = 1 + chunk;
+    at->settings.chunk_cost = at->costs; /* uneven ones are bound by work, too */
+    assert_int_equal(fail_each_allocation(attempt, at), 17);
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expected errors against measured ones, with plans whose chunks are split and merged all the time.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "base/random.h"
+#include "edge_plan.h"
 #include "plan/plan.h"
 #include "seed.h"
+#include "test.h"
 #include "world.h"
 
 enum { CHUNKS = 48, DIMENSION = 100, ROUNDS = 240 };
@@ -21,7 +16,6 @@ enum { CHUNKS = 48, DIMENSION = 100, ROUNDS = 240 };
 typedef struct setup {
     const char *name;
     uint32_t parts;
-    bool adaptive;
     tarry_stop stop;
     tarry_fill fill;
 } setup;
@@ -34,7 +28,6 @@ static void begin(world *all, const setup *of)
     all->plan_settings.design = TARRY_DESIGN_FRACTIONAL; /* in which others' chunks merge, too */
     all->plan_settings.replication = 4;
     all->plan_settings.parts = of->parts;
-    all->plan_settings.adaptive_parts = of->adaptive;
     all->spec = "shifted-exp:1,1+jitter:0.1";
     all->settings.seed = all->straggler_seed = test_seed(of->name, 31);
     all->settings.dimension = DIMENSION;
@@ -43,7 +36,7 @@ static void begin(world *all, const setup *of)
     all->settings.server.stop = of->stop;
     all->settings.server.fill = of->fill;
     all->settings.server.error_limit = 0.3;
-    all->settings.server.deadline_ns = (of->adaptive ? 1 : of->parts) * 12 * SECOND;
+    all->settings.server.deadline_ns = of->parts * 12 * SECOND;
     world_begin(all);
 }
 
@@ -51,8 +44,7 @@ static void begin(world *all, const setup *of)
 static tarry_plan *cut_anew(const tarry_plan *plan, random_stream *stream)
 {
     uint32_t chunks = tarry_plan_chunks(plan);
-    double *cost = calloc(chunks, sizeof(*cost));
-    assert_non_null(cost);
+    OWNED(double) cost = checked_calloc(chunks, sizeof(*cost));
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
         cost[chunk] = (double)plan_weight(plan, chunk) * (0.1 + pow(random_uniform(stream), 3));
     tarry_plan_evolution wanted;
@@ -60,10 +52,7 @@ static tarry_plan *cut_anew(const tarry_plan *plan, random_stream *stream)
     wanted.cost = cost;
     wanted.heaviest = 2;
     wanted.lightest = 0.5;
-    tarry_plan *next;
-    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
-    free(cost);
-    return next;
+    return plan_evolve(plan, &wanted, NULL);
 }
 
 /* Over the square that independent normal numbers have in the mean, so that the mean is known. */
@@ -93,7 +82,7 @@ static void assert_error_is_the_expected_one(const setup *of)
     uint32_t uneven = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         tarry_round_result result = world_round(&all);
-        assert_int_equal(result.error, TARRY_OK);
+        assert_ok(result.error);
         if (of->stop == TARRY_STOP_ERROR && of->fill == TARRY_FILL_NONE)
             assert_true(result.expected_error <= all.settings.server.error_limit);
         double difference = squared_error(&all) - promised(&result);
@@ -105,7 +94,7 @@ static void assert_error_is_the_expected_one(const setup *of)
         if (round % 3 != 0) /* stale gradients are of the same plan's round before */
             continue;
         tarry_plan *next = cut_anew(plan != NULL ? plan : all.plan, &stream);
-        assert_int_equal(tarry_sim_replan(all.sim, next, NULL), TARRY_OK);
+        assert_ok(tarry_sim_replan(all.sim, next, NULL));
         tarry_plan_free(plan);
         plan = next;
     }
@@ -121,29 +110,18 @@ static void assert_error_is_the_expected_one(const setup *of)
     tarry_plan_free(plan);
 }
 
-static void pieces_weigh_what_they_are_of_the_data(void **state)
+TEST(pieces_weigh_what_they_are_of_the_data)
 {
-    (void)state;
     const tarry_stop error = TARRY_STOP_ERROR, deadline = TARRY_STOP_DEADLINE;
     const setup setups[] = {
-        {"error, 1 part", 1, false, error, TARRY_FILL_NONE},
-        {"error, 2 parts", 2, false, error, TARRY_FILL_NONE},
-        {"error, 3 parts or fewer", 3, true, error, TARRY_FILL_NONE},
-        {"deadline, 1 part", 1, false, deadline, TARRY_FILL_NONE},
-        {"deadline, 3 parts or fewer", 3, true, deadline, TARRY_FILL_NONE},
-        {"scale, error, 1 part", 1, false, error, TARRY_FILL_SCALE},
-        {"scale, deadline, 2 parts", 2, false, deadline, TARRY_FILL_SCALE},
-        {"stale, deadline, 1 part", 1, false, deadline, TARRY_FILL_STALE},
-        {"stale, deadline, 2 parts", 2, false, deadline, TARRY_FILL_STALE},
+        {"error, 1 part", 1, error, TARRY_FILL_NONE},
+        {"error, 2 parts", 2, error, TARRY_FILL_NONE},
+        {"deadline, 1 part", 1, deadline, TARRY_FILL_NONE},
+        {"scale, error, 1 part", 1, error, TARRY_FILL_SCALE},
+        {"scale, deadline, 2 parts", 2, deadline, TARRY_FILL_SCALE},
+        {"stale, deadline, 1 part", 1, deadline, TARRY_FILL_STALE},
+        {"stale, deadline, 2 parts", 2, deadline, TARRY_FILL_STALE},
     };
     for (size_t i = 0; i < sizeof(setups) / sizeof(*setups); i++)
         assert_error_is_the_expected_one(&setups[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_weigh_what_they_are_of_the_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What messages wait besides their latency. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "base/quantile.h"
-#include "sim/links/star.h"
+#include "sim/links/network.h"
+#include "test.h"
 
 enum { DRAWS = 20000, MEAN_NS = 1000000 };
 
@@ -20,9 +15,8 @@ static jitter make(uint64_t seed, double spread)
     return jitter_make(&settings);
 }
 
-static void draws_have_their_mean_and_deviation(void **state)
+TEST(draws_have_their_mean_and_deviation)
 {
-    (void)state;
     jitter tested = make(1, 0.5);
     double sum = 0, squares = 0;
     for (int i = 0; i < DRAWS; i++) {
@@ -37,9 +31,8 @@ static void draws_have_their_mean_and_deviation(void **state)
     assert_true(jitter_most(&tested) > 10 * MEAN_NS);
 }
 
-static void draws_follow_the_seed(void **state)
+TEST(draws_follow_the_seed)
 {
-    (void)state;
     jitter one = make(1, 1), same = make(1, 1), other = make(2, 1), none = make(1, 0);
     uint32_t differ = 0;
     for (int i = 0; i < 100; i++) {
@@ -51,9 +44,8 @@ static void draws_follow_the_seed(void **state)
     assert_true(differ > 90);
 }
 
-static void without_jitter_nothing_waits(void **state)
+TEST(without_jitter_nothing_waits)
 {
-    (void)state;
     const tarry_sim_settings settings = {.link = {.jitter_spread = 1}, .seed = 1};
     jitter tested = jitter_make(&settings);
     assert_int_equal(jitter_draw(&tested), 0);
@@ -62,9 +54,8 @@ static void without_jitter_nothing_waits(void **state)
 }
 
 /* Beside the longest of as many draws, one by one. */
-static void the_longest_of_many_is_that_of_its_draws(void **state)
+TEST(the_longest_of_many_is_that_of_its_draws)
 {
-    (void)state;
     static const uint64_t counts[] = {1, 2, 30, 1000};
     enum { TRIALS = 2000 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -87,15 +78,14 @@ static void the_longest_of_many_is_that_of_its_draws(void **state)
 }
 
 /* A message waits, and the one behind it does not wait for it on the card. */
-static void a_wait_holds_up_no_card(void **state)
+TEST(a_wait_holds_up_no_card)
 {
-    (void)state;
     const tarry_sim_settings settings = {
         .link = {.latency_ns = 1000, .bytes_per_second = 1e8, .jitter_ns = MEAN_NS},
         .server_bytes_per_second = INFINITY};
     network tested;
     uint64_t first_ns;
-    assert_int_equal(network_init(&tested, &settings, 1, NULL), TARRY_OK);
+    assert_ok(network_init(&tested, &settings, 1, NULL));
     assert_int_equal(network_hop(&tested), 1000 + MEAN_NS);
     assert_int_equal(star_up(&tested, 0, 0, 50, &first_ns), 500 + MEAN_NS);
     assert_int_equal(first_ns, 1000 + MEAN_NS);
@@ -103,16 +93,4 @@ static void a_wait_holds_up_no_card(void **state)
     assert_int_equal(first_ns, 1500 + MEAN_NS);
     assert_int_equal(star_down(&tested, 0, 0, 50), 500 + 1000 + MEAN_NS);
     network_destroy(&tested);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_have_their_mean_and_deviation),
-        cmocka_unit_test(draws_follow_the_seed),
-        cmocka_unit_test(without_jitter_nothing_waits),
-        cmocka_unit_test(the_longest_of_many_is_that_of_its_draws),
-        cmocka_unit_test(a_wait_holds_up_no_card),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
-#include "sim/links/star.h"
+#include "sim/links/network.h"
+#include "test.h"
+
+OWNED_STRUCT_BY(network, network_destroy)
 
 /* The links of three workers. */
 static network make(tarry_sim_link link, double server_bytes_per_second)
@@ -15,7 +12,7 @@ static network make(tarry_sim_link link, double server_bytes_per_second)
     const tarry_sim_settings settings = {.link = link,
                                          .server_bytes_per_second = server_bytes_per_second};
     network made;
-    assert_int_equal(network_init(&made, &settings, 3, NULL), TARRY_OK);
+    assert_ok(network_init(&made, &settings, 3, NULL));
     return made;
 }
 
@@ -26,23 +23,20 @@ static network slow_links(double server_bytes_per_second)
                 server_bytes_per_second);
 }
 
-static void without_limits_only_latency_counts(void **state)
+TEST(without_limits_only_latency_counts)
 {
-    (void)state;
-    network tested =
-        make((tarry_sim_link){.latency_ns = 7, .bytes_per_second = INFINITY}, INFINITY);
+    OWNED(network)
+    tested = make((tarry_sim_link){.latency_ns = 7, .bytes_per_second = INFINITY}, INFINITY);
     uint64_t first_ns;
     assert_true(star_card_is_free(&tested));
     assert_int_equal(star_down(&tested, 0, 100, UINT64_MAX), 107);
     assert_int_equal(star_up(&tested, 0, 100, UINT64_MAX, &first_ns), 100);
     assert_int_equal(first_ns, 107);
-    network_destroy(&tested);
 }
 
-static void messages_on_a_link_follow_each_other(void **state)
+TEST(messages_on_a_link_follow_each_other)
 {
-    (void)state;
-    network tested = slow_links(INFINITY);
+    OWNED(network) tested = slow_links(INFINITY);
     uint64_t first_ns;
     assert_int_equal(star_down(&tested, 0, 0, 50), 500 + 1000);
     assert_int_equal(star_down(&tested, 0, 100, 20), 500 + 200 + 1000);
@@ -53,50 +47,43 @@ static void messages_on_a_link_follow_each_other(void **state)
     assert_int_equal(first_ns, 1000);
     assert_int_equal(star_up(&tested, 0, 100, 20, &first_ns), 700);
     assert_int_equal(first_ns, 1500);
-    network_destroy(&tested);
 }
 
-static void all_share_the_card_on_the_way_out(void **state)
+TEST(all_share_the_card_on_the_way_out)
 {
-    (void)state;
-    network tested = slow_links(2e8); /* 5 ns per byte: two links fill it */
+    OWNED(network) tested = slow_links(2e8); /* 5 ns per byte: two links fill it */
     assert_false(star_card_is_free(&tested));
     assert_int_equal(star_down(&tested, 0, 0, 100), 0 + 1000 + 1000);
     assert_int_equal(star_down(&tested, 1, 0, 100), 500 + 1000 + 1000);
     assert_int_equal(star_down(&tested, 2, 0, 100), 1000 + 1000 + 1000);
     /* A card slower than the links decides when the last byte passes. */
-    network narrow = slow_links(5e7); /* 20 ns per byte */
+    OWNED(network) narrow = slow_links(5e7); /* 20 ns per byte */
     assert_int_equal(star_down(&narrow, 0, 0, 100), 2000 + 1000);
     assert_int_equal(star_down(&narrow, 1, 0, 100), 4000 + 1000);
     assert_int_equal(star_down(&narrow, 0, 0, 1), 4020 + 1000);
-    network_destroy(&tested);
-    network_destroy(&narrow);
 }
 
 /* What begins together ends together, when the last would; the few bytes between them don't wait.
  */
-static void what_shares_the_card_is_there_at_the_same_time(void **state)
+TEST(what_shares_the_card_is_there_at_the_same_time)
 {
-    (void)state;
     const tarry_sim_settings settings = {.link = {.latency_ns = 1000, .bytes_per_second = 1e8},
                                          .server_bytes_per_second = 5e7,
                                          .card_shared = true};
     enum { LARGE = 100000 };
-    network tested;
-    assert_int_equal(network_init(&tested, &settings, 3, NULL), TARRY_OK);
+    OWNED(network) tested;
+    assert_ok(network_init(&tested, &settings, 3, NULL));
     star_share(&tested, 0, 2, LARGE);
     assert_int_equal(star_down(&tested, 0, 0, LARGE), 2 * 20 * LARGE + 1000);
     assert_true(star_down(&tested, 2, 0, 10) < 20 * LARGE);
     assert_int_equal(star_down(&tested, 1, 0, LARGE), 2 * 20 * LARGE + 1000);
     /* The next one has the card for itself, behind them. */
     assert_int_equal(star_down(&tested, 2, 0, LARGE), 3 * 20 * LARGE + 10 * 20 + 1000);
-    network_destroy(&tested);
 }
 
-static void all_share_the_card_on_the_way_in(void **state)
+TEST(all_share_the_card_on_the_way_in)
 {
-    (void)state;
-    network tested = slow_links(5e7);
+    OWNED(network) tested = slow_links(5e7);
     uint64_t first_a, first_b;
     uint64_t left_a = star_up(&tested, 0, 0, 100, &first_a);
     uint64_t left_b = star_up(&tested, 1, 300, 100, &first_b);
@@ -107,18 +94,15 @@ static void all_share_the_card_on_the_way_in(void **state)
     assert_int_equal(star_receive(&tested, first_a, 100, left_a), 1000 + 2000);
     assert_int_equal(star_receive(&tested, first_b, 100, left_b), 1000 + 4000);
     /* A card faster than the link waits for the last byte. */
-    network wide = slow_links(1e9);
+    OWNED(network) wide = slow_links(1e9);
     assert_int_equal(star_receive(&wide, first_a, 100, left_a), 1000 + 1000);
     assert_int_equal(wide.server.in.free_ns, 1100);
-    network_destroy(&tested);
-    network_destroy(&wide);
 }
 
 /* A card of 20 ns per byte has 100,000 bytes for a worker, and a few for others. */
-static void small_messages_pass_the_card_by_large_ones(void **state)
+TEST(small_messages_pass_the_card_by_large_ones)
 {
-    (void)state;
-    network tested = slow_links(5e7);
+    OWNED(network) tested = slow_links(5e7);
     const uint64_t large = 100000;
     assert_int_equal(star_down(&tested, 0, 0, large), 2000000 + 1000);
     assert_int_equal(star_down(&tested, 1, 100, 10), 100 + 200 + 1000);
@@ -132,32 +116,15 @@ static void small_messages_pass_the_card_by_large_ones(void **state)
     uint64_t left_b = star_up(&tested, 1, 300, 10, &first_b);
     assert_int_equal(star_receive(&tested, first_a, large, left_a), 1000 + 2000000);
     assert_int_equal(star_receive(&tested, first_b, 10, left_b), 300 + 1000 + 200);
-    network_destroy(&tested);
 }
 
-static void time_does_not_run_over(void **state)
+TEST(time_does_not_run_over)
 {
-    (void)state;
-    network tested = slow_links(1e-300);
+    OWNED(network) tested = slow_links(1e-300);
     assert_true(star_down(&tested, 0, 5, 1) == TARRY_NEVER);
     assert_true(star_down(&tested, 0, 6, 1) == TARRY_NEVER);
     assert_true(star_receive(&tested, 9, 1, TARRY_NEVER) == TARRY_NEVER);
     assert_true(network_after(TARRY_NEVER, 0) == TARRY_NEVER);
     assert_true(network_after(1, TARRY_NEVER - 1) == TARRY_NEVER);
     assert_true(network_after(1, TARRY_NEVER - 2) == TARRY_NEVER - 1);
-    network_destroy(&tested);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_limits_only_latency_counts),
-        cmocka_unit_test(messages_on_a_link_follow_each_other),
-        cmocka_unit_test(all_share_the_card_on_the_way_out),
-        cmocka_unit_test(what_shares_the_card_is_there_at_the_same_time),
-        cmocka_unit_test(all_share_the_card_on_the_way_in),
-        cmocka_unit_test(small_messages_pass_the_card_by_large_ones),
-        cmocka_unit_test(time_does_not_run_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "seed.h"
 #include "sim/queue.h"
+#include "test.h"
 
 /* The oracle: a list in the order of scheduling, searched for the least time. */
 typedef struct item {
@@ -65,13 +59,12 @@ static void sweep_both(queue *tested, list *oracle)
             drop(oracle, at);
 }
 
-static void is_like_a_sorted_list(void **state)
+TEST(is_like_a_sorted_list)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("queue", 3), RANDOM_TEST, 0, 0);
     queue tested;
     list oracle = {.count = 0};
-    assert_int_equal(queue_init(&tested, 1, NULL), TARRY_OK);
+    assert_ok(queue_init(&tested, 1, NULL));
     for (uint32_t step = 0; step < 100000; step++) {
         /* It swells and shrinks by turns, with many equal times. */
         uint32_t choice = random_below(&stream, 10);
@@ -79,7 +72,7 @@ static void is_like_a_sorted_list(void **state)
         if (oracle.count < MOST && choice < (swelling ? 6u : 3u)) {
             item made = {.time = random_below(&stream, 50), .name = step};
             sim_event event = {.kind = SIM_COMPUTED, .node = step};
-            assert_int_equal(queue_push(&tested, made.time, &event, &made.id), TARRY_OK);
+            assert_ok(queue_push(&tested, made.time, &event, &made.id));
             oracle.items[oracle.count++] = made;
         } else if (oracle.count > 0 && choice == 9) {
             size_t at = random_below(&stream, (uint32_t)oracle.count);
@@ -100,7 +93,6 @@ static void is_like_a_sorted_list(void **state)
 /* Fills a queue beyond its first room, with bit sets that it owns. */
 static int fill(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     queue tested;
     int error = queue_init(&tested, 2, allocator);
     for (uint32_t i = 0; i < 9 && error == TARRY_OK; i++) {
@@ -121,17 +113,7 @@ static int fill(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     fail_each_allocation(fill, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_like_a_sorted_list),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

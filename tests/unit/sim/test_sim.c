@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-#include <math.h>
-
+#include "edge_plan.h"
 #include "failing_allocator.h"
+#include "sim/world.h"
+#include "test.h"
 #include "world.h"
 
 #define MICROSECOND UINT64_C(1000)
@@ -29,16 +26,14 @@ static void ring(world *all)
     all->settings.parameter_bytes = 976;
 }
 
-static void equal_workers_without_limits_take_one_chunk(void **state)
+WORLD(equal_workers_without_limits_take_one_chunk)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    world_begin(&all);
+    ring(all);
+    world_begin(all);
     for (uint64_t round = 0; round < 3; round++) {
-        tarry_round_result result = world_round(&all);
+        tarry_round_result result = world_round(all);
         assert_int_equal(result.round, round);
-        assert_int_equal(result.error, TARRY_OK);
+        assert_ok(result.error);
         assert_true(result.exact);
         assert_int_equal(result.start_ns, round * SECOND);
         assert_int_equal(result.signal_ns, (round + 1) * SECOND);
@@ -49,65 +44,55 @@ static void equal_workers_without_limits_take_one_chunk(void **state)
     }
     /* Per round and worker: ROUND, COMPUTED, REPORT, SIGNAL, PART, ENCODED, COMBINED; without the
      * last ENCODED of the last round, which comes after its end. */
-    assert_true(tarry_sim_events(all.sim) > 3 * 4 * 6);
-    assert_true(tarry_sim_events(all.sim) <= 3 * 4 * 7);
-    world_end(&all);
+    assert_true(all->sim->events > 3 * 4 * 6);
+    assert_true(all->sim->events <= 3 * 4 * 7);
 }
 
-static void links_add_what_they_take(void **state)
+WORLD(links_add_what_they_take)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    all.settings.link = (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
-    world_begin(&all);
+    ring(all);
+    all->settings.link =
+        (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
+    world_begin(all);
     for (int round = 0; round < 3; round++) {
-        tarry_round_result result = world_round(&all);
+        tarry_round_result result = world_round(all);
         uint64_t to_signal = SECOND + (2000 + 1024) * MICROSECOND;
         assert_int_equal(result.signal_ns - result.start_ns, to_signal);
         assert_int_equal(result.end_ns - result.signal_ns, (1026 + 5024) * MICROSECOND);
     }
-    world_end(&all);
 }
 
 /* Four ROUNDs one after the other; then reports that don't meet; then, behind the last signal's
  * turn, four PARTs one after the other. */
-static void the_card_takes_one_at_a_time(void **state)
+WORLD(the_card_takes_one_at_a_time)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    all.settings.server_bytes_per_second = 1e6;
-    world_begin(&all);
-    tarry_round_result result = world_round(&all);
+    ring(all);
+    all->settings.server_bytes_per_second = 1e6;
+    world_begin(all);
+    tarry_round_result result = world_round(all);
     assert_int_equal(result.signal_ns, SECOND + (4 * 1000 + 24) * MICROSECOND);
     assert_int_equal(result.end_ns - result.signal_ns, (26 + 4 * 4024) * MICROSECOND);
-    world_end(&all);
 }
 
-static void stripes_follow_each_other(void **state)
+WORLD(stripes_follow_each_other)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    all.settings.link = (tarry_sim_link){.latency_ns = 0, .bytes_per_second = 1e6};
-    all.settings.server.stripe_length = 300;
-    world_begin(&all);
-    tarry_round_result result = world_round(&all);
+    ring(all);
+    all->settings.link = (tarry_sim_link){.latency_ns = 0, .bytes_per_second = 1e6};
+    all->settings.server.stripe_length = 300;
+    world_begin(all);
+    tarry_round_result result = world_round(all);
     assert_int_equal(result.end_ns - result.signal_ns, (26 + 4 * 24 + 4000) * MICROSECOND);
     assert_int_equal(result.upload_bytes, 4 * 4000);
-    world_end(&all);
 }
 
-static void single_gradients_travel_with_their_reports(void **state)
+WORLD(single_gradients_travel_with_their_reports)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    all.settings.link = (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
-    all.settings.upload = TARRY_SIM_UPLOAD_EACH;
-    world_begin(&all);
-    tarry_round_result result = world_round(&all);
+    ring(all);
+    all->settings.link =
+        (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
+    all->settings.upload = TARRY_SIM_UPLOAD_EACH;
+    world_begin(all);
+    tarry_round_result result = world_round(all);
     assert_true(result.exact);
     assert_int_equal(result.end_ns, SECOND + (2000 + 5024) * MICROSECOND);
     assert_int_equal(result.signal_ns, result.end_ns);
@@ -115,17 +100,15 @@ static void single_gradients_travel_with_their_reports(void **state)
     assert_int_equal(result.control_messages, 12);
     assert_int_equal(result.control_bytes, 4 * (24 + 24 + 26));
     /* The signal of this round is on its way before the parameters of the next. */
-    result = world_round(&all);
+    result = world_round(all);
     assert_int_equal(result.end_ns - result.start_ns, SECOND + (26 + 2000 + 5024) * MICROSECOND);
-    world_end(&all);
 }
 
 /* Both chunks at 2 s; then each worker's vector, of a part's length, goes with its last report. */
-static void workers_upload_at_once_when_they_have_finished_all(void **state)
+TEST(workers_upload_at_once_when_they_have_finished_all)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 2; parts++) {
-        world all;
+        OWNED(world) all;
         ring(&all);
         all.settings.link =
             (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
@@ -143,35 +126,30 @@ static void workers_upload_at_once_when_they_have_finished_all(void **state)
         assert_int_equal(result.end_ns, chunks * SECOND + (2000 + 1024 + upload) * MICROSECOND);
         assert_int_equal(result.signal_ns, result.end_ns);
         assert_int_equal(result.upload_bytes, 4 * upload); /* also what came in that moment */
-        world_end(&all);
     }
 }
 
-static void a_deadline_is_kept_to_the_nanosecond(void **state)
+WORLD(a_deadline_is_kept_to_the_nanosecond)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    all.spec = "slow:1,3";
-    all.plan_settings.replication = 1;
-    all.settings.server.stop = TARRY_STOP_DEADLINE;
-    all.settings.server.deadline_ns = 1700000001;
-    world_begin(&all);
+    ring(all);
+    all->spec = "slow:1,3";
+    all->plan_settings.replication = 1;
+    all->settings.server.stop = TARRY_STOP_DEADLINE;
+    all->settings.server.deadline_ns = 1700000001;
+    world_begin(all);
     for (int round = 0; round < 3; round++) {
-        tarry_round_result result = world_round(&all);
+        tarry_round_result result = world_round(all);
         assert_int_equal(result.end_ns - result.start_ns, 1700000001);
         assert_int_equal(result.copies_coded, 3);
         assert_true(result.expected_error == 0.25);
     }
-    world_end(&all);
 }
 
-static void costs_scale_the_time_of_chunks(void **state)
+TEST(costs_scale_the_time_of_chunks)
 {
-    (void)state;
     const double cost[] = {0.5, 0, 2.25, 1};
     for (int adds = 0; adds < 2; adds++) {
-        world all;
+        OWNED(world) all;
         ring(&all);
         all.plan_settings.replication = 1;
         all.settings.chunk_cost = cost;
@@ -180,18 +158,16 @@ static void costs_scale_the_time_of_chunks(void **state)
         world_begin(&all);
         tarry_round_result result = world_round(&all);
         assert_int_equal(result.end_ns, 3 * SECOND / 4 * 9);
-        world_end(&all);
     }
 }
 
 /* A piece of a slow worker: (10 / pieces + 1) s, twice as long; the overhead has no cost. */
-static void pieces_have_an_overhead_each(void **state)
+TEST(pieces_have_an_overhead_each)
 {
-    (void)state;
     const double cost[4] = {3, 3, 3, 3};
     for (uint32_t pieces = 1; pieces <= 4; pieces *= 4) {
         for (int costly = 0; costly < 2; costly++) {
-            world all;
+            OWNED(world) all;
             world_init(&all);
             all.plan_settings.workers = 1;
             all.plan_settings.chunks = 1;
@@ -205,50 +181,45 @@ static void pieces_have_an_overhead_each(void **state)
             tarry_round_result result = world_round(&all);
             uint64_t work = costly ? 30 : 10;
             assert_int_equal(result.end_ns - result.start_ns, 2 * (work + pieces) * SECOND);
-            world_end(&all);
         }
     }
 }
 
-static void costs_may_change_between_rounds(void **state)
+WORLD(costs_may_change_between_rounds)
 {
-    (void)state;
     const double first[] = {0.5, 0, 2.25, 1}, second[] = {3, 1, 1, 1};
     const double wrong[] = {1, 1, NAN, 1}, negative[] = {-1, 1, 1, 1};
     tarry_diagnostic why = {{0}};
-    world all;
-    ring(&all);
-    all.plan_settings.replication = 1;
-    all.settings.chunk_cost = first;
-    world_begin(&all);
-    tarry_round_result result = world_round(&all);
+    ring(all);
+    all->plan_settings.replication = 1;
+    all->settings.chunk_cost = first;
+    world_begin(all);
+    tarry_round_result result = world_round(all);
     assert_int_equal(result.end_ns - result.start_ns, SECOND / 4 * 9);
-    assert_int_equal(tarry_sim_costs(all.sim, second, &why), TARRY_OK);
+    assert_ok(tarry_sim_costs(all->sim, second, &why));
     for (int round = 0; round < 2; round++) {
-        result = world_round(&all);
+        result = world_round(all);
         assert_int_equal(result.end_ns - result.start_ns, 3 * SECOND);
     }
-    assert_int_equal(tarry_sim_costs(all.sim, wrong, &why), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(tarry_sim_costs(all->sim, wrong, &why), TARRY_ERROR_ARGUMENT);
     assert_string_equal(why.text, "simulator: the cost of chunk 2 must be finite and at least 0");
-    assert_int_equal(tarry_sim_costs(all.sim, negative, NULL), TARRY_ERROR_ARGUMENT);
-    result = world_round(&all);
+    assert_int_equal(tarry_sim_costs(all->sim, negative, NULL), TARRY_ERROR_ARGUMENT);
+    result = world_round(all);
     assert_int_equal(result.end_ns - result.start_ns, 3 * SECOND);
-    assert_int_equal(tarry_sim_costs(all.sim, NULL, NULL), TARRY_OK);
-    result = world_round(&all);
+    assert_ok(tarry_sim_costs(all->sim, NULL, NULL));
+    result = world_round(all);
     assert_int_equal(result.end_ns - result.start_ns, SECOND);
-    world_end(&all);
 }
 
 /* Without replication every worker has its share to do, into however many pieces it is cut. */
-static void pieces_take_their_share_of_a_chunk(void **state)
+TEST(pieces_take_their_share_of_a_chunk)
 {
-    (void)state;
     const uint32_t pieces[] = {1, 2, 5, 16};
     const char *specs[] = {NULL, "slow:1,3", "shifted-exp:0.5,1+jitter:0.2"};
     for (size_t spec = 0; spec < 3; spec++) {
         double whole = 0;
         for (size_t i = 0; i < 4; i++) {
-            world all;
+            OWNED(world) all;
             ring(&all);
             all.plan_settings.replication = 1;
             all.plan_settings.pieces = pieces[i];
@@ -261,7 +232,6 @@ static void pieces_take_their_share_of_a_chunk(void **state)
             if (i == 0)
                 whole = seconds;
             assert_true(fabs(seconds - whole) < 1e-7);
-            world_end(&all);
         }
         assert_true(spec != 0 || whole == 1);
         assert_true(spec != 1 || whole == 3);
@@ -269,45 +239,39 @@ static void pieces_take_their_share_of_a_chunk(void **state)
 }
 
 /* The mean of the largest of m exponential times is 1 + 1/2 + ... + 1/m. */
-static void uncoded_takes_the_harmonic_number(void **state)
+WORLD(uncoded_takes_the_harmonic_number)
 {
-    (void)state;
     const uint32_t workers = 20, rounds = 20000;
     double harmonic = 0, mean = 0;
-    world all;
-    world_init(&all);
-    all.spec = "exp:1";
-    all.plan_settings.workers = all.plan_settings.chunks = workers;
-    all.plan_settings.replication = 1;
-    world_begin(&all);
+    world_init(all);
+    all->spec = "exp:1";
+    all->plan_settings.workers = all->plan_settings.chunks = workers;
+    all->plan_settings.replication = 1;
+    world_begin(all);
     for (uint32_t worker = 1; worker <= workers; worker++)
         harmonic += 1 / (double)worker;
     for (uint32_t round = 0; round < rounds; round++) {
-        tarry_round_result result = world_round(&all);
+        tarry_round_result result = world_round(all);
         mean += world_seconds(&result) / rounds;
     }
     printf("uncoded, %u workers, exp:1: mean %.4f s, harmonic number %.4f\n", workers, mean,
            harmonic);
     assert_true(fabs(mean / harmonic - 1) < 0.02);
-    world_end(&all);
 }
 
 static void refuse(const world *all)
 {
-    tarry_plan *plan;
+    OWNED(tarry_plan) plan = plan_make(&all->plan_settings);
     tarry_sim *sim = NULL;
     tarry_diagnostic why = {{0}};
-    assert_int_equal(tarry_plan_create(&all->plan_settings, NULL, &plan, NULL), TARRY_OK);
     assert_int_equal(tarry_sim_create(plan, &all->settings, NULL, &sim, &why),
                      TARRY_ERROR_ARGUMENT);
     assert_null(sim);
     assert_true(why.text[0] != '\0');
-    tarry_plan_free(plan);
 }
 
-static void settings_are_checked(void **state)
+TEST(settings_are_checked)
 {
-    (void)state;
     const double negative[] = {1, 1, -1, 1}, endless[] = {1, INFINITY, 1, 1};
     world all;
     ring(&all);
@@ -367,41 +331,17 @@ static int run(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+WORLD(each_allocation_may_fail)
 {
-    (void)state;
-    world all;
-    ring(&all);
-    all.plan_settings.workers = all.plan_settings.chunks = 3;
-    all.plan_settings.parts = 2;
-    all.spec = "exp:1+fail:0.5+rejoin:2";
-    all.settings.dimension = 5;
-    all.settings.vectors = true;
-    all.settings.server.silence_ns = SECOND;
-    world_begin(&all);
-    size_t whole = fail_each_allocation(run, &all);
-    all.settings.vectors = false;
-    assert_true(whole > fail_each_allocation(run, &all));
-    world_end(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_workers_without_limits_take_one_chunk),
-        cmocka_unit_test(links_add_what_they_take),
-        cmocka_unit_test(the_card_takes_one_at_a_time),
-        cmocka_unit_test(stripes_follow_each_other),
-        cmocka_unit_test(single_gradients_travel_with_their_reports),
-        cmocka_unit_test(workers_upload_at_once_when_they_have_finished_all),
-        cmocka_unit_test(a_deadline_is_kept_to_the_nanosecond),
-        cmocka_unit_test(costs_scale_the_time_of_chunks),
-        cmocka_unit_test(pieces_have_an_overhead_each),
-        cmocka_unit_test(costs_may_change_between_rounds),
-        cmocka_unit_test(pieces_take_their_share_of_a_chunk),
-        cmocka_unit_test(uncoded_takes_the_harmonic_number),
-        cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    ring(all);
+    all->plan_settings.workers = all->plan_settings.chunks = 3;
+    all->plan_settings.parts = 2;
+    all->spec = "exp:1+fail:0.5+rejoin:2";
+    all->settings.dimension = 5;
+    all->settings.vectors = true;
+    all->settings.server.silence_ns = SECOND;
+    world_begin(all);
+    size_t whole = fail_each_allocation(run, all);
+    all->settings.vectors = false;
+    assert_true(whole > fail_each_allocation(run, all));
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rounds in which workers sum among themselves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "failing_allocator.h"
 #include "seed.h"
 #include "sim/world.h"
+#include "test.h"
 #include "world.h"
 
 #define MICROSECOND UINT64_C(1000)
@@ -46,12 +41,11 @@ static void same_state_everywhere(const world *all, const tarry_sum_id *last)
 }
 
 /* ROUND, a chunk, REPORT, SIGNAL; the sum; HELD, and the log. */
-static void a_round_takes_its_formula(void **state)
+TEST(a_round_takes_its_formula)
 {
-    (void)state;
     for (tarry_sim_way way = TARRY_SIM_RING; way <= TARRY_SIM_DIRECT; way++)
         for (uint32_t parts = 1; parts <= 2; parts++) {
-            world all;
+            OWNED(world) all;
             equal_workers(&all, 4, way);
             all.plan_settings.parts = parts;
             all.settings.log_ns = 70 * MICROSECOND;
@@ -71,18 +65,16 @@ static void a_round_takes_its_formula(void **state)
                 assert_int_equal(result.upload_bytes,
                                  way == TARRY_SIM_RING ? 6 * 4800 : 3 * (4800 + 4800 / parts));
             }
-            assert_int_equal(sim_settle(all.sim), TARRY_OK);
+            assert_ok(sim_settle(all.sim));
             same_state_everywhere(&all, &(tarry_sum_id){.step = 3, .term = 1, .attempt = 3});
-            world_end(&all);
         }
 }
 
 /* In dynamic order and by parts, with stragglers; every sum is that of all chunks. */
-static void sums_are_right(void **state)
+TEST(sums_are_right)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 3; parts++) {
-        world all;
+        OWNED(world) all;
         equal_workers(&all, 9, TARRY_SIM_DIRECT);
         all.plan_settings.replication = 3;
         all.plan_settings.pieces = 4;
@@ -101,38 +93,34 @@ static void sums_are_right(void **state)
             for (size_t i = 0; i < all.settings.dimension; i++)
                 assert_true(fabs(estimate[i] - truth[i]) < 1e-3);
         }
-        world_end(&all);
     }
 }
 
 /* Workers die in rounds and come back with nothing: they get the state, and sums stay exact. */
-static void the_dead_come_back_and_load(void **state)
+WORLD(the_dead_come_back_and_load)
 {
-    (void)state;
-    world all;
-    equal_workers(&all, 8, TARRY_SIM_DIRECT);
-    all.plan_settings.replication = 4;
-    all.plan_settings.design = TARRY_DESIGN_RANDOM;
-    all.spec = "exp:1+fail:0.1+rejoin:4";
-    all.straggler_seed = test_seed("everywhere", 12);
-    all.settings.vectors = true;
-    world_begin(&all);
+    equal_workers(all, 8, TARRY_SIM_DIRECT);
+    all->plan_settings.replication = 4;
+    all->plan_settings.design = TARRY_DESIGN_RANDOM;
+    all->spec = "exp:1+fail:0.1+rejoin:4";
+    all->straggler_seed = test_seed("everywhere", 12);
+    all->settings.vectors = true;
+    world_begin(all);
     uint32_t lost = 0;
     uint64_t step = 0;
     for (int round = 0; round < 60; round++) {
-        tarry_round_result result = world_round(&all);
+        tarry_round_result result = world_round(all);
         lost += result.workers_lost;
         if (result.error != TARRY_OK)
             continue;
         assert_int_equal(result.sum.step, ++step);
-        const float *estimate = tarry_sim_estimate(all.sim);
-        const double *truth = tarry_sim_truth(all.sim);
-        for (size_t i = 0; result.exact && i < all.settings.dimension; i++)
+        const float *estimate = tarry_sim_estimate(all->sim);
+        const double *truth = tarry_sim_truth(all->sim);
+        for (size_t i = 0; result.exact && i < all->settings.dimension; i++)
             assert_true(fabs(estimate[i] - truth[i]) < 1e-3);
     }
     assert_true(lost > 0);
     assert_true(step > 30);
-    world_end(&all);
 }
 
 /* One that dies while the sum is made: the others are told, and make another one. */
@@ -145,67 +133,55 @@ static void spring(void *user, uint64_t now, uint32_t node, const tarry_event *e
                    const tarry_effects *effects)
 {
     trap *set = user;
-    (void)now;
-    (void)event;
     for (size_t i = 0; i < effects->count && node == 3 && !set->sprung; i++)
         if (effects->items[i].type == TARRY_EFFECT_REDUCE) {
             set->sprung = true;
             sim_event dies = {.kind = SIM_DIES, .node = 3};
-            assert_int_equal(sim_schedule(set->all->sim, now + 100 * MICROSECOND, &dies, NULL),
-                             TARRY_OK);
+            assert_ok(sim_schedule(set->all->sim, now + 100 * MICROSECOND, &dies, NULL));
         }
 }
 
-static void a_death_in_the_sum_costs_another_attempt(void **state)
+WORLD(a_death_in_the_sum_costs_another_attempt)
 {
-    (void)state;
-    world all;
-    equal_workers(&all, 6, TARRY_SIM_DIRECT);
-    trap set = {.all = &all};
-    all.settings.observer = spring;
-    all.settings.user = &set;
-    world_begin(&all);
-    tarry_round_result result = world_round(&all);
+    equal_workers(all, 6, TARRY_SIM_DIRECT);
+    trap set = {.all = all};
+    all->settings.observer = spring;
+    all->settings.user = &set;
+    world_begin(all);
+    tarry_round_result result = world_round(all);
     assert_true(set.sprung);
     assert_true(result.exact);
     assert_int_equal(result.workers_lost, 1);
     assert_int_equal(result.sum.step, 1);
     assert_true(result.sum.attempt > 1);
     assert_int_equal(result.voters, 5);
-    assert_int_equal(sim_settle(all.sim), TARRY_OK);
-    same_state_everywhere(&all, &result.sum);
-    world_end(&all);
+    assert_ok(sim_settle(all->sim));
+    same_state_everywhere(all, &result.sum);
 }
 
-static void another_plan_goes_on_with_the_state(void **state)
+TEST(another_plan_goes_on_with_the_state)
 {
-    (void)state;
-    world all;
+    OWNED(tarry_plan) same = NULL; /* longer than its world */
+    OWNED(world) all;
     equal_workers(&all, 6, TARRY_SIM_DIRECT);
     world_begin(&all);
     world_round(&all);
-    tarry_plan *same;
-    assert_int_equal(tarry_plan_create(&all.plan_settings, NULL, &same, NULL), TARRY_OK);
-    assert_int_equal(tarry_sim_replan(all.sim, same, NULL), TARRY_OK);
+    assert_ok(tarry_plan_create(&all.plan_settings, NULL, &same, NULL));
+    assert_ok(tarry_sim_replan(all.sim, same, NULL));
     tarry_round_result result = world_round(&all);
     assert_true(result.exact);
     assert_int_equal(result.sum.step, 2);
     assert_int_equal(result.voters, 6);
-    world_end(&all);
-    tarry_plan_free(same);
 }
 
-static void only_coded_parts_are_summed(void **state)
+WORLD(only_coded_parts_are_summed)
 {
-    (void)state;
-    world all;
-    equal_workers(&all, 4, TARRY_SIM_DIRECT);
-    world_begin(&all);
-    tarry_sim_settings wrong = all.settings;
+    equal_workers(all, 4, TARRY_SIM_DIRECT);
+    world_begin(all);
+    tarry_sim_settings wrong = all->settings;
     tarry_sim *sim;
     wrong.upload = TARRY_SIM_UPLOAD_EACH;
-    assert_int_equal(tarry_sim_create(all.plan, &wrong, NULL, &sim, NULL), TARRY_ERROR_ARGUMENT);
-    world_end(&all);
+    assert_int_equal(tarry_sim_create(all->plan, &wrong, NULL, &sim, NULL), TARRY_ERROR_ARGUMENT);
 }
 
 static int run(void *user, const tarry_allocator *allocator)
@@ -222,27 +198,10 @@ static int run(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+WORLD(each_allocation_may_fail)
 {
-    (void)state;
-    world all;
-    equal_workers(&all, 3, TARRY_SIM_DIRECT);
-    all.settings.vectors = true;
-    world_begin(&all);
-    fail_each_allocation(run, &all);
-    world_end(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_round_takes_its_formula),
-        cmocka_unit_test(sums_are_right),
-        cmocka_unit_test(the_dead_come_back_and_load),
-        cmocka_unit_test(a_death_in_the_sum_costs_another_attempt),
-        cmocka_unit_test(another_plan_goes_on_with_the_state),
-        cmocka_unit_test(only_coded_parts_are_summed),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    equal_workers(all, 3, TARRY_SIM_DIRECT);
+    all->settings.vectors = true;
+    world_begin(all);
+    fail_each_allocation(run, all);
 }

@@ -4,13 +4,7 @@
  * though nothing but ways through many workers leads from those that have too much to those that
  * have too little.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "world.h"
 
 enum { WORKERS = 1000, PIECES = 8, ROUNDS = 3 };
@@ -20,7 +14,7 @@ enum { WORKERS = 1000, PIECES = 8, ROUNDS = 3 };
  * does not end in a round what it begins. */
 static void expect_pieces(const char *spec, uint32_t pieces)
 {
-    world all;
+    OWNED(world) all;
     world_init(&all);
     all.plan_settings.workers = all.plan_settings.chunks = WORKERS;
     all.plan_settings.pieces = PIECES;
@@ -33,30 +27,18 @@ static void expect_pieces(const char *spec, uint32_t pieces)
     world_begin(&all);
     for (int round = 0; round < ROUNDS; round++) {
         tarry_round_result result = world_round(&all);
-        assert_int_equal(result.error, TARRY_OK);
+        assert_ok(result.error);
         assert_true(result.exact);
         assert_int_equal(result.end_ns - result.start_ns, pieces * (SECOND / PIECES));
     }
-    world_end(&all);
 }
 
-static void equal_workers_make_as_many_pieces_each(void **state)
+TEST(equal_workers_make_as_many_pieces_each)
 {
-    (void)state;
     expect_pieces(NULL, PIECES);
 }
 
-static void others_share_what_dead_and_slow_ones_do_not_make(void **state)
+TEST(others_share_what_dead_and_slow_ones_do_not_make)
 {
-    (void)state;
     expect_pieces("slow:50,10+dead:10", PIECES + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_workers_make_as_many_pieces_each),
-        cmocka_unit_test(others_share_what_dead_and_slow_ones_do_not_make),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A world that goes on with another plan. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-#include <math.h>
-
 #include "base/random.h"
+#include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
-#include "sim/span_vector.h"
+#include "sim/sim.h"
+#include "sim/world.h"
+#include "test.h"
 #include "world.h"
 
 enum { CHUNKS = 24 };
@@ -42,9 +39,7 @@ static tarry_plan *evolved(const world *all, const tarry_plan *plan, const doubl
     wanted.heaviest = 2;
     wanted.lightest = 0.5;
     wanted.most_moves = 4;
-    tarry_plan *next;
-    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
-    return next;
+    return plan_evolve(plan, &wanted, NULL);
 }
 
 static double relative_error(const world *all)
@@ -84,13 +79,12 @@ static void sums_stay_exact(uint32_t parts)
         uint32_t chunks = tarry_plan_chunks(now);
         most = chunks > most ? chunks : most;
         fewest = chunks < fewest ? chunks : fewest;
-        double *cost = calloc(chunks, sizeof(*cost));
-        assert_non_null(cost);
+        double *cost = checked_calloc(chunks, sizeof(*cost));
         for (uint32_t chunk = 0; chunk < chunks; chunk++)
             cost[chunk] = 1e-3 + pow(random_uniform(&stream), 6);
         tarry_plan *next = evolved(&all, now, cost);
         free(cost);
-        assert_int_equal(tarry_sim_replan(all.sim, next, NULL), TARRY_OK);
+        assert_ok(tarry_sim_replan(all.sim, next, NULL));
         tarry_plan_free(plan);
         plan = next;
         conditioning = fmax(conditioning, tarry_plan_conditioning(plan).worst);
@@ -103,45 +97,41 @@ static void sums_stay_exact(uint32_t parts)
     tarry_plan_free(plan);
 }
 
-static void splits_and_merges_are_exact(void **state)
+TEST(splits_and_merges_are_exact)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 4; parts++)
         sums_stay_exact(parts);
 }
 
 /* One plan after the other of the same chunks and holders changes nothing but what is learned. */
-static void the_world_goes_on(void **state)
+WORLD(the_world_goes_on)
 {
-    (void)state;
-    world all;
-    uneven_world(&all);
-    all.spec = "markov:0.2,0.4,3+fail:0.1+rejoin:2+jitter:0.2/chunk";
-    all.settings.server.pick = TARRY_PICK_PLAN;
-    all.settings.server.silence_ns = SECOND / 2;
-    world_begin(&all);
-    world other = all;
-    assert_int_equal(tarry_sim_create(all.plan, &all.settings, NULL, &other.sim, NULL), TARRY_OK);
+    uneven_world(all);
+    all->spec = "markov:0.2,0.4,3+fail:0.1+rejoin:2+jitter:0.2/chunk";
+    all->settings.server.pick = TARRY_PICK_PLAN;
+    all->settings.server.silence_ns = SECOND / 2;
+    world_begin(all);
+    world other = *all;
+    assert_ok(tarry_sim_create(all->plan, &all->settings, NULL, &other.sim, NULL));
     for (int round = 0; round < 50; round++) {
         tarry_round_result one, same;
-        assert_int_equal(tarry_sim_round(all.sim, &one), TARRY_OK);
-        assert_int_equal(tarry_sim_round(other.sim, &same), TARRY_OK);
+        assert_ok(tarry_sim_round(all->sim, &one));
+        assert_ok(tarry_sim_round(other.sim, &same));
         assert_int_equal(one.error, same.error);
         assert_int_equal(one.copies_computed, same.copies_computed);
         assert_int_equal(one.workers_lost, same.workers_lost);
-        assert_int_equal(tarry_sim_now_ns(all.sim), tarry_sim_now_ns(other.sim));
-        assert_int_equal(tarry_sim_replan(other.sim, all.plan, NULL), TARRY_OK);
+        assert_int_equal(all->sim->now, other.sim->now);
+        assert_ok(tarry_sim_replan(other.sim, all->plan, NULL));
     }
     tarry_sim_free(other.sim);
-    world_end(&all);
 }
 
 /* A chunk costs the same in parts, and a part its share. */
-static void costs_are_of_original_chunks(void **state)
+TEST(costs_are_of_original_chunks)
 {
-    (void)state;
+    OWNED(tarry_plan) next = NULL; /* longer than its world */
+    OWNED(world) all;
     double cost[CHUNKS] = {0};
-    world all;
     uneven_world(&all);
     for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
         cost[chunk] = chunk == 0 ? CHUNKS : 1;
@@ -149,45 +139,37 @@ static void costs_are_of_original_chunks(void **state)
     world_begin(&all);
     tarry_round_result whole = world_round(&all);
     assert_true(world_seconds(&whole) >= CHUNKS);
-    tarry_plan *next = evolved(&all, all.plan, cost);
+    next = evolved(&all, all.plan, cost);
     assert_true(tarry_plan_chunks(next) > CHUNKS);
-    assert_int_equal(tarry_sim_replan(all.sim, next, NULL), TARRY_OK);
+    assert_ok(tarry_sim_replan(all.sim, next, NULL));
     tarry_round_result cut = world_round(&all);
     assert_true(world_seconds(&cut) < 0.7 * CHUNKS);
     tarry_sim_bounds before, after;
-    assert_int_equal(tarry_sim_bound(all.plan, &all.settings, 0, 1, NULL, &before), TARRY_OK);
-    assert_int_equal(tarry_sim_bound(next, &all.settings, 0, 1, NULL, &after), TARRY_OK);
+    assert_ok(tarry_sim_bound(all.plan, &all.settings, 0, 1, NULL, &before));
+    assert_ok(tarry_sim_bound(next, &all.settings, 0, 1, NULL, &after));
     assert_true(fabs((double)before.balanced_ns - (double)after.balanced_ns) < 10);
     assert_true(after.matched_ns < before.matched_ns);
-    world_end(&all);
-    tarry_plan_free(next);
 }
 
-static void other_plans_are_refused(void **state)
+WORLD(other_plans_are_refused)
 {
-    (void)state;
-    world all;
-    uneven_world(&all);
-    all.plan_settings.parts = 2;
-    world_begin(&all);
+    uneven_world(all);
+    all->plan_settings.parts = 2;
+    world_begin(all);
     for (int kind = 0; kind < 3; kind++) {
-        tarry_plan_settings settings = all.plan_settings;
+        tarry_plan_settings settings = all->plan_settings;
         settings.workers += kind == 0;
         settings.chunks += kind == 1;
         settings.parts += kind == 2;
-        tarry_plan *plan;
-        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-        assert_int_equal(tarry_sim_replan(all.sim, plan, NULL), TARRY_ERROR_ARGUMENT);
-        tarry_plan_free(plan);
+        OWNED(tarry_plan) plan = plan_make(&settings);
+        assert_int_equal(tarry_sim_replan(all->sim, plan, NULL), TARRY_ERROR_ARGUMENT);
     }
-    assert_true(world_round(&all).exact);
-    world_end(&all);
+    assert_true(world_round(all).exact);
 }
 
 /* However a chunk is cut, its parts' gradients add up to its own. */
-static void gradients_of_spans_add_up(void **state)
+TEST(gradients_of_spans_add_up)
 {
-    (void)state;
     enum { DIMENSION = 50 };
     uint64_t seed = test_seed("spans", 5);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
@@ -213,9 +195,8 @@ static void gradients_of_spans_add_up(void **state)
 }
 
 /* Halves are independent normal vectors, each with half the variance. */
-static void halves_have_half_the_variance(void **state)
+TEST(halves_have_half_the_variance)
 {
-    (void)state;
     enum { DIMENSION = 20000 };
     static double halves[2][DIMENSION], scratch[2 * DIMENSION];
     uint64_t seed = test_seed("halves", 6);
@@ -256,9 +237,8 @@ static int try_to_replan(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void missing_memory_is_an_error(void **state)
+TEST(missing_memory_is_an_error)
 {
-    (void)state;
     attempt of;
     uneven_world(&of.all);
     of.all.settings.vectors = true;
@@ -270,18 +250,4 @@ static void missing_memory_is_an_error(void **state)
     assert_true(fail_each_allocation(try_to_replan, &of) > 100);
     world_end(&of.all);
     tarry_plan_free(of.next);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits_and_merges_are_exact),
-        cmocka_unit_test(the_world_goes_on),
-        cmocka_unit_test(costs_are_of_original_chunks),
-        cmocka_unit_test(other_plans_are_refused),
-        cmocka_unit_test(gradients_of_spans_add_up),
-        cmocka_unit_test(halves_have_half_the_variance),
-        cmocka_unit_test(missing_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

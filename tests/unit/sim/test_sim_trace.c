@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same settings, the same steps of all machines, on every machine. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
 #include "base/bitset.h"
+#include "edge_plan.h"
 #include "plan/plan.h"
 #include "protocol/wire/codec.h"
+#include "test.h"
 #include "world.h"
 
 /* FNV-1a over all that is observed. */
@@ -84,7 +80,7 @@ static void observe(void *user, uint64_t now, uint32_t node, const tarry_event *
 static trace_hash run(const char *spec, uint64_t seed)
 {
     static const double cost[] = {1, 1.5, 0.25, 2, 1, 1, 0.75, 1.25, 3, 1, 0.5, 1};
-    world all;
+    OWNED(world) all;
     world_init(&all);
     all.plan_settings.workers = all.plan_settings.chunks = 12;
     all.plan_settings.replication = 3;
@@ -101,20 +97,16 @@ static trace_hash run(const char *spec, uint64_t seed)
     all.settings.observer = observe;
     all.settings.user = &hash;
     /* The plan is the one that world_begin makes. */
-    tarry_plan *plan;
-    assert_int_equal(tarry_plan_create(&all.plan_settings, NULL, &plan, NULL), TARRY_OK);
+    OWNED(tarry_plan) plan = plan_make(&all.plan_settings);
     hash.plan = plan;
     world_begin(&all);
     for (int round = 0; round < 50; round++)
         world_round(&all);
-    world_end(&all);
-    tarry_plan_free(plan);
     return hash;
 }
 
-static void a_seed_gives_the_same_steps(void **state)
+TEST(a_seed_gives_the_same_steps)
 {
-    (void)state;
     const char *spec = "exp:0.5+jitter:0.1/chunk+fail:0.1+rejoin:2";
     trace_hash first = run(spec, 1), again = run(spec, 1), other = run(spec, 2);
     printf("%llu steps\n", (unsigned long long)first.steps);
@@ -125,20 +117,10 @@ static void a_seed_gives_the_same_steps(void **state)
 
 /* Whoever changes this on purpose says so: it is what seeds mean. The terms of this SPEC take no
  * function of the C library's that may round differently elsewhere. */
-static void the_steps_are_the_same_everywhere(void **state)
+TEST(the_steps_are_the_same_everywhere)
 {
-    (void)state;
     trace_hash hash = run("slow:3,2.5+dead:1", 1);
     printf("%llu steps, hash 0x%016llx\n", (unsigned long long)hash.steps,
            (unsigned long long)hash.value);
     assert_true(hash.value == UINT64_C(0xa334ac423f7b35b8));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_seed_gives_the_same_steps),
-        cmocka_unit_test(the_steps_are_the_same_everywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

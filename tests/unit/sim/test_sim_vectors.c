@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "seed.h"
+#include "test.h"
 #include "world.h"
 
 /* |estimate - truth|^2 / |truth|^2 */
@@ -35,11 +30,10 @@ static void with_vectors(world *all, uint32_t parts, size_t dimension)
     all->settings.seed = all->straggler_seed = test_seed("vectors", 11);
 }
 
-static void sums_are_exact(void **state)
+TEST(sums_are_exact)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 4; parts++) {
-        world all;
+        OWNED(world) all;
         with_vectors(&all, parts, 1001);
         all.spec = "exp:1";
         all.settings.server.stripe_length = 100;
@@ -52,18 +46,16 @@ static void sums_are_exact(void **state)
         }
         printf("%u parts: largest error of an exact sum %.1e\n", parts, worst);
         assert_true(worst < 1e-4);
-        world_end(&all);
     }
 }
 
 /* Running sums of what was credited, with workers that fall silent after some of it was. */
-static void folded_sums_are_exact(void **state)
+TEST(folded_sums_are_exact)
 {
-    (void)state;
     const char *const specs[] = {"exp:1", "exp:1/chunk", "exp:1/chunk+fail:0.1+rejoin:3"};
     uint32_t lost = 0, attempts = 0;
     for (size_t i = 0; i < 6; i++) { /* then again with answers that take longer than chunks */
-        world all;
+        OWNED(world) all;
         with_vectors(&all, 1, 101);
         all.plan_settings.replication = 4;
         all.plan_settings.chunks *= 2;
@@ -77,23 +69,21 @@ static void folded_sums_are_exact(void **state)
         world_begin(&all);
         for (int round = 0; round < 60; round++) {
             tarry_round_result result = world_round(&all);
-            assert_int_equal(result.error, TARRY_OK);
+            assert_ok(result.error);
             assert_true(result.exact);
             assert_int_equal(result.copies_coded, all.plan_settings.chunks);
             assert_true(squared_error(&all) < 1e-12);
             lost += result.workers_lost;
             attempts += result.attempts;
         }
-        world_end(&all);
     }
     assert_true(lost > 0 && attempts > 360);
 }
 
-static void sums_of_what_was_uploaded_at_once_are_exact(void **state)
+TEST(sums_of_what_was_uploaded_at_once_are_exact)
 {
-    (void)state;
     for (uint32_t parts = 0; parts <= 3; parts++) { /* 0: each gradient by itself */
-        world all;
+        OWNED(world) all;
         with_vectors(&all, parts > 0 ? parts : 1, 100);
         all.spec = "exp:1/chunk";
         all.settings.upload = parts > 0 ? TARRY_SIM_UPLOAD_WHOLE : TARRY_SIM_UPLOAD_EACH;
@@ -103,17 +93,15 @@ static void sums_of_what_was_uploaded_at_once_are_exact(void **state)
             assert_true(world_round(&all).exact);
             assert_true(squared_error(&all) < (parts > 1 ? 1e-8 : 1e-12));
         }
-        world_end(&all);
     }
 }
 
 /* Independent normal vectors: the squared error has the mean that psi promises, within its own
  * deviation. */
-static void measured_error_is_the_expected_one(void **state)
+TEST(measured_error_is_the_expected_one)
 {
-    (void)state;
     for (uint32_t parts = 1; parts <= 4; parts++) {
-        world all;
+        OWNED(world) all;
         with_vectors(&all, parts, 2000);
         all.spec = "exp:1/chunk";
         all.settings.server.stop = TARRY_STOP_DEADLINE;
@@ -133,17 +121,15 @@ static void measured_error_is_the_expected_one(void **state)
                parts, expected, excess, deviation);
         assert_true(expected > 0.1 && expected < 0.9);
         assert_true(fabs(excess) <= 4 * deviation + 1e-9);
-        world_end(&all);
     }
 }
 
 /* Gradients are drawn anew in each round, so that those of the round before are off by twice their
  * square. */
-static void stale_gradients_are_those_of_the_round_before(void **state)
+TEST(stale_gradients_are_those_of_the_round_before)
 {
-    (void)state;
     for (int each = 0; each < 2; each++) {
-        world all;
+        OWNED(world) all;
         with_vectors(&all, 1, 20000);
         all.spec = "exp:1/chunk";
         all.settings.upload = each ? TARRY_SIM_UPLOAD_EACH : TARRY_SIM_UPLOAD_CODED;
@@ -160,16 +146,14 @@ static void stale_gradients_are_those_of_the_round_before(void **state)
         }
         printf("share filled %.3f\n", filled);
         assert_true(filled > 0.1);
-        world_end(&all);
     }
 }
 
-static void gradients_are_those_of_seed_and_round(void **state)
+TEST(gradients_are_those_of_seed_and_round)
 {
-    (void)state;
     double truth[4][3];
     for (int run = 0; run < 4; run++) {
-        world all;
+        OWNED(world) all;
         with_vectors(&all, 1, 3);
         all.settings.seed += run == 3;
         all.settings.server.credit = run == 1 ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
@@ -177,35 +161,17 @@ static void gradients_are_those_of_seed_and_round(void **state)
         for (int round = 0; round <= (run == 2); round++)
             world_round(&all);
         memcpy(truth[run], tarry_sim_truth(all.sim), sizeof(truth[run]));
-        world_end(&all);
     }
     assert_memory_equal(truth[0], truth[1], sizeof(truth[0]));
     assert_memory_not_equal(truth[0], truth[2], sizeof(truth[0]));
     assert_memory_not_equal(truth[0], truth[3], sizeof(truth[0]));
 }
 
-static void without_vectors_there_are_none(void **state)
+WORLD(without_vectors_there_are_none)
 {
-    (void)state;
-    world all;
-    world_init(&all);
-    world_begin(&all);
-    world_round(&all);
-    assert_null(tarry_sim_estimate(all.sim));
-    assert_null(tarry_sim_truth(all.sim));
-    world_end(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_exact),
-        cmocka_unit_test(folded_sums_are_exact),
-        cmocka_unit_test(sums_of_what_was_uploaded_at_once_are_exact),
-        cmocka_unit_test(measured_error_is_the_expected_one),
-        cmocka_unit_test(stale_gradients_are_those_of_the_round_before),
-        cmocka_unit_test(gradients_are_those_of_seed_and_round),
-        cmocka_unit_test(without_vectors_there_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    world_init(all);
+    world_begin(all);
+    world_round(all);
+    assert_null(tarry_sim_estimate(all->sim));
+    assert_null(tarry_sim_truth(all->sim));
 }

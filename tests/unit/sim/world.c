@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/world.h"
 #include "world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 void world_init(world *all)
 {
@@ -24,8 +22,7 @@ void world_begin(world *all)
     all->settings.straggler = all->straggler;
     if (error == TARRY_OK)
         error = tarry_sim_create(all->plan, &all->settings, NULL, &all->sim, &why);
-    if (error != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, error);
 }
 
 void world_end(world *all)
@@ -38,8 +35,8 @@ void world_end(world *all)
 tarry_round_result world_round(world *all)
 {
     tarry_round_result result;
-    assert_int_equal(tarry_sim_round(all->sim, &result), TARRY_OK);
-    assert_int_equal(tarry_sim_now_ns(all->sim), result.end_ns);
+    assert_ok(tarry_sim_round(all->sim, &result));
+    assert_int_equal(all->sim->now, result.end_ns);
     return result;
 }
 

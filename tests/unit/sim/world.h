@@ -5,6 +5,8 @@
 
 #include <tarry/sim.h>
 
+#include "test.h"
+
 #define SECOND UINT64_C(1000000000)
 
 typedef struct world {
@@ -23,6 +25,9 @@ void world_init(world *all);
 /* Makes them; asserts that it worked. */
 void world_begin(world *all);
 void world_end(world *all);
+OWNED_STRUCT_BY(world, world_end)
+/* A case with one (test.h). */
+#define WORLD(name) TEST_OF(name, world, all, world_end)
 
 /* Runs a round; asserts that it went well, with an estimate or without. */
 tarry_round_result world_round(world *all);

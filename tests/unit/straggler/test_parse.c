@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "straggler/straggler.h"
+#include "test.h"
 
 static void expect_error(const char *spec, int expected, const char *text)
 {
@@ -25,9 +19,8 @@ static void expect_error(const char *spec, int expected, const char *text)
     assert_int_equal(tarry_straggler_create(spec, 8, 1, NULL, &straggler, NULL), expected);
 }
 
-static void every_malformed_term_is_named(void **state)
+TEST(every_malformed_term_is_named)
 {
-    (void)state;
     static const struct {
         const char *spec, *text;
     } cases[] = {
@@ -109,9 +102,8 @@ static void every_malformed_term_is_named(void **state)
         expect_error(cases[i].spec, TARRY_ERROR_FORMAT, cases[i].text);
 }
 
-static void more_workers_than_there_are_is_an_argument_error(void **state)
+TEST(more_workers_than_there_are_is_an_argument_error)
 {
-    (void)state;
     expect_error("slow:9,2", TARRY_ERROR_ARGUMENT,
                  "straggler term 'slow:9,2': K is more than the 8 workers there are");
     expect_error("rack:9,2", TARRY_ERROR_ARGUMENT, "straggler term 'rack:9,2': K is more");
@@ -125,24 +117,22 @@ static void more_workers_than_there_are_is_an_argument_error(void **state)
                      TARRY_ERROR_ARGUMENT);
 }
 
-static void a_long_spec_is_cut_in_the_message(void **state)
+TEST(a_long_spec_is_cut_in_the_message)
 {
-    (void)state;
     char spec[4096];
     memset(spec, 'x', sizeof(spec));
     spec[sizeof(spec) - 1] = '\0';
     expect_error(spec, TARRY_ERROR_FORMAT, "': unknown");
 }
 
-static void well_formed_terms_are_read(void **state)
+TEST(well_formed_terms_are_read)
 {
-    (void)state;
     term terms[STRAGGLER_MAX_TERMS];
     size_t count = 0;
     const char *spec = "none+exp:1e-3/chunk+shifted-exp:0.5,2+pareto:1,1.5+slow:3,20+dead:0+"
                        "jitter:.1/chunk+weibull:2,3+markov:.25,.75,4+rack:2,inf+rack:8,5,.5+"
                        "fail:.5+rejoin:3+jitter:.1/run+slow:2,15e-1-1e1";
-    assert_int_equal(spec_parse(spec, 8, NULL, terms, &count, NULL), TARRY_OK);
+    assert_ok(spec_parse(spec, 8, NULL, terms, &count, NULL));
     assert_int_equal(count, 15);
     assert_int_equal(terms[0].kind, TERM_NONE);
     assert_true(terms[1].kind == TERM_EXPONENTIAL && terms[1].scale == 1e-3 &&
@@ -166,15 +156,4 @@ static void well_formed_terms_are_read(void **state)
     assert_true(terms[13].kind == TERM_JITTER && terms[13].per_run && !terms[13].per_chunk);
     assert_true(terms[14].kind == TERM_SLOW && terms[14].count == 2 && terms[14].factor == 1.5 &&
                 terms[14].most_factor == 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_malformed_term_is_named),
-        cmocka_unit_test(more_workers_than_there_are_is_an_argument_error),
-        cmocka_unit_test(a_long_spec_is_cut_in_the_message),
-        cmocka_unit_test(well_formed_terms_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,31 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "failing_allocator.h"
 #include "seed.h"
 #include "straggler/straggler.h"
+#include "test.h"
 
 enum { WORKERS = 8, DRAWS = 40000 };
 
 static tarry_straggler *make(const char *spec, uint64_t seed)
 {
     tarry_straggler *straggler = NULL;
-    assert_int_equal(tarry_straggler_create(spec, WORKERS, seed, NULL, &straggler, NULL), TARRY_OK);
+    assert_ok(tarry_straggler_create(spec, WORKERS, seed, NULL, &straggler, NULL));
     return straggler;
 }
 
 /* Mean and standard deviation, in seconds, of a term's draws over rounds and workers. */
 static void moments(const char *spec, uint64_t base_ns, double *mean, double *deviation)
 {
-    tarry_straggler *straggler = make(spec, test_seed(spec, 11));
+    OWNED(tarry_straggler) straggler = make(spec, test_seed(spec, 11));
     double sum = 0, square = 0;
     for (uint32_t i = 0; i < DRAWS; i++) {
         uint64_t ns =
@@ -36,12 +30,10 @@ static void moments(const char *spec, uint64_t base_ns, double *mean, double *de
     }
     *mean = sum / DRAWS;
     *deviation = sqrt(fmax(0, square / DRAWS - *mean * *mean));
-    tarry_straggler_free(straggler);
 }
 
-static void distributions_have_their_moments(void **state)
+TEST(distributions_have_their_moments)
 {
-    (void)state;
     double mean, deviation;
     const double five_sigma = 5 / sqrt(DRAWS);
     moments("exp:2", 0, &mean, &deviation);
@@ -66,11 +58,10 @@ static void distributions_have_their_moments(void **state)
 }
 
 /* One factor for all draws of a pair, or one per position. */
-static void draws_are_per_worker_or_per_chunk(void **state)
+TEST(draws_are_per_worker_or_per_chunk)
 {
-    (void)state;
     uint64_t seed = test_seed("per chunk", 5);
-    tarry_straggler *worker = make("exp:1", seed), *chunk = make("exp:1/chunk", seed);
+    OWNED(tarry_straggler) worker = make("exp:1", seed), chunk = make("exp:1/chunk", seed);
     for (uint32_t j = 0; j < WORKERS; j++) {
         uint64_t first = tarry_straggler_time_ns(worker, 3, j, 0, 0, 1, 0);
         for (uint32_t position = 1; position < 6; position++) {
@@ -82,15 +73,12 @@ static void draws_are_per_worker_or_per_chunk(void **state)
         assert_int_not_equal(tarry_straggler_time_ns(worker, 3, (j + 1) % WORKERS, 0, 0, 1, 0),
                              first);
     }
-    tarry_straggler_free(worker);
-    tarry_straggler_free(chunk);
 }
 
 /* In every round the draw that the term without the suffix has in round 0: the distribution is the
  * same, and workers differ. */
-static void draws_of_the_run_are_those_of_its_first_round(void **state)
+TEST(draws_of_the_run_are_those_of_its_first_round)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"exp:1", "exp:1/run"},           {"shifted-exp:1,0.5", "shifted-exp:1,0.5/run"},
         {"pareto:1,2", "pareto:1,2/run"}, {"weibull:1,2", "weibull:1,2/run"},
@@ -98,7 +86,7 @@ static void draws_of_the_run_are_those_of_its_first_round(void **state)
     };
     uint64_t seed = test_seed("per run", 9);
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
-        tarry_straggler *round = make(pairs[i][0], seed), *run = make(pairs[i][1], seed);
+        OWNED(tarry_straggler) round = make(pairs[i][0], seed), run = make(pairs[i][1], seed);
         for (uint32_t j = 0; j < WORKERS; j++) {
             uint64_t first = tarry_straggler_time_ns(round, 0, j, 0, 0, 1, 1000000);
             assert_int_not_equal(
@@ -109,18 +97,16 @@ static void draws_of_the_run_are_those_of_its_first_round(void **state)
                         tarry_straggler_time_ns(run, t << 32 | t, j, position, 0, 1, 1000000),
                         first);
         }
-        tarry_straggler_free(round);
-        tarry_straggler_free(run);
     }
 }
 
 /* A term that lasts leaves the others as they are. */
-static void terms_of_the_run_and_of_rounds_go_together(void **state)
+TEST(terms_of_the_run_and_of_rounds_go_together)
 {
-    (void)state;
     uint64_t seed = test_seed("per run and round", 10);
-    tarry_straggler *both = make("exp:1/run+jitter:0.1", seed);
-    tarry_straggler *lasting = make("exp:1/run", seed), *passing = make("none+jitter:0.1", seed);
+    OWNED(tarry_straggler) both = make("exp:1/run+jitter:0.1", seed);
+    OWNED(tarry_straggler)
+    lasting = make("exp:1/run", seed), passing = make("none+jitter:0.1", seed);
     for (uint64_t round = 0; round < 4; round++)
         for (uint32_t j = 0; j < WORKERS; j++) {
             double run = (double)tarry_straggler_time_ns(lasting, round, j, 0, 0, 1, 0);
@@ -128,18 +114,14 @@ static void terms_of_the_run_and_of_rounds_go_together(void **state)
             double time = (double)tarry_straggler_time_ns(both, round, j, 0, 0, 1, 0);
             assert_true(fabs(time - run * jitter * 0x1p-30) < 16);
         }
-    tarry_straggler_free(both);
-    tarry_straggler_free(lasting);
-    tarry_straggler_free(passing);
 }
 
 /* A term's draws do not depend on the terms after it, and two equal terms draw anew. */
-static void terms_draw_independently(void **state)
+TEST(terms_draw_independently)
 {
-    (void)state;
     uint64_t seed = test_seed("terms", 6);
-    tarry_straggler *one = make("exp:1", seed), *again = make("exp:1", seed);
-    tarry_straggler *two = make("exp:1+exp:1", seed), *other = make("exp:1", seed + 1);
+    OWNED(tarry_straggler) one = make("exp:1", seed), again = make("exp:1", seed);
+    OWNED(tarry_straggler) two = make("exp:1+exp:1", seed), other = make("exp:1", seed + 1);
     for (uint32_t j = 0; j < WORKERS; j++) {
         uint64_t single = tarry_straggler_time_ns(one, 9, j, 2, 0, 1, 0);
         uint64_t both = tarry_straggler_time_ns(two, 9, j, 2, 0, 1, 0);
@@ -148,18 +130,13 @@ static void terms_draw_independently(void **state)
         assert_true(both > single);
         assert_true(fabs((double)both - 2 * (double)single) > 1000);
     }
-    tarry_straggler_free(one);
-    tarry_straggler_free(again);
-    tarry_straggler_free(two);
-    tarry_straggler_free(other);
 }
 
-static void dead_are_chosen_first_and_slow_among_the_rest(void **state)
+TEST(dead_are_chosen_first_and_slow_among_the_rest)
 {
-    (void)state;
     uint64_t seed = test_seed("fates", 7);
     for (uint32_t trial = 0; trial < 50; trial++) {
-        tarry_straggler *straggler = make("slow:2,5+dead:3+slow:8,7+dead:1", seed + trial);
+        OWNED(tarry_straggler) straggler = make("slow:2,5+dead:3+slow:8,7+dead:1", seed + trial);
         uint32_t dead = 0, five = 0, seven = 0;
         for (uint32_t j = 0; j < WORKERS; j++) {
             uint64_t ns = tarry_straggler_time_ns(straggler, trial, j, 0, 0, 1, 100);
@@ -170,22 +147,20 @@ static void dead_are_chosen_first_and_slow_among_the_rest(void **state)
         assert_int_equal(dead, 4);
         assert_int_equal(five, 2);
         assert_int_equal(seven, 2);
-        tarry_straggler_free(straggler);
     }
 }
 
 /* Uniform over the range, a worker's own, and the same in every round; the chosen are those of a
  * single factor. */
-static void slow_workers_draw_their_factors_from_a_range(void **state)
+TEST(slow_workers_draw_their_factors_from_a_range)
 {
-    (void)state;
     enum { TRIALS = 2000, BASE = 1000000 };
     uint64_t seed = test_seed("factors", 12);
     double sum = 0, square = 0;
     uint32_t equal = 0;
     for (uint32_t trial = 0; trial < TRIALS; trial++) {
-        tarry_straggler *range = make("slow:3,2-10+dead:1+slow:1,1e3-1e3", seed + trial);
-        tarry_straggler *fixed = make("slow:3,2+dead:1+slow:1,1e3", seed + trial);
+        OWNED(tarry_straggler) range = make("slow:3,2-10+dead:1+slow:1,1e3-1e3", seed + trial);
+        OWNED(tarry_straggler) fixed = make("slow:3,2+dead:1+slow:1,1e3", seed + trial);
         double before = 0;
         for (uint32_t j = 0; j < WORKERS; j++) {
             uint64_t ns = tarry_straggler_time_ns(range, 0, j, 0, 0, 1, BASE);
@@ -202,8 +177,6 @@ static void slow_workers_draw_their_factors_from_a_range(void **state)
             sum += factor;
             square += factor * factor;
         }
-        tarry_straggler_free(range);
-        tarry_straggler_free(fixed);
     }
     const double count = 3 * TRIALS, mean = sum / count;
     assert_true(fabs(mean - 6) < 5 * sqrt(64 / 12.0 / count));
@@ -212,39 +185,33 @@ static void slow_workers_draw_their_factors_from_a_range(void **state)
 }
 
 /* The dead of the one are the dead of the other: schemes meet the same workers. */
-static void the_choice_depends_on_the_seed_alone(void **state)
+TEST(the_choice_depends_on_the_seed_alone)
 {
-    (void)state;
     uint64_t seed = test_seed("choice", 8);
     uint32_t chosen[WORKERS] = {0};
     for (uint32_t trial = 0; trial < 400; trial++) {
-        tarry_straggler *one = make("dead:2", seed + trial);
-        tarry_straggler *two = make("exp:1+dead:2+jitter:1", seed + trial);
+        OWNED(tarry_straggler) one = make("dead:2", seed + trial);
+        OWNED(tarry_straggler) two = make("exp:1+dead:2+jitter:1", seed + trial);
         for (uint32_t j = 0; j < WORKERS; j++) {
             assert_int_equal(tarry_straggler_dead(one, j), tarry_straggler_dead(two, j));
             chosen[j] += tarry_straggler_dead(one, j);
         }
-        tarry_straggler_free(one);
-        tarry_straggler_free(two);
     }
     for (uint32_t j = 0; j < WORKERS; j++) /* 100 expected, deviation 8.7 */
         assert_in_range(chosen[j], 55, 145);
 }
 
-static void added_time_comes_before_factors(void **state)
+TEST(added_time_comes_before_factors)
 {
-    (void)state;
     /* With a mean of nothing a shifted exponential is a constant. */
-    tarry_straggler *straggler = make("slow:8,3+shifted-exp:0.25,0", 1);
+    OWNED(tarry_straggler) straggler = make("slow:8,3+shifted-exp:0.25,0", 1);
     for (uint32_t j = 0; j < WORKERS; j++)
         assert_int_equal(tarry_straggler_time_ns(straggler, 0, j, 0, 0, 1, 1000), 750003000);
-    tarry_straggler_free(straggler);
 }
 
 /* What is added to a chunk is divided among its pieces; factors and the bare time are a piece's. */
-static void a_piece_takes_its_share(void **state)
+TEST(a_piece_takes_its_share)
 {
-    (void)state;
     const uint32_t pieces = 5;
     tarry_straggler *straggler = make("slow:3,2+shifted-exp:0.25,0.5+weibull:2,2+jitter:0.1", 4);
     for (uint32_t j = 0; j < WORKERS; j++) {
@@ -266,9 +233,8 @@ static void a_piece_takes_its_share(void **state)
     tarry_straggler_free(straggler);
 }
 
-static void nothing_changes_nothing(void **state)
+TEST(nothing_changes_nothing)
 {
-    (void)state;
     const uint64_t odd = UINT64_MAX - 1; /* not a double */
     tarry_straggler *straggler =
         make("none+slow:0,9+slow:8,1-1+dead:0+exp:0+pareto:0,1+jitter:0/run+weibull:0,1e-3/run+"
@@ -284,9 +250,8 @@ static void nothing_changes_nothing(void **state)
     tarry_straggler_free(NULL);
 }
 
-static void huge_values_saturate(void **state)
+TEST(huge_values_saturate)
 {
-    (void)state;
     static const char *const specs[] = {
         "exp:1e300",
         "shifted-exp:1e308,1e308",
@@ -297,7 +262,7 @@ static void huge_values_saturate(void **state)
         "slow:8,1e308+jitter:1e308+exp:1e308",
     };
     for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-        tarry_straggler *straggler = make(specs[i], 3);
+        OWNED(tarry_straggler) straggler = make(specs[i], 3);
         uint32_t saturated = 0;
         for (uint32_t round = 0; round < 100; round++) {
             uint64_t ns = tarry_straggler_time_ns(straggler, round, 0, 0, 0, 1, UINT64_MAX);
@@ -305,7 +270,6 @@ static void huge_values_saturate(void **state)
             saturated += ns == UINT64_MAX;
         }
         assert_true(saturated > 30);
-        tarry_straggler_free(straggler);
     }
 }
 
@@ -327,11 +291,10 @@ static void assert_share(uint32_t count, uint32_t trials, double p, double sprea
         fail_msg("%u of %u; expected a share of %g", count, trials, p);
 }
 
-static void a_markov_worker_changes_at_the_stated_rates(void **state)
+TEST(a_markov_worker_changes_at_the_stated_rates)
 {
-    (void)state;
     const double to_slow = 0.05, to_fast = 0.2, share = 0.2;
-    tarry_straggler *straggler = make("markov:0.05,0.2,3", test_seed("markov", 21));
+    OWNED(tarry_straggler) straggler = make("markov:0.05,0.2,3", test_seed("markov", 21));
     uint32_t slow = 0, began = 0, ended = 0, slow_before = 0, pairs = 0, rounds = 6000;
     for (uint32_t j = 0; j < WORKERS; j++) {
         bool before = slowed(straggler, 0, j);
@@ -350,34 +313,30 @@ static void a_markov_worker_changes_at_the_stated_rates(void **state)
     assert_share(slow, pairs, share, sqrt(7));
     assert_share(began, pairs - slow_before, to_slow, 1);
     assert_share(ended, slow_before, to_fast, 1);
-    tarry_straggler_free(straggler);
 }
 
 /* Round 0 is like any other, for states that change every other round and for such that last. */
-static void a_markov_worker_starts_in_its_long_run_state(void **state)
+TEST(a_markov_worker_starts_in_its_long_run_state)
 {
-    (void)state;
     uint64_t seed = test_seed("markov start", 22);
     static const char *const specs[] = {"markov:0.25,0.75,3", "markov:0.0005,0.0015,3"};
     for (size_t i = 0; i < 2; i++)
         for (uint64_t round = 0; round < 3; round++) {
             uint32_t slow = 0, trials = 1000;
             for (uint32_t trial = 0; trial < trials; trial++) {
-                tarry_straggler *straggler = make(specs[i], seed + trial);
+                OWNED(tarry_straggler) straggler = make(specs[i], seed + trial);
                 for (uint32_t j = 0; j < WORKERS; j++)
                     slow += slowed(straggler, round, j);
-                tarry_straggler_free(straggler);
             }
             assert_share(slow, trials * WORKERS, 0.25, 1);
         }
 }
 
-static void a_markov_state_is_a_function_of_the_round(void **state)
+TEST(a_markov_state_is_a_function_of_the_round)
 {
-    (void)state;
     uint64_t seed = test_seed("markov pure", 23);
-    tarry_straggler *straggler = make("markov:0.001,0.001,3", seed),
-                    *again = make("markov:0.001,0.001,3", seed);
+    OWNED(tarry_straggler)
+    straggler = make("markov:0.001,0.001,3", seed), again = make("markov:0.001,0.001,3", seed);
     static bool seen[3000];
     uint32_t changes = 0;
     for (uint32_t round = 0; round < 3000; round++)
@@ -388,13 +347,10 @@ static void a_markov_state_is_a_function_of_the_round(void **state)
     }
     assert_in_range(changes, 1, 30); /* 3 expected, where each round by itself would give 1500 */
     (void)slowed(straggler, UINT64_C(1) << 33, 1); /* far away, and yet soon found */
-    tarry_straggler_free(straggler);
-    tarry_straggler_free(again);
 }
 
-static void racks_slow_down_together(void **state)
+TEST(racks_slow_down_together)
 {
-    (void)state;
     tarry_straggler *straggler = make("rack:3,3,0.3", test_seed("rack", 24));
     uint32_t hits[3] = {0}, both = 0, rounds = 4000;
     for (uint32_t round = 0; round < rounds; round++) {
@@ -418,10 +374,9 @@ static void racks_slow_down_together(void **state)
     tarry_straggler_free(straggler);
 }
 
-static void racks_die_together(void **state)
+TEST(racks_die_together)
 {
-    (void)state;
-    tarry_straggler *straggler = make("rack:4,inf,0.2", test_seed("rack death", 25));
+    OWNED(tarry_straggler) straggler = make("rack:4,inf,0.2", test_seed("rack death", 25));
     uint32_t deaths = 0, rounds = 4000;
     for (uint32_t round = 0; round < rounds; round++)
         for (uint32_t j = 0; j < WORKERS; j++) {
@@ -433,12 +388,10 @@ static void racks_die_together(void **state)
             assert_false(slowed(straggler, round, j)); /* until then */
         }
     assert_share(deaths, 2 * rounds, 0.2, 1);
-    tarry_straggler_free(straggler);
 }
 
-static void deaths_come_at_their_rate_anywhere(void **state)
+TEST(deaths_come_at_their_rate_anywhere)
 {
-    (void)state;
     enum { LOAD = 4 };
     uint32_t at[LOAD + 1] = {0}, deaths = 0, dead = 0, rounds = 5000;
     tarry_straggler *straggler = make("exp:1+fail:0.1+dead:1+rejoin:2.5", test_seed("fail", 26));
@@ -468,14 +421,12 @@ static void deaths_come_at_their_rate_anywhere(void **state)
     assert_true(tarry_straggler_rejoin_ns(NULL) == UINT64_MAX);
 }
 
-static void measured_seconds_join_the_spec(void **state)
+TEST(measured_seconds_join_the_spec)
 {
-    (void)state;
     const double seconds[WORKERS] = {1, 2, 0, INFINITY, 0.5, 0.5, 0.5, 0.5};
     tarry_straggler *straggler = NULL;
-    assert_int_equal(straggler_create_measured("shifted-exp:1,0+slow:8,2", WORKERS, seconds, 1,
-                                               NULL, &straggler, NULL),
-                     TARRY_OK);
+    assert_ok(straggler_create_measured("shifted-exp:1,0+slow:8,2", WORKERS, seconds, 1, NULL,
+                                        &straggler, NULL));
     assert_true(tarry_straggler_adds(straggler));
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         bool dead = isinf(seconds[worker]);
@@ -485,8 +436,7 @@ static void measured_seconds_join_the_spec(void **state)
                              dead ? UINT64_MAX : (uint64_t)((1 + seconds[worker]) * 2 / 4 * 1e9));
     }
     tarry_straggler_free(straggler);
-    assert_int_equal(
-        straggler_create_measured("slow:1,2", WORKERS, NULL, 1, NULL, &straggler, NULL), TARRY_OK);
+    assert_ok(straggler_create_measured("slow:1,2", WORKERS, NULL, 1, NULL, &straggler, NULL));
     assert_false(tarry_straggler_adds(straggler));
     tarry_straggler_free(straggler);
     /* 16 terms leave no room. */
@@ -497,9 +447,8 @@ static void measured_seconds_join_the_spec(void **state)
                      TARRY_ERROR_FORMAT);
 }
 
-static void terms_say_what_they_are(void **state)
+TEST(terms_say_what_they_are)
 {
-    (void)state;
     static const struct {
         const char *spec;
         bool adds;
@@ -516,13 +465,12 @@ static void terms_say_what_they_are(void **state)
         {"rack:2,2+rack:2,inf,0.1", false, "rack:K,inf"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        tarry_straggler *straggler = make(cases[i].spec, 1);
+        OWNED(tarry_straggler) straggler = make(cases[i].spec, 1);
         const char *mortal = straggler_mortal_term(straggler);
         assert_int_equal(tarry_straggler_adds(straggler), cases[i].adds);
         assert_int_equal(mortal == NULL, cases[i].mortal == NULL);
         if (mortal != NULL)
             assert_string_equal(mortal, cases[i].mortal);
-        tarry_straggler_free(straggler);
     }
     assert_false(tarry_straggler_adds(NULL));
     assert_null(straggler_mortal_term(NULL));
@@ -548,38 +496,9 @@ static int attempt_measured(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     char spec[] = "slow:1,2+dead:1+exp:1";
     assert_int_equal(fail_each_allocation(attempt, spec), 3);
     assert_int_equal(fail_each_allocation(attempt_measured, spec), 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distributions_have_their_moments),
-        cmocka_unit_test(draws_are_per_worker_or_per_chunk),
-        cmocka_unit_test(draws_of_the_run_are_those_of_its_first_round),
-        cmocka_unit_test(terms_of_the_run_and_of_rounds_go_together),
-        cmocka_unit_test(terms_draw_independently),
-        cmocka_unit_test(dead_are_chosen_first_and_slow_among_the_rest),
-        cmocka_unit_test(slow_workers_draw_their_factors_from_a_range),
-        cmocka_unit_test(the_choice_depends_on_the_seed_alone),
-        cmocka_unit_test(added_time_comes_before_factors),
-        cmocka_unit_test(a_piece_takes_its_share),
-        cmocka_unit_test(nothing_changes_nothing),
-        cmocka_unit_test(huge_values_saturate),
-        cmocka_unit_test(a_markov_worker_changes_at_the_stated_rates),
-        cmocka_unit_test(a_markov_worker_starts_in_its_long_run_state),
-        cmocka_unit_test(a_markov_state_is_a_function_of_the_round),
-        cmocka_unit_test(racks_slow_down_together),
-        cmocka_unit_test(racks_die_together),
-        cmocka_unit_test(deaths_come_at_their_rate_anywhere),
-        cmocka_unit_test(measured_seconds_join_the_spec),
-        cmocka_unit_test(terms_say_what_they_are),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

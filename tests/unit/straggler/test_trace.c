@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "failing_allocator.h"
 #include "straggler/straggler.h"
+#include "test.h"
 
 #define HEADER "step,worker,chunk,seconds\n"
 
@@ -28,14 +23,12 @@ static void write_file(const char *text)
 
 static int make_file(void **state)
 {
-    (void)state;
     int descriptor = mkstemp(path);
     return descriptor < 0 ? -1 : close(descriptor);
 }
 
 static int remove_file(void **state)
 {
-    (void)state;
     return unlink(path);
 }
 
@@ -46,9 +39,8 @@ static int create(const char *file, tarry_straggler **straggler, tarry_diagnosti
     return tarry_straggler_create(spec, 8, 1, NULL, straggler, diagnostic);
 }
 
-static void a_trace_is_replayed_modulo_its_size(void **state)
+TEST(a_trace_is_replayed_modulo_its_size)
 {
-    (void)state;
     char text[2048] = HEADER;
     /* 2 steps, 3 workers, 2 chunks, in reverse;
      * the last line has no end, one ends as on Windows. */
@@ -59,8 +51,8 @@ static void a_trace_is_replayed_modulo_its_size(void **state)
         strcat(text, line);
     }
     write_file(text);
-    tarry_straggler *straggler;
-    assert_int_equal(create(path, &straggler, NULL), TARRY_OK);
+    OWNED(tarry_straggler) straggler = NULL;
+    assert_ok(create(path, &straggler, NULL));
     for (uint32_t round = 0; round < 5; round++)
         for (uint32_t worker = 0; worker < 8; worker++)
             for (uint32_t position = 0; position < 5; position++) {
@@ -73,13 +65,11 @@ static void a_trace_is_replayed_modulo_its_size(void **state)
                                                              4 * position + piece, 0, 4, 1000000),
                                      cell * 250000000 + 126000000);
             }
-    tarry_straggler_free(straggler);
 }
 
 /* 2 steps, 3 workers, 2 chunks: six pairs to a step, whoever asks. */
-static void a_trace_by_chunk_belongs_to_the_chunks(void **state)
+TEST(a_trace_by_chunk_belongs_to_the_chunks)
 {
-    (void)state;
     char text[2048] = HEADER, by_chunk[256];
     for (int i = 0; i < 12; i++) {
         char line[64];
@@ -89,7 +79,7 @@ static void a_trace_by_chunk_belongs_to_the_chunks(void **state)
     write_file(text);
     snprintf(by_chunk, sizeof(by_chunk), "%s/chunk", path);
     tarry_straggler *straggler;
-    assert_int_equal(create(by_chunk, &straggler, NULL), TARRY_OK);
+    assert_ok(create(by_chunk, &straggler, NULL));
     assert_true(tarry_straggler_adds(straggler));
     for (uint32_t round = 0; round < 5; round++)
         for (uint32_t worker = 0; worker < 8; worker++)
@@ -106,9 +96,8 @@ static void a_trace_by_chunk_belongs_to_the_chunks(void **state)
     assert_string_equal(diagnostic.text, "straggler term 'trace:/chunk': FILE is missing");
 }
 
-static void every_malformed_trace_is_named(void **state)
+TEST(every_malformed_trace_is_named)
 {
-    (void)state;
     static const struct {
         const char *text, *where, *what;
     } cases[] = {
@@ -150,9 +139,8 @@ static void every_malformed_trace_is_named(void **state)
     }
 }
 
-static void files_that_cannot_be_read_are_named(void **state)
+TEST(files_that_cannot_be_read_are_named)
 {
-    (void)state;
     tarry_straggler *straggler = NULL;
     tarry_diagnostic diagnostic;
     assert_int_equal(create("no-such-file", &straggler, &diagnostic), TARRY_ERROR_FILE);
@@ -174,9 +162,8 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+TEST(each_allocation_may_fail)
 {
-    (void)state;
     static char text[1 << 14] = HEADER;
     size_t length = strlen(text);
     for (int i = 0; i < 600; i++) /* more than the first room for cells */
@@ -187,9 +174,8 @@ static void each_allocation_may_fail(void **state)
 }
 
 /* Replays recorded traces where the test data is at hand. */
-static void recorded_traces_are_read(void **state)
+TEST(recorded_traces_are_read)
 {
-    (void)state;
     static const struct {
         const char *name;
         uint32_t steps, workers, chunks;
@@ -205,7 +191,7 @@ static void recorded_traces_are_read(void **state)
             skip();
         }
         trace *read = NULL;
-        assert_int_equal(trace_read(file, NULL, &read, NULL), TARRY_OK);
+        assert_ok(trace_read(file, NULL, &read, NULL));
         assert_int_equal(read->steps, traces[i].steps);
         assert_int_equal(read->workers, traces[i].workers);
         assert_int_equal(read->chunks, traces[i].chunks);
@@ -216,15 +202,4 @@ static void recorded_traces_are_read(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trace_is_replayed_modulo_its_size),
-        cmocka_unit_test(a_trace_by_chunk_belongs_to_the_chunks),
-        cmocka_unit_test(every_malformed_trace_is_named),
-        cmocka_unit_test(files_that_cannot_be_read_are_named),
-        cmocka_unit_test(each_allocation_may_fail),
-        cmocka_unit_test(recorded_traces_are_read),
-    };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
-}
+TEST_GROUP(make_file, remove_file)

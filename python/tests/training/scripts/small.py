@@ -7,8 +7,8 @@ Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
 each step's gradient is compared with that of one process. --deaths FILE: workers but the first die in the middle of
 a sum over process groups, each in the fifth of its life, until FILE has --most-deaths bytes, one for each.
 --slowly-until FILE: pieces take a tenth of a second until FILE is there, so that whoever is to come finds some left.
---halves: the steps come by two calls of job.steps. --compress FORM, --share F, --rank R: gradients are sent so, with
---first and --last dense steps (of --whole), and sums come back by --down FORM. With --check it
+--halves: the steps come by two calls of job.steps. --compress FORM, --share F, --rank R: gradients are sent so,
+and sums come back by --down FORM. With --check it
 prints 'off MOST LAST', how far the sums of all steps are from their own sum, at most and at the end, 'exact X',
 how far mean losses and weights are, as a share of them, and 'each X ..', how far the gradient of each step is from that
 of one process, as a share of that one's length.
@@ -47,9 +47,6 @@ parser.add_argument("--sum", default="everywhere")
 parser.add_argument("--compress", default="none")
 parser.add_argument("--share", type=float, default=0.0)
 parser.add_argument("--rank", type=int, default=0)
-parser.add_argument("--first", type=int, default=0)
-parser.add_argument("--last", type=int, default=0)
-parser.add_argument("--whole", type=int, default=0)
 parser.add_argument("--down", default="none")
 parser.add_argument("--noise", type=float, default=0.0)
 parser.add_argument("--report", type=int, default=0)
@@ -152,8 +149,7 @@ with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
     sum=options.sum, engine=options.engine, compress=options.compress, compress_share=options.share,
-    compress_rank=options.rank,
-    compress_first=options.first, compress_last=options.last, steps=options.whole, compress_down=options.down,
+    compress_rank=options.rank, compress_down=options.down,
     metrics=("error",),
 ) as job:  # fmt: skip
     say("begins", job.worker, job.done)

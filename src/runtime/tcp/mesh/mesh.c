@@ -5,15 +5,25 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <tarry/event.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "protocol/wire/wire_bodies.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
 #define SILENCE_NS UINT64_C(10000000000)
 
 enum { CONNECTS_MOST = 64 };
+
+static int mesh_listen(mesh *self, const mesh_settings *settings, tarry_diagnostic *diagnostic);
+static void mesh_close_listener(mesh *self);
+static void mesh_peers_start(mesh *self);
+static void mesh_peers_stop(mesh *self);
 
 /* ---- what callers have the thread do ---- */
 
@@ -79,11 +89,9 @@ static void *run_loop(void *argument)
 
 void mesh_wait(mesh *self, bool *woken, uint64_t until_ns, bool (*runs)(const mesh *self))
 {
-    const struct timespec until = clock_timespec(until_ns);
-    int late = until_ns == 0;
-    while (runs(self) && !*woken && late == 0)
-        late = until_ns == TARRY_NEVER ? pthread_cond_wait(&self->moved, &self->lock)
-                                       : pthread_cond_timedwait(&self->moved, &self->lock, &until);
+    bool in_time = until_ns != 0;
+    while (runs(self) && !*woken && in_time)
+        in_time = clock_wait(&self->moved, &self->lock, until_ns);
     *woken = false;
 }
 
@@ -101,9 +109,6 @@ void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, cons
     self->engine_progress.state = state;
     self->engine_progress.suspect = suspect;
     self->engine_progress.moved = self->sum.moved;
-    self->engine_progress.whole = self->sum.whole;
-    self->engine_progress.took_ns = state == TARRY_ENGINE_DONE ? self->sum.took_ns : 0;
-    self->engine_progress.latency_ns = state == TARRY_ENGINE_DONE ? self->sum.latency_ns : 0;
     snprintf(self->engine_progress.why, sizeof(self->engine_progress.why), "%s", why);
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->moved);
@@ -175,7 +180,6 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     self->exchange.methods = &mesh_exchange_methods;
     self->allocator = memory_allocator(settings->allocator);
     self->listen_fd = -1;
-    self->sign_ns = TARRY_NEVER;
     self->unreached = settings->unreached;
     self->user = settings->user;
     self->silence_ns = settings->silence_ns > 0 ? settings->silence_ns : SILENCE_NS;
@@ -290,4 +294,558 @@ static void drop(mesh *self, void *argument)
 void mesh_remove(mesh *self, uint32_t worker)
 {
     mesh_do(self, drop, &worker);
+}
+
+/* Who is connected, and how that comes about. */
+
+#define STRANGER_NS UINT64_C(10000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+enum {
+    ACCEPTED_PER_TURN = 16,
+    STRANGERS_MOST = 64, /* and as many as there are members */
+    MOST_WAITING = 1 << 20,
+    CHANNEL_FAILURE_BYTES = 160,
+    UNSENT_BYTES = 4 << 20, /* that the system takes of a connection, if it has the room */
+};
+
+static const char NOT_HERE[] = "what came is not of this protocol";
+
+static void on_tick(uv_timer_t *timer);
+
+/* ---- the end of a connection ---- */
+
+static void unlist(mesh *self, mesh_link *link)
+{
+    mesh_link **at = &self->links;
+    while (*at != link)
+        at = &(*at)->next;
+    *at = link->next;
+}
+
+/* When the next thing has to be done without anything happening. */
+void mesh_set_tick(mesh *self)
+{
+    uint64_t now = clock_now_ns(), soonest = mesh_watch_due_ns(self);
+    if (mesh_exchange_due_ns(self) < soonest)
+        soonest = mesh_exchange_due_ns(self);
+    for (size_t i = 0; i < self->member_count; i++)
+        if (self->members[i]->retry_ns < soonest)
+            soonest = self->members[i]->retry_ns;
+    if (soonest == TARRY_NEVER) {
+        uv_timer_stop(&self->tick);
+        return;
+    }
+    uint64_t wait = soonest > now ? soonest - now : 0;
+    uv_update_time(&self->loop);
+    uv_timer_start(&self->tick, on_tick, (wait + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
+static bool dials(const mesh *self, const mesh_member *member)
+{
+    return memcmp(self->own.instance, member->where.instance, WIRE_ID_BYTES) > 0;
+}
+
+/* Whether the connection with it is made without delay, and again whenever it breaks. */
+static bool is_kept(const mesh *self, const mesh_member *member)
+{
+    const mesh_sum *sum = &self->sum;
+    bool grouped = member->place < sum->count && sum->members[member->place] == member;
+    return self->dials || self->member_count <= self->connects_most || grouped;
+}
+
+static void tell_unreached(const mesh *self, const mesh_member *member, const char *why)
+{
+    if (self->unreached != NULL)
+        self->unreached(self->user, member->worker, why);
+}
+
+/* Ends it, with REFUSED as the last word or none; what depends on it is told `why`. */
+static void close_link(mesh_link *link, const char *why, bool refused)
+{
+    mesh *self = link->mesh;
+    mesh_member *member = link->member;
+    char reason[CHANNEL_FAILURE_BYTES];
+    snprintf(reason, sizeof(reason), "%s", why);
+    unlist(self, link);
+    mesh_streams_close(link, refused ? reason : NULL);
+    if (member == NULL) {
+        self->strangers--;
+    } else {
+        member->link = NULL;
+        if (dials(self, member)) {
+            /* The other one may be waiting for it, and can't hurry it. */
+            if (link->greeted)
+                backoff_reset(&member->wait);
+            else
+                tell_unreached(self, member, reason);
+            uint64_t wait_ns = backoff_next_ns(&member->wait);
+            member->retry_ns = is_kept(self, member) ? clock_from_now(wait_ns) : TARRY_NEVER;
+        }
+    }
+    memory_release(&self->allocator, link);
+    if (member != NULL) {
+        mesh_sum_lost(self, member, reason);
+        mesh_exchange_lost(self, member, reason);
+    }
+    mesh_set_tick(self);
+}
+
+static void end_link(mesh_link *link, const char *why)
+{
+    close_link(link, why, false);
+}
+
+bool mesh_misbehaves(mesh_link *link, const char *why)
+{
+    close_link(link, why, true);
+    return false;
+}
+
+/* ---- its beginning ---- */
+
+static void greet(mesh_link *link)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_greeting greeting = {.oldest = WIRE_VERSION, .newest = WIRE_VERSION};
+    memcpy(greeting.instance, link->mesh->own.instance, WIRE_ID_BYTES);
+    memcpy(greeting.wanted, link->member->where.instance, WIRE_ID_BYTES);
+    channel_send(link->channel, frame, wire_encode(WIRE_GREETING, &greeting, frame));
+}
+
+static void establish(mesh_link *link)
+{
+    mesh *self = link->mesh;
+    mesh_member *member = link->member;
+    link->greeted = true;
+    link->since_ns = clock_now_ns();
+    channel_allow(link->channel, WIRE_PIECE_HEAD_BYTES + WIRE_PIECE_BYTES);
+    session_up(link->session, self->silence_ns);
+    mesh_set_tick(self);
+    mesh_sum_linked(self, member);
+    if (member->link == link)
+        mesh_exchange_linked(self, member);
+}
+
+static bool fits(const mesh_link *link, const mesh_member *member)
+{
+    return memcmp(link->greeting.instance, member->where.instance, WIRE_ID_BYTES) == 0 &&
+           memcmp(link->fingerprint, member->where.fingerprint, WIRE_DIGEST_BYTES) == 0;
+}
+
+/* A stranger that has greeted may be a member; if it is none yet it waits until it is one. */
+static void settle(mesh_link *link)
+{
+    mesh *self = link->mesh;
+    for (size_t i = 0; i < self->member_count; i++) {
+        mesh_member *member = self->members[i];
+        if (!fits(link, member) || (dials(self, member) && member->link != NULL))
+            continue;
+        if (member->link != NULL)
+            end_link(member->link, "it has connected anew");
+        link->member = member;
+        member->link = link;
+        member->retry_ns = TARRY_NEVER;
+        self->strangers--;
+        greet(link);
+        establish(link);
+        return;
+    }
+}
+
+/* The other side sent what has no place here, or is malformed. */
+static bool refuse_frame(mesh_link *link, const wire_head *head, const uint8_t *body)
+{
+    char text[CHANNEL_FAILURE_BYTES];
+    bool malformed = wire_explain(head, body, text, sizeof(text));
+    return mesh_misbehaves(link, malformed ? text : NOT_HERE);
+}
+
+static bool take_greeting(mesh_link *link, const wire_head *head, const uint8_t *body)
+{
+    wire_greeting greeting;
+    if (link->greeted || link->greeting.newest != 0 ||
+        wire_decode(head, body, &greeting) != TARRY_OK)
+        return refuse_frame(link, head, body);
+    if (greeting.oldest > WIRE_VERSION || greeting.newest < WIRE_VERSION)
+        return mesh_misbehaves(link, "it speaks another version of the protocol");
+    link->greeting = greeting;
+    if (memcmp(greeting.wanted, link->mesh->own.instance, WIRE_ID_BYTES) != 0 ||
+        (link->dialed && !fits(link, link->member)))
+        return mesh_misbehaves(link, "it is another one than was wanted");
+    if (link->dialed)
+        establish(link);
+    else
+        settle(link);
+    return true;
+}
+
+static void on_greet(void *user)
+{
+    mesh_link *link = user;
+    link->channel = session_channel(link->session);
+    SSL *ssl = channel_ssl(link->channel);
+    if (ssl != NULL) {
+        const X509 *certificate = SSL_get0_peer_certificate(ssl);
+        if (certificate == NULL) {
+            end_link(link, "no certificate");
+            return;
+        }
+        credential_fingerprint(certificate, link->fingerprint);
+    }
+    if (link->dialed)
+        greet(link);
+}
+
+static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
+{
+    mesh_link *link = user;
+    wire_any read;
+    if (head->kind == WIRE_GREETING)
+        return take_greeting(link, head, body);
+    if (!link->greeted || wire_decode(head, body, &read) != TARRY_OK)
+        return refuse_frame(link, head, body);
+    switch (head->kind) {
+    case WIRE_BEGUN:
+        return mesh_sum_begun(link, &read.begun);
+    case WIRE_ASK:
+        return mesh_streams_ask(link, &read.ask);
+    case WIRE_ANSWER:
+        return mesh_exchange_answer(link, &read.answer);
+    default:
+        return refuse_frame(link, head, body);
+    }
+}
+
+static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *body,
+                                size_t bytes, void **place)
+{
+    mesh_link *link = user;
+    wire_any read;
+    (void)bytes;
+    if (link->greeted && wire_decode(head, body, &read) == TARRY_OK) {
+        if (head->kind == WIRE_BLOCK)
+            return mesh_sum_begin(link, &read.block, place);
+        if (head->kind == WIRE_PIECE)
+            return mesh_exchange_begin(link, &read.piece, place);
+    }
+    refuse_frame(link, head, body);
+    return CHANNEL_END;
+}
+
+static bool on_complete(void *user, const wire_head *head, const uint8_t *body)
+{
+    mesh_link *link = user;
+    wire_any read;
+    if (wire_decode(head, body, &read) == TARRY_OK) {
+        if (head->kind == WIRE_BLOCK)
+            return mesh_sum_complete(link, &read.block);
+        if (head->kind == WIRE_PIECE)
+            return mesh_exchange_complete(link, &read.piece);
+    }
+    return refuse_frame(link, head, body);
+}
+
+static void on_ended(void *user, int error, const char *why)
+{
+    (void)error;
+    end_link(user, why);
+}
+
+/* Takes over the socket of one that was accepted, or (member) begins to dial. Few small frames wait
+ * behind blocks here, and the more the system takes at a time the less often members wake each
+ * other. */
+static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
+{
+    const session_settings settings = {
+        .places = member != NULL ? member->where.places : NULL,
+        .place_count = member != NULL ? member->where.count : 0,
+        .credential = self->credential,
+        .between = true,
+        .channel =
+            {
+                .most_waiting = MOST_WAITING,
+                .most_length = WIRE_SMALL_BYTES,
+                .shared = self->shared,
+            },
+        .unsent_bytes = UNSENT_BYTES,
+        .greeting_ns = member != NULL ? self->silence_ns : STRANGER_NS,
+        .allocator = &self->allocator,
+    };
+    mesh_link *link = memory_allocate(&self->allocator, 1, sizeof(*link));
+    if (link == NULL) {
+        if (member == NULL)
+            close(fd);
+        return NULL;
+    }
+    const session_handlers handlers = {
+        .user = link,
+        .greet = on_greet,
+        .frame = on_frame,
+        .begin = on_begin,
+        .complete = on_complete,
+        .ended = on_ended,
+    };
+    *link = (mesh_link){.mesh = self, .since_ns = clock_now_ns(), .dialed = member != NULL};
+    int error = member != NULL
+                    ? session_connect(&self->loop, &settings, &handlers, &link->session)
+                    : session_accept(&self->loop, fd, &settings, &handlers, &link->session);
+    if (error != TARRY_OK) {
+        memory_release(&self->allocator, link);
+        return NULL;
+    }
+    link->member = member;
+    link->next = self->links;
+    self->links = link;
+    return link;
+}
+
+/* ---- who comes ---- */
+
+/* The oldest one goes, so that whoever says nothing keeps nobody out. */
+static void displace(mesh *self)
+{
+    mesh_link *oldest = NULL;
+    for (mesh_link *link = self->links; link != NULL; link = link->next)
+        if (link->member == NULL && (oldest == NULL || link->since_ns <= oldest->since_ns))
+            oldest = link;
+    if (oldest != NULL)
+        end_link(oldest, "there is no room");
+}
+
+static void on_come(uv_poll_t *poll, int status, int events)
+{
+    mesh *self = poll->data;
+    (void)events;
+    for (int i = 0; status == 0 && i < ACCEPTED_PER_TURN; i++) {
+        int fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            break;
+        if (self->strangers >= STRANGERS_MOST + self->member_count)
+            displace(self);
+        if (open_link(self, fd, NULL) != NULL)
+            self->strangers++;
+    }
+    mesh_set_tick(self);
+}
+
+/* ---- who is called ---- */
+
+static void not_reached(mesh *self, mesh_member *member, const char *why)
+{
+    member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+    tell_unreached(self, member, why);
+    mesh_sum_lost(self, member, why);
+    mesh_exchange_lost(self, member, why);
+}
+
+static void connect_to(mesh *self, mesh_member *member)
+{
+    member->retry_ns = TARRY_NEVER;
+    member->link = open_link(self, -1, member);
+    if (member->link == NULL)
+        not_reached(self, member, "out of memory");
+}
+
+void mesh_hurry(mesh *self, mesh_member *member)
+{
+    if (member->link != NULL || !dials(self, member))
+        return;
+    member->retry_ns = clock_now_ns();
+    mesh_set_tick(self);
+}
+
+/* One that connects to all need not be in reach. */
+static bool connects_to_all(const mesh_member *member)
+{
+    static const uint8_t ones[] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+    static_assert(sizeof(ones) == MESH_DIALER_BYTES, "as many as such an instance has");
+    return memcmp(member->where.instance, ones, sizeof(ones)) == 0;
+}
+
+void mesh_reach(mesh *self, mesh_member *member)
+{
+    bool calls = dials(self, member) || (!is_kept(self, member) && !connects_to_all(member));
+    if (member->link != NULL || !calls)
+        return;
+    member->retry_ns = clock_now_ns();
+    mesh_set_tick(self);
+}
+
+void mesh_choose_links(mesh *self)
+{
+    for (size_t i = 0; i < self->member_count; i++) {
+        mesh_member *member = self->members[i];
+        if (!is_kept(self, member))
+            member->retry_ns = TARRY_NEVER;
+        else if (member->grouped)
+            mesh_hurry(self, member);
+    }
+    mesh_set_tick(self);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    mesh *self = timer->data;
+    uint64_t now = clock_now_ns();
+    for (size_t i = 0; i < self->member_count; i++)
+        if (self->members[i]->retry_ns <= now)
+            connect_to(self, self->members[i]);
+    mesh_watch_look(self, now);
+    mesh_exchange_look(self, now);
+    mesh_set_tick(self);
+}
+
+/* ---- members ---- */
+
+mesh_member *mesh_find(const mesh *self, uint32_t worker)
+{
+    for (size_t i = 0; i < self->member_count; i++)
+        if (self->members[i]->worker == worker)
+            return self->members[i];
+    return NULL;
+}
+
+static void settle_strangers(mesh *self)
+{
+    for (mesh_link *link = self->links, *next; link != NULL; link = next) {
+        next = link->next;
+        if (link->member == NULL && link->greeting.newest != 0)
+            settle(link);
+    }
+}
+
+mesh_member *mesh_add(mesh *self, uint32_t worker, const mesh_address *where)
+{
+    enum { LEAST = 8 };
+    mesh_member *member = mesh_find(self, worker);
+    if (member != NULL) {
+        if (memcmp(member->where.instance, where->instance, WIRE_ID_BYTES) == 0)
+            return member;
+        mesh_drop(self, member, "another one has its place");
+    }
+    if (self->member_count == self->member_room) {
+        size_t room = memory_room(self->member_room, self->member_count + 1, LEAST);
+        mesh_member **grown = memory_grow(&self->allocator, self->members, self->member_count, room,
+                                          sizeof(mesh_member *));
+        if (grown == NULL)
+            return NULL;
+        self->members = grown;
+        self->member_room = room;
+    }
+    member = memory_allocate(&self->allocator, 1, sizeof(*member));
+    if (member == NULL)
+        return NULL;
+    *member = (mesh_member){.worker = worker, .where = *where, .retry_ns = TARRY_NEVER};
+    uint64_t seed;
+    memcpy(&seed, self->own.instance, sizeof(seed));
+    backoff_init(&member->wait, seed, worker, 0);
+    self->members[self->member_count++] = member;
+    if (is_kept(self, member))
+        mesh_hurry(self, member);
+    settle_strangers(self);
+    return member;
+}
+
+void mesh_drop(mesh *self, mesh_member *member, const char *why)
+{
+    if (member->link != NULL)
+        end_link(member->link, why);
+    mesh_sum_lost(self, member, why);
+    mesh_exchange_lost(self, member, why);
+    for (uint32_t i = 0; i < self->sum.count; i++)
+        if (self->sum.members[i] == member) {
+            self->sum.members[i] = NULL;
+            mesh_group_stands(self, false);
+        }
+    size_t at = 0;
+    while (self->members[at] != member)
+        at++;
+    self->members[at] = self->members[--self->member_count];
+    memory_release(&self->allocator, member);
+    mesh_set_tick(self);
+}
+
+/* ---- the listener ---- */
+
+static int own_places(mesh *self, const mesh_settings *settings, tarry_diagnostic *diagnostic)
+{
+    address listened, found[ADDRESS_MOST];
+    uint32_t count = 1;
+    int error = address_of(self->listen_fd, &listened, diagnostic);
+    found[0] = listened;
+    if (error == TARRY_OK && settings->advertise != NULL)
+        error = address_resolve(settings->advertise, false, found, &count, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t i = 0; i < count && self->own.count < MESH_PLACES; i++) {
+        if (address_is_unix(&found[i]))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: workers are reached by HOST:PORT",
+                            settings->advertise);
+        address_take_port(&found[i], &listened);
+        self->own.places[self->own.count++] = found[i];
+    }
+    return address_is_wildcard(&self->own.places[0])
+               ? diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                          "%s: others can't reach that; say where they can", settings->listen)
+               : TARRY_OK;
+}
+
+static int mesh_listen(mesh *self, const mesh_settings *settings, tarry_diagnostic *diagnostic)
+{
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    int error = address_resolve(settings->listen, true, found, &count, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (address_is_unix(&found[0]))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: workers listen on HOST:PORT",
+                        settings->listen);
+    error = address_listen(&found[0], &self->listen_fd, diagnostic);
+    return error == TARRY_OK ? own_places(self, settings, diagnostic) : error;
+}
+
+static void mesh_close_listener(mesh *self)
+{
+    close(self->listen_fd);
+}
+
+static void mesh_peers_start(mesh *self)
+{
+    uv_poll_start(&self->listener, UV_READABLE, on_come);
+}
+
+static void mesh_peers_stop(mesh *self)
+{
+    self->unreached = NULL; /* nobody is reached any more, and needs to be */
+    while (self->member_count > 0)
+        mesh_drop(self, self->members[0], "the worker ends");
+    while (self->links != NULL)
+        end_link(self->links, "the worker ends");
+}
+
+/* ---- pace ---- */
+
+void mesh_pace_moves(mesh_pace *pace, uint64_t now_ns)
+{
+    pace->moved_ns = now_ns;
+    pace->again_ns = 0;
+}
+
+uint64_t mesh_pace_due_ns(const mesh_pace *pace)
+{
+    if (pace->again_ns > 0)
+        return pace->again_ns;
+    return pace->limit_ns < TARRY_NEVER - pace->moved_ns ? pace->moved_ns + pace->limit_ns
+                                                         : TARRY_NEVER;
+}
+
+bool mesh_pace_stands(mesh_pace *pace, uint64_t now_ns)
+{
+    if (now_ns < mesh_pace_due_ns(pace))
+        return false;
+    if (pace->again_ns > 0)
+        return true;
+    pace->again_ns = now_ns + MESH_PACE_AGAIN_NS;
+    return false;
 }

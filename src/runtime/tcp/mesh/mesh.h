@@ -6,16 +6,19 @@
  *
  * Only members are talked to: those of the engine's group, and those that were admitted. A member
  * is known by its certificate and by its instance, which are in its address; of the two members of
- * a pair the one with the larger instance connects. Where there are many members, only those are
- * connected that exchange numbers in the group's shape; others when one wants something of the
- * other, who connects then. A stranger is held to a few hundred bytes and
- * some seconds.
+ * a pair the one with the larger instance connects. If there are many members, only those of the
+ * group are connected; others when one wants something of the other, who connects then. A stranger
+ * is held to a few hundred bytes and some seconds.
  */
-#ifndef TCP_MESH_H
-#define TCP_MESH_H
+#ifndef RUNTIME_MESH_H
+#define RUNTIME_MESH_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include <tarry/allocator.h>
 #include <tarry/engine.h>
+#include <tarry/tcp.h>
 
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/worker/exchange.h"
@@ -66,5 +69,26 @@ void mesh_lend(mesh *self, const tarry_sum_id *after, const uint8_t *bytes, uint
 /* Its engine and its exchange; `free` of the engine does nothing. */
 tarry_engine *mesh_engine(mesh *self);
 exchange *mesh_exchange(mesh *self);
+
+/* Whether a sum still gets on. Times come from outside. */
+
+#define MESH_PACE_AGAIN_NS UINT64_C(1000000)
+
+typedef struct mesh_pace {
+    uint64_t limit_ns;
+    uint64_t moved_ns; /* when something of it came in or went out last */
+    uint64_t again_ns; /* when the limit that was found over is looked at again; 0: it was not */
+} mesh_pace;
+
+/* A sum begins, or something of it came in or went out. */
+void mesh_pace_moves(mesh_pace *pace, uint64_t now_ns);
+/* When it is to be looked at; TARRY_NEVER: the limit is too far off. */
+uint64_t mesh_pace_due_ns(const mesh_pace *pace);
+/*
+ * Whether nothing has moved for the limit. It is looked at twice, MESH_PACE_AGAIN_NS apart, before
+ * that is believed: who was stopped itself finds the limit over when it goes on, and first takes in
+ * what has come meanwhile.
+ */
+bool mesh_pace_stands(mesh_pace *pace, uint64_t now_ns);
 
 #endif

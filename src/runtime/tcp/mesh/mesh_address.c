@@ -89,13 +89,3 @@ int mesh_address_decode(const uint8_t *bytes, size_t size, mesh_address *out)
     *out = read;
     return TARRY_OK;
 }
-
-int mesh_address_compare_hosts(const mesh_address *one, const mesh_address *other)
-{
-    uint8_t first[PLACE_BYTES], second[PLACE_BYTES];
-    put_place(first, &one->places[0]);
-    put_place(second, &other->places[0]);
-    bytes_put(first + 2, 0, 2); /* whatever the port */
-    bytes_put(second + 2, 0, 2);
-    return memcmp(first, second, PLACE_BYTES);
-}

@@ -25,7 +25,5 @@ void mesh_address_encode(const mesh_address *from, uint8_t bytes[TARRY_ENGINE_AD
                          size_t *size);
 /* Errors: FORMAT. */
 int mesh_address_decode(const uint8_t *bytes, size_t size, mesh_address *out);
-/* How the hosts of the first places are ordered, as strcmp: 0: it is the same one. */
-int mesh_address_compare_hosts(const mesh_address *one, const mesh_address *other);
 
 #endif

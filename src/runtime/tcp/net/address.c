@@ -340,3 +340,11 @@ int address_connect(const address *where, int *out, tarry_diagnostic *diagnostic
     *out = fd;
     return TARRY_OK;
 }
+
+bool address_is_own_user(int fd)
+{
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+           (who.uid == geteuid() || who.uid == 0);
+}

@@ -52,5 +52,7 @@ int address_of(int fd, address *found, tarry_diagnostic *diagnostic);
 int address_listen(const address *where, int *fd, tarry_diagnostic *diagnostic);
 /* A socket that is connecting or connected, close-on-exec and non-blocking. Errors: SYSTEM. */
 int address_connect(const address *where, int *fd, tarry_diagnostic *diagnostic);
+/* Over a Unix socket: whether the peer runs as the same user, or as root. */
+bool address_is_own_user(int fd);
 
 #endif

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames (protocol/wire.h) between this side and one peer, over a link (link.h). Small frames go
+ * Frames (protocol/wire.h) between this side and one peer, over a link. Small frames go
  * out in the order in which they are sent, and ahead of large ones that wait; a large frame's bytes
  * are never copied: on the way out they are read where the sender keeps them, on the way in they
  * come straight to where the receiver wants them. What a peer can make this side hold is bounded.
  * All calls and handlers are on the loop's thread, but for channel_send_aside.
  */
-#ifndef TCP_CHANNEL_H
-#define TCP_CHANNEL_H
+#ifndef RUNTIME_CHANNEL_H
+#define RUNTIME_CHANNEL_H
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/uio.h>
 #include <uv.h>
 
 #include <tarry/allocator.h>
+#include <tarry/error.h>
 #include <tarry/event.h>
 
 #include "protocol/wire/wire.h"
@@ -123,6 +125,8 @@ size_t channel_loads(const channel *self);
 void channel_allow(channel *self, uint32_t most_length);
 /* After CHANNEL_WAIT: asks `begin` again, from the loop. */
 void channel_resume(channel *self);
+/* Nothing is read since CHANNEL_WAIT: silence says nothing about the peer. */
+bool channel_is_waiting(const channel *self);
 uint64_t channel_received(const channel *self); /* bytes, as counted by frames */
 uint64_t channel_sent(const channel *self);
 const char *channel_failure(const channel *self);
@@ -132,7 +136,65 @@ SSL *channel_ssl(const channel *self);
 /* The peer's, borrowed, once it is verified; NULL: it has none. */
 X509 *channel_certificate(const channel *self);
 bool channel_is_unix(const channel *self);
-/* One way, by the kernel's least round trip; 0: not known. */
-uint64_t channel_latency_ns(const channel *self);
+
+/*
+ * One connection as two streams of bytes, on a libuv loop: TCP or a Unix socket, plain or TLS. It
+ * never blocks and keeps no bytes but those that OpenSSL does. All calls and handlers are on the
+ * loop's thread. How long connecting and the handshake may take is the caller's business.
+ */
+
+typedef struct tcp_link tcp_link; /* not 'link': <unistd.h> has a function of that name */
+
+/* What link_read and link_write give back instead of a number of bytes. */
+enum {
+    LINK_AGAIN = -1,  /* nothing now: `readable` or `writable` will be called */
+    LINK_CLOSED = -2, /* read: the peer ended its stream in good order */
+    LINK_BROKEN = -3, /* link_failure says why */
+};
+
+/* Bytes read into the parts, in their order (TLS: the first ones), >= 1; or one of the above. */
+ptrdiff_t link_read(tcp_link *link, const struct iovec *parts, int count);
+/* While held, nothing is read and `readable` is not called: TCP slows the peer down. */
+void link_hold(tcp_link *link, bool held);
+
+/*
+ * TLS on a socket that does not block: a link's other half when it is not plain text. It knows no
+ * loop. OpenSSL's own socket BIO is not used, as writing to a connection that is gone would raise
+ * SIGPIPE in the process that the library is part of.
+ */
+
+enum { LINK_FAILURE_TEXT = 160 };
+
+typedef struct link_tls {
+    SSL *ssl; /* NULL: plain text */
+    BIO_METHOD *method;
+    int fd;
+    size_t handshake_bytes; /* that came of it */
+    bool open;              /* it is over */
+    uint64_t received;      /* bytes that the peer has written since */
+    uint32_t renewals;      /* of keys, by the peer */
+    bool unfinished;        /* the last write was cut short within a record */
+    uint32_t records;       /* written with the key in use, which is renewed */
+    uint32_t most_records;  /* after so many */
+    int error;              /* errno of the last call of the system that failed; 0: none did */
+    bool ended;             /* the peer's stream of bytes ended */
+    bool revoked;           /* the peer was verified, and says that our certificate is revoked */
+    bool to_read;           /* what gave LINK_AGAIN waits for bytes to come, */
+    bool to_write;          /* or for room to write */
+} link_tls;
+
+/* Takes over ssl, also on failure. `tls` stays where it is. Errors: NO_MEMORY. */
+int link_tls_init(link_tls *tls, SSL *ssl, int fd);
+/* Allowed after a failed init, and twice. */
+void link_tls_free(link_tls *tls);
+
+/* What each of these gives back: TARRY_OK or LINK_AGAIN, or LINK_BROKEN with a failure. */
+int link_tls_handshake(link_tls *tls, char failure[LINK_FAILURE_TEXT]);
+
+/* As link_read and link_write. */
+ptrdiff_t link_tls_read(link_tls *tls, const struct iovec *parts, int count,
+                        char failure[LINK_FAILURE_TEXT]);
+ptrdiff_t link_tls_write(link_tls *tls, const struct iovec *parts, int count,
+                         char failure[LINK_FAILURE_TEXT]);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Channels, for the files that make them up: channel.c, channel_in.c, channel_out.c. */
+/* Channels, for the files that make them up: channel.c and channel_in.c. */
 #ifndef TCP_CHANNEL_STATE_H
 #define TCP_CHANNEL_STATE_H
 
 #include <pthread.h>
 
 #include "runtime/tcp/net/channel.h"
-#include "runtime/tcp/net/link.h"
 
 enum {
     /* A channel takes turns with the others: it moves about so much in each direction, then they
@@ -79,8 +78,6 @@ struct channel {
     char failure[CHANNEL_FAILURE_BYTES];
 };
 
-/* Has the loop call the channel's turn. */
-void channel_wake(channel *self);
 /* The channel ends; the handler is told in the next turn. `why`: NULL leaves it to the link. */
 void channel_fail(channel *self, channel_end how, const char *why);
 /* Frames may be read and handed on. */
@@ -96,14 +93,7 @@ void channel_read_turn(channel *self);
 bool channel_discard(channel *self);
 void channel_free_in(channel *self);
 
-/* Writes for one turn. Calls no handler. */
-void channel_write_turn(channel *self);
-/* Releases what has been sent. */
-void channel_release(channel *self);
 /* Drops all loads that have not begun, and makes the bytes of that which has its own. False: no
  * memory for them. */
-bool channel_settle(channel *self);
-bool channel_has_sent_all(const channel *self);
-void channel_free_out(channel *self);
 
 #endif

@@ -4,18 +4,217 @@
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tarry/allocator.h>
+#include <tarry/error.h>
+
+#include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "runtime/tcp/trust/credential_verify.h"
-#include "runtime/tcp/trust/openssl_error.h"
-#include "runtime/tcp/trust/pem.h"
+#include "runtime/tcp/trust/private_file.h"
 #include "runtime/tcp/trust/roster_file.h"
+
+/* Whether somebody of that role connects to others, or accepts others. */
+static bool is_on_side(credential_role role, bool accepts)
+{
+    return (role == CREDENTIAL_SERVER) == accepts;
+}
+
+/*
+ * A verify callback of SSL_CTX_set_verify: a certificate is good if OpenSSL says so and its
+ * identity fits the other side: workers and viewers connect, the server accepts.
+ */
+static int credential_verify_peer(int good, X509_STORE_CTX *context)
+{
+    if (good != 1 || X509_STORE_CTX_get_error_depth(context) != 0)
+        return good;
+    const SSL *ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx());
+    credential_identity peer;
+    if (identity_of_certificate(X509_STORE_CTX_get_current_cert(context), &peer) == TARRY_OK &&
+        is_on_side(peer.role, SSL_is_server(ssl) == 0))
+        return 1;
+    X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+/* The same where workers, and perhaps the server, hand each other sums: a certificate for both
+ * sides, which a viewer's is not. */
+static int credential_verify_member(int good, X509_STORE_CTX *context)
+{
+    if (good != 1 || X509_STORE_CTX_get_error_depth(context) != 0)
+        return good;
+    X509 *certificate = X509_STORE_CTX_get_current_cert(context);
+    credential_identity peer;
+    if (identity_of_certificate(certificate, &peer) == TARRY_OK &&
+        identity_is_for_both(certificate))
+        return 1;
+    X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+const char *credential_verify_text(long result)
+{
+    switch (result) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return "of another cluster than ca.pem";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "certificate is not yet valid (is the clock right?)";
+    case X509_V_ERR_APPLICATION_VERIFICATION:
+        return "not one for that side of a connection";
+    default:
+        return X509_verify_cert_error_string(result);
+    }
+}
+
+/*
+ * A store that trusts the authority alone and, unless revoked is NULL, refuses the certificates on
+ * that list. It takes references of its own. NULL if there is no memory.
+ */
+static X509_STORE *credential_store(X509 *authority, X509_CRL *revoked)
+{
+    X509_STORE *store = X509_STORE_new();
+    if (store == NULL)
+        return NULL;
+    if (X509_STORE_add_cert(store, authority) != 1 ||
+        (revoked != NULL && (X509_STORE_add_crl(store, revoked) != 1 ||
+                             X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1))) {
+        X509_STORE_free(store);
+        return NULL;
+    }
+    return store;
+}
+
+/* Verifies the certificate of a client without a connection, as credential_verify_peer does for the
+ * side that accepts. Errors: FORMAT, NO_MEMORY, with why in `text`. */
+static int credential_verify_client(X509_STORE *store, X509 *certificate,
+                                    char text[CREDENTIAL_REFUSAL_SIZE])
+{
+    char name[CREDENTIAL_NAME_SIZE] = "an unknown name";
+    credential_identity peer = {0};
+    X509_STORE_CTX *context = X509_STORE_CTX_new();
+    if (context == NULL || X509_STORE_CTX_init(context, store, certificate, NULL) != 1 ||
+        X509_STORE_CTX_set_default(context, "ssl_client") != 1) {
+        X509_STORE_CTX_free(context);
+        snprintf(text, CREDENTIAL_REFUSAL_SIZE, "out of memory");
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    X509_STORE_CTX_set_depth(context, 0);
+    bool named = identity_of_certificate(certificate, &peer) == TARRY_OK;
+    if (named)
+        identity_name(peer, name);
+    long result = X509_V_ERR_APPLICATION_VERIFICATION;
+    if (X509_verify_cert(context) != 1)
+        result = X509_STORE_CTX_get_error(context);
+    else if (named && is_on_side(peer.role, false))
+        result = X509_V_OK;
+    X509_STORE_CTX_free(context);
+    if (result == X509_V_OK)
+        return TARRY_OK;
+    snprintf(text, CREDENTIAL_REFUSAL_SIZE, "certificate of %s: %s", name,
+             credential_verify_text(result));
+    return TARRY_ERROR_FORMAT;
+}
+
+/*
+ * Checks a member's own certificate as its peers will. Errors: FORMAT, NO_MEMORY, with a diagnostic
+ * that begins with `path`.
+ */
+static int credential_verify_own(X509_STORE *store, X509 *certificate, const char *path,
+                                 tarry_diagnostic *diagnostic)
+{
+    X509_STORE_CTX *context = X509_STORE_CTX_new();
+    if (context == NULL || X509_STORE_CTX_init(context, store, certificate, NULL) != 1) {
+        X509_STORE_CTX_free(context);
+        return diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, path);
+    }
+    int error = TARRY_OK;
+    credential_identity own;
+    if (X509_verify_cert(context) != 1)
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: %s", path,
+                         credential_verify_text(X509_STORE_CTX_get_error(context)));
+    else if (identity_of_certificate(certificate, &own) != TARRY_OK)
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                         "%s: not a server's, worker's or viewer's certificate", path);
+    X509_STORE_CTX_free(context);
+    ERR_clear_error();
+    return error;
+}
+
+/*
+ * Checks that the list is the authority's and in force now. Errors: FORMAT, with a diagnostic that
+ * begins with `path`.
+ */
+static int credential_verify_list(X509_CRL *revoked, X509 *authority, const char *path,
+                                  tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (X509_NAME_cmp(X509_CRL_get_issuer(revoked), X509_get_subject_name(authority)) != 0 ||
+        X509_CRL_verify(revoked, X509_get0_pubkey(authority)) != 1)
+        fault = "not signed by the authority in ca.pem";
+    else if (X509_CRL_get0_nextUpdate(revoked) == NULL)
+        fault = "does not say how long it is in force";
+    else if (X509_cmp_current_time(X509_CRL_get0_nextUpdate(revoked)) <= 0)
+        fault = "the list has expired";
+    else if (X509_cmp_current_time(X509_CRL_get0_lastUpdate(revoked)) >= 0)
+        fault = "the list is of the future (is the clock right?)";
+    ERR_clear_error();
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: %s", path, fault);
+}
+
+bool credential_claimed_name(const SSL *ssl, char name[CREDENTIAL_NAME_SIZE])
+{
+    const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    credential_identity claimed;
+    if (chain == NULL || sk_X509_num(chain) == 0 ||
+        identity_of_certificate(sk_X509_value(chain, 0), &claimed) != TARRY_OK)
+        return false;
+    identity_name(claimed, name);
+    return true;
+}
+
+/* "certificate of worker-3" as far as the peer's certificate is known and has a name of ours. */
+static void certificate_text(const SSL *ssl, char *text, size_t size)
+{
+    char name[CREDENTIAL_NAME_SIZE] = "an unknown name";
+    credential_claimed_name(ssl, name);
+    snprintf(text, size, "certificate of %s", name);
+}
+
+void credential_refusal(const SSL *ssl, char text[CREDENTIAL_REFUSAL_SIZE])
+{
+    unsigned long first = ERR_peek_error();
+    const char *reason = ERR_reason_error_string(first);
+    int code = ERR_GET_LIB(first) == ERR_LIB_SSL ? ERR_GET_REASON(first) : 0;
+    long verified = SSL_get_verify_result(ssl);
+    ERR_clear_error();
+    if (code == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+        char whose[64];
+        certificate_text(ssl, whose, sizeof(whose));
+        snprintf(text, CREDENTIAL_REFUSAL_SIZE, "%s: %s", whose, credential_verify_text(verified));
+        return;
+    }
+    snprintf(text, CREDENTIAL_REFUSAL_SIZE, "%s%s",
+             code > SSL_AD_REASON_OFFSET ? "refused by the peer: " : "",
+             reason != NULL ? reason : "the connection ended during the handshake");
+}
+
+/* ---- credential ---- */
 
 struct credential {
     tarry_allocator allocator;
@@ -135,7 +334,7 @@ static int join(char path[PATH_MAX], const char *directory, const char *name,
 {
     int length = snprintf(path, PATH_MAX, "%s/%s", directory, name);
     if (length < 0 || length >= PATH_MAX)
-        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", name, strerror(ENAMETOOLONG));
+        return diagnose_file(diagnostic, name, ENAMETOOLONG);
     return TARRY_OK;
 }
 
@@ -319,7 +518,8 @@ int credential_own_der(const credential *self, uint8_t *der, size_t room, size_t
     return TARRY_OK;
 }
 
-EVP_PKEY *credential_key(const credential *self)
+/* The own private key, borrowed. */
+static EVP_PKEY *credential_key(const credential *self)
 {
     return SSL_CTX_get0_privatekey(self->context);
 }
@@ -389,10 +589,193 @@ int credential_roster(const credential *self, const tarry_allocator *allocator, 
     int folder = (int)(strrchr(self->revoked_path, '/') - self->revoked_path);
     int length = snprintf(path, sizeof(path), "%.*s/" ROSTER_FILE_NAME, folder, self->revoked_path);
     if (length < 0 || (size_t)length >= sizeof(path))
-        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", ROSTER_FILE_NAME,
-                        strerror(ENAMETOOLONG));
+        return diagnose_file(diagnostic, ROSTER_FILE_NAME, ENAMETOOLONG);
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return diagnose(diagnostic, TARRY_ERROR_FILE,
                         "%s: is missing; tarry keys roster makes it, where the authority is", path);
     return roster_file_read(path, self->authority, allocator, out, diagnostic);
+}
+
+/* ---- key proof ---- */
+
+enum {
+    LABEL_BYTES = 32,
+    STATEMENT_BYTES = LABEL_BYTES + 2 * KEY_PROOF_ID_BYTES + 4 + 8 + KEY_PROOF_KEY_BYTES,
+};
+
+/* Without a terminator. */
+static const char label[LABEL_BYTES + 1] = "tarry: a key for secure sums, v1";
+
+/* docs/wire.md has it, at KEY. */
+static void write_statement(const key_claim *claim, uint8_t statement[STATEMENT_BYTES])
+{
+    uint8_t *at = statement;
+    memcpy(at, label, LABEL_BYTES);
+    at += LABEL_BYTES;
+    memcpy(at, claim->job, KEY_PROOF_ID_BYTES);
+    at = bytes_put(at + KEY_PROOF_ID_BYTES, claim->worker, 4);
+    memcpy(at, claim->instance, KEY_PROOF_ID_BYTES);
+    at = bytes_put(at + KEY_PROOF_ID_BYTES, claim->numerics, 8);
+    memcpy(at, claim->key, KEY_PROOF_KEY_BYTES);
+}
+
+int key_proof_sign(const credential *self, const key_claim *claim,
+                   uint8_t signature[KEY_PROOF_MOST], size_t *size)
+{
+    uint8_t statement[STATEMENT_BYTES];
+    size_t written = KEY_PROOF_MOST;
+    write_statement(claim, statement);
+    EVP_MD_CTX *signing = EVP_MD_CTX_new();
+    bool good = signing != NULL &&
+                EVP_DigestSignInit(signing, NULL, EVP_sha256(), NULL, credential_key(self)) == 1 &&
+                EVP_DigestSign(signing, signature, &written, statement, sizeof(statement)) == 1;
+    EVP_MD_CTX_free(signing);
+    ERR_clear_error();
+    if (!good)
+        return TARRY_ERROR_SYSTEM;
+    *size = written;
+    return TARRY_OK;
+}
+
+static bool is_signed(X509 *certificate, const uint8_t *signature, size_t size,
+                      const key_claim *claim)
+{
+    uint8_t statement[STATEMENT_BYTES];
+    write_statement(claim, statement);
+    EVP_PKEY *key = X509_get0_pubkey(certificate);
+    EVP_MD_CTX *verifying = EVP_MD_CTX_new();
+    bool good = verifying != NULL && key != NULL &&
+                EVP_DigestVerifyInit(verifying, NULL, EVP_sha256(), NULL, key) == 1 &&
+                EVP_DigestVerify(verifying, signature, size, statement, sizeof(statement)) == 1;
+    EVP_MD_CTX_free(verifying);
+    ERR_clear_error();
+    return good;
+}
+
+int key_proof_verify(const credential *self, const uint8_t *certificate, size_t certificate_size,
+                     const uint8_t *signature, size_t signature_size, const key_claim *claim,
+                     uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES],
+                     char text[CREDENTIAL_REFUSAL_SIZE])
+{
+    X509 *verified;
+    credential_identity owner;
+    int error = credential_verify_passed_on(self, certificate, certificate_size, &verified, text);
+    if (error != TARRY_OK)
+        return error;
+    const char *fault = NULL;
+    if (identity_of_certificate(verified, &owner) != TARRY_OK || owner.role != CREDENTIAL_WORKER ||
+        owner.worker != claim->worker)
+        fault = "its certificate is not that of this worker";
+    else if (!is_signed(verified, signature, signature_size, claim))
+        fault = "it is not signed by the key of its certificate";
+    if (fault == NULL)
+        credential_fingerprint(verified, fingerprint);
+    else
+        snprintf(text, CREDENTIAL_REFUSAL_SIZE, "%s", fault);
+    X509_free(verified);
+    return fault == NULL ? TARRY_OK : TARRY_ERROR_FORMAT;
+}
+
+/* ---- identity ---- */
+
+#define WORKER_PREFIX "worker-"
+
+enum { BOTH_USAGES = XKU_SSL_SERVER | XKU_SSL_CLIENT };
+
+/* Decimal digits without leading zeros: an identity has one name. */
+static int parse_id(const char *text, uint32_t *id)
+{
+    uint32_t value = 0;
+    size_t length = strlen(text);
+    if (length == 0 || length > 6 || (text[0] == '0' && length > 1))
+        return TARRY_ERROR_FORMAT;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return TARRY_ERROR_FORMAT;
+        value = value * 10 + (uint32_t)(text[i] - '0');
+    }
+    *id = value;
+    return TARRY_OK;
+}
+
+int identity_parse(const char *name, credential_identity *out)
+{
+    static const size_t prefix = sizeof(WORKER_PREFIX) - 1;
+    credential_identity identity = {.role = CREDENTIAL_WORKER, .worker = CREDENTIAL_ANY_ID};
+    if (strcmp(name, "worker") == 0 || (strncmp(name, WORKER_PREFIX, prefix) == 0 &&
+                                        parse_id(name + prefix, &identity.worker) == TARRY_OK)) {
+        *out = identity;
+        return TARRY_OK;
+    }
+    if (strcmp(name, "server") != 0 && strcmp(name, "viewer") != 0)
+        return TARRY_ERROR_FORMAT;
+    *out = (credential_identity){
+        .role = strcmp(name, "server") == 0 ? CREDENTIAL_SERVER : CREDENTIAL_VIEWER,
+    };
+    return TARRY_OK;
+}
+
+void identity_name(credential_identity identity, char name[CREDENTIAL_NAME_SIZE])
+{
+    static const char *const words[] = {
+        [CREDENTIAL_SERVER] = "server",
+        [CREDENTIAL_WORKER] = "worker",
+        [CREDENTIAL_VIEWER] = "viewer",
+    };
+    if (identity.role == CREDENTIAL_WORKER && identity.worker != CREDENTIAL_ANY_ID)
+        snprintf(name, CREDENTIAL_NAME_SIZE, WORKER_PREFIX "%u", identity.worker);
+    else
+        snprintf(name, CREDENTIAL_NAME_SIZE, "%s", words[identity.role]);
+}
+
+/* The text of the only common name; a second one, a long one or one with a NUL inside is none. */
+static int common_name(X509 *certificate, char name[CREDENTIAL_NAME_SIZE])
+{
+    const X509_NAME *subject = X509_get_subject_name(certificate);
+    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    if (at < 0 || X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0)
+        return TARRY_ERROR_FORMAT;
+    const ASN1_STRING *text = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+    int length = ASN1_STRING_length(text);
+    if (ASN1_STRING_type(text) != V_ASN1_UTF8STRING &&
+        ASN1_STRING_type(text) != V_ASN1_PRINTABLESTRING)
+        return TARRY_ERROR_FORMAT;
+    if (length >= CREDENTIAL_NAME_SIZE)
+        return TARRY_ERROR_FORMAT;
+    memcpy(name, ASN1_STRING_get0_data(text), (size_t)length);
+    name[length] = '\0';
+    return strlen(name) == (size_t)length ? TARRY_OK : TARRY_ERROR_FORMAT;
+}
+
+int identity_of_certificate(X509 *certificate, credential_identity *out)
+{
+    char name[CREDENTIAL_NAME_SIZE];
+    credential_identity identity;
+    if (common_name(certificate, name) != TARRY_OK || identity_parse(name, &identity) != TARRY_OK)
+        return TARRY_ERROR_FORMAT;
+    uint32_t usage = X509_get_extended_key_usage(certificate);
+    uint32_t wanted = identity.role == CREDENTIAL_SERVER ? XKU_SSL_SERVER : XKU_SSL_CLIENT;
+    bool both = identity.role != CREDENTIAL_VIEWER && usage == BOTH_USAGES;
+    if (usage != wanted && !both) /* UINT32_MAX: it states none */
+        return TARRY_ERROR_FORMAT;
+    *out = identity;
+    return TARRY_OK;
+}
+
+bool identity_is_for_both(X509 *certificate)
+{
+    return X509_get_extended_key_usage(certificate) == BOTH_USAGES;
+}
+
+/* ---- openssl error ---- */
+
+int diagnose_openssl(tarry_diagnostic *diagnostic, int error, const char *what)
+{
+    unsigned long first = ERR_peek_error();
+    const char *reason = ERR_reason_error_string(first);
+    bool no_memory = ERR_GET_REASON(first) == ERR_R_MALLOC_FAILURE;
+    ERR_clear_error();
+    if (no_memory)
+        return diagnose_no_memory(diagnostic, what);
+    return diagnose(diagnostic, error, "%s: %s", what, reason != NULL ? reason : "unknown reason");
 }

@@ -7,16 +7,49 @@
  * A credentials directory holds ca.pem (the authority), cert.pem and key.pem (this member) and
  * revoked.pem (the authority's revocation list; may be missing).
  */
-#ifndef TCP_CREDENTIAL_H
-#define TCP_CREDENTIAL_H
+#ifndef RUNTIME_CREDENTIAL_H
+#define RUNTIME_CREDENTIAL_H
 
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <tarry/allocator.h>
 #include <tarry/error.h>
 
-#include "runtime/tcp/trust/identity.h"
+/*
+ * Who a certificate says its owner is. The name is the certificate's only common name: "server",
+ * "worker-3" (the worker with id 3), "worker" (a worker that may take any id) or "viewer".
+ */
+
+typedef enum credential_role {
+    CREDENTIAL_SERVER,
+    CREDENTIAL_WORKER,
+    CREDENTIAL_VIEWER,
+} credential_role;
+
+#define CREDENTIAL_ANY_ID UINT32_MAX
+#define CREDENTIAL_IDS 1000000 /* ids are below this, as the workers of a plan are */
+#define CREDENTIAL_NAME_SIZE 20
+
+typedef struct credential_identity {
+    credential_role role;
+    uint32_t worker; /* the id that a worker is bound to, or CREDENTIAL_ANY_ID; else 0 */
+} credential_identity;
+
+/* The identity of that name. Errors: FORMAT, for any other text. */
+int identity_parse(const char *name, credential_identity *out);
+void identity_name(credential_identity identity, char name[CREDENTIAL_NAME_SIZE]);
+
+/*
+ * The identity that a certificate states: one common name, and the extended key usage that fits the
+ * role (a viewer's clientAuth, all others' both; clientAuth or serverAuth alone of a server or
+ * worker if it was made before workers talked to each other). Does not verify it. Errors: FORMAT.
+ */
+int identity_of_certificate(X509 *certificate, credential_identity *out);
+/* Whether it states both usages. */
+bool identity_is_for_both(X509 *certificate);
 
 /* The name that workers look for in the server's certificate, wherever it runs. */
 #define CREDENTIAL_SERVER_NAME "tarry-server"
@@ -51,7 +84,7 @@ SSL *credential_open(const credential *self);
 /*
  * Verifies a certificate (DER) that somebody passed on as a server verifies those of its own
  * connections: its chain, dates and usage, and that it is not revoked. *out is who it says its
- * owner is; that the owner has the key is for key_proof.h to say. Errors: FORMAT, with why in
+ * owner is; that the owner has the key is for a proof to say. Errors: FORMAT, with why in
  * `text`; NO_MEMORY.
  */
 int credential_verify_passed_on(const credential *self, const uint8_t *der, size_t size, X509 **out,
@@ -77,8 +110,6 @@ void credential_own_fingerprint(const credential *self,
 
 /* The own certificate, DER. Errors: FORMAT (it has more than `room` bytes). */
 int credential_own_der(const credential *self, uint8_t *der, size_t room, size_t *size);
-/* The own private key, borrowed: for key_proof.c alone. */
-EVP_PKEY *credential_key(const credential *self);
 
 /*
  * Reads revoked.pem again if it has changed since; *changed says whether it was. Connections that
@@ -100,5 +131,55 @@ int credential_peer(const SSL *ssl, credential_identity *out);
  * only at its first read that it was refused.
  */
 void credential_refusal(const SSL *ssl, char text[CREDENTIAL_REFUSAL_SIZE]);
+
+/* Which certificates are accepted, beyond what OpenSSL asks of a chain. */
+
+/* Why a certificate was not taken, of what SSL_get_verify_result says: static, without a stop. */
+const char *credential_verify_text(long result);
+/* Whose certificate the peer showed, by its own word; false: nobody's. */
+bool credential_claimed_name(const SSL *ssl, char name[CREDENTIAL_NAME_SIZE]);
+
+/*
+ * By what workers know each other's keys of secure sums, which the server hands on: each is signed
+ * with the key of the worker's certificate. The label makes a signature one of nothing else: TLS
+ * signs bytes that begin in another way, certificates and lists do, too.
+ */
+
+enum {
+    KEY_PROOF_KEY_BYTES = 32, /* of a public key (X25519) */
+    KEY_PROOF_ID_BYTES = 16,
+    KEY_PROOF_MOST = 512, /* longest signature */
+};
+
+/* What is signed: this is the key of this worker, in this life of its process, for this job. */
+typedef struct key_claim {
+    uint8_t job[KEY_PROOF_ID_BYTES];
+    uint32_t worker;
+    uint8_t instance[KEY_PROOF_ID_BYTES];
+    uint64_t numerics;
+    uint8_t key[KEY_PROOF_KEY_BYTES];
+} key_claim;
+
+/* Signs the claim with the own key. Errors: SYSTEM. */
+int key_proof_sign(const credential *self, const key_claim *claim,
+                   uint8_t signature[KEY_PROOF_MOST], size_t *size);
+/*
+ * Verifies that the owner of the certificate (DER) says so, and that the authority made that for
+ * this worker and no other: chain, dates, usage, not revoked. *fingerprint is that of the
+ * certificate. Errors: FORMAT, with why in `text`; NO_MEMORY.
+ */
+int key_proof_verify(const credential *self, const uint8_t *certificate, size_t certificate_size,
+                     const uint8_t *signature, size_t signature_size, const key_claim *claim,
+                     uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES],
+                     char text[CREDENTIAL_REFUSAL_SIZE]);
+
+/* OpenSSL's errors as Tarry's. */
+
+/*
+ * Says "WHAT: REASON" with the reason of the first error in this thread's queue, and empties the
+ * queue. Gives back `error`, or NO_MEMORY if that is the reason. The texts are OpenSSL's own and
+ * hold nothing of the data.
+ */
+int diagnose_openssl(tarry_diagnostic *diagnostic, int error, const char *what);
 
 #endif

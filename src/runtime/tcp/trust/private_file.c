@@ -6,18 +6,15 @@
 #include <libgen.h>
 #include <limits.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "runtime/tcp/trust/credential.h"
 
 enum { BLOCK = 4096 };
-
-static int diagnose_file(tarry_diagnostic *diagnostic, const char *path, int cause)
-{
-    return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", path, strerror(cause));
-}
 
 /* Looks at the open file, not at its name, which might lead to another one by then. */
 static int check_state(const char *path, const struct stat *state, bool secret,
@@ -162,4 +159,109 @@ int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagn
     error = diagnose_file(diagnostic, path, errno);
     unlink(temporary);
     return error;
+}
+
+/* ---- pem ---- */
+
+/* A key with a pass phrase is an error, not a question at the terminal. */
+static int no_pass_phrase(char *buffer, int size, int writing, void *user)
+{
+    (void)buffer;
+    (void)size;
+    (void)writing;
+    (void)user;
+    return -1;
+}
+
+/* OpenSSL's own word for a file that is something else ("unsupported") says too little. */
+static int diagnose_content(tarry_diagnostic *diagnostic, const char *path, const char *wanted)
+{
+    bool no_memory = ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE;
+    ERR_clear_error();
+    return no_memory ? diagnose_no_memory(diagnostic, path)
+                     : diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: %s", path, wanted);
+}
+
+int pem_read_certificate(const char *path, X509 **out, tarry_diagnostic *diagnostic)
+{
+    BIO *content;
+    int error = private_file_read(path, false, &content, NULL, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    ERR_clear_error();
+    X509 *certificate = PEM_read_bio_X509(content, NULL, no_pass_phrase, NULL);
+    BIO_free(content);
+    if (certificate == NULL)
+        return diagnose_content(diagnostic, path, "no certificate in PEM");
+    *out = certificate;
+    return TARRY_OK;
+}
+
+int pem_read_key(const char *path, EVP_PKEY **out, tarry_diagnostic *diagnostic)
+{
+    BIO *content;
+    int error = private_file_read(path, true, &content, NULL, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    ERR_clear_error();
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(content, NULL, no_pass_phrase, NULL);
+    BIO_free(content);
+    if (key == NULL)
+        return diagnose_content(diagnostic, path,
+                                "no private key in PEM, or one with a pass phrase");
+    *out = key;
+    return TARRY_OK;
+}
+
+int pem_read_list(const char *path, X509_CRL **out, struct stat *state,
+                  tarry_diagnostic *diagnostic)
+{
+    BIO *content;
+    struct stat found;
+    int error = private_file_read(path, false, &content, &found, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    ERR_clear_error();
+    X509_CRL *list = PEM_read_bio_X509_CRL(content, NULL, no_pass_phrase, NULL);
+    BIO_free(content);
+    if (list == NULL)
+        return diagnose_content(diagnostic, path, "no revocation list in PEM");
+    *out = list;
+    if (state != NULL)
+        *state = found;
+    return TARRY_OK;
+}
+
+/* Writes what was encoded into `content`, which it frees. */
+static int write_content(const char *path, BIO *content, int encoded, private_file_writer *write,
+                         tarry_diagnostic *diagnostic)
+{
+    int error = encoded == 1 ? write(path, content, diagnostic)
+                             : diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, path);
+    BIO_free(content);
+    return error;
+}
+
+int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
+                          tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new(BIO_s_mem());
+    int encoded = content != NULL ? PEM_write_bio_X509(content, certificate) : 0;
+    return write_content(path, content, encoded, write, diagnostic);
+}
+
+int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new(BIO_s_mem());
+    int encoded =
+        content != NULL ? PEM_write_bio_PrivateKey(content, key, NULL, NULL, 0, NULL, NULL) : 0;
+    return write_content(path, content, encoded, private_file_create, diagnostic);
+}
+
+int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
+                   tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new(BIO_s_mem());
+    int encoded = content != NULL ? PEM_write_bio_X509_CRL(content, list) : 0;
+    return write_content(path, content, encoded, write, diagnostic);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small files of keys and certificates: nobody but their owner may read or write them. */
-#ifndef TCP_PRIVATE_FILE_H
-#define TCP_PRIVATE_FILE_H
+#ifndef RUNTIME_PRIVATE_FILE_H
+#define RUNTIME_PRIVATE_FILE_H
 
 #include <openssl/bio.h>
+#include <openssl/x509.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -18,6 +19,8 @@ enum { PRIVATE_FILE_MOST_BYTES = 16 << 20 };
  */
 int private_file_read(const char *path, bool secret, BIO **out, struct stat *state,
                       tarry_diagnostic *diagnostic);
+
+typedef int private_file_writer(const char *path, BIO *content, tarry_diagnostic *diagnostic);
 
 /*
  * Writes a new file of mode 0600, whatever the umask; one that exists is not touched. What a
@@ -35,5 +38,24 @@ int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagn
 /* Syncs the folder that holds a file or another folder. A file system that can't do this is not an
  * error. Errors: FILE. */
 int private_file_sync_folder(const char *path, tarry_diagnostic *diagnostic);
+
+/*
+ * Certificates, keys and revocation lists as PEM files. The caller owns what is read. Errors:
+ * FILE, FORMAT, NO_MEMORY, with a diagnostic that begins with the path.
+ */
+
+int pem_read_certificate(const char *path, X509 **out, tarry_diagnostic *diagnostic);
+/* Refuses a file that others may read or write, and a key with a pass phrase. */
+int pem_read_key(const char *path, EVP_PKEY **out, tarry_diagnostic *diagnostic);
+/* *state, which may be NULL, is that of the file. */
+int pem_read_list(const char *path, X509_CRL **out, struct stat *state,
+                  tarry_diagnostic *diagnostic);
+
+/* Written by private_file_create or private_file_replace; a key is created. */
+int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
+                          tarry_diagnostic *diagnostic);
+int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic);
+int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
+                   tarry_diagnostic *diagnostic);
 
 #endif

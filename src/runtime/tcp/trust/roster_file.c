@@ -11,7 +11,7 @@
 #include "base/digest.h"
 #include "base/hex.h"
 #include "base/memory.h"
-#include "runtime/tcp/trust/openssl_error.h"
+#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/private_file.h"
 
 enum {

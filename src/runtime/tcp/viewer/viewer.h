@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One who looks on: a connection to a server as a viewer, over which it tells twice a second how
- * the run stands (protocol/wire_status.h). When the connection is lost the viewer connects again,
+ * the run stands (protocol/wire/status.h). When the connection is lost the viewer connects again,
  * with growing pauses, and asks for the address anew. All calls and handlers are on the thread of
  * the loop, which a viewer never blocks.
  */
@@ -12,14 +12,14 @@
 
 #include <tarry/tcp.h>
 
-#include "protocol/wire/wire_status.h"
-
 typedef struct viewer viewer;
 
 typedef struct viewer_handlers {
     void *user;
-    /* `worker` has status->workers entries; both are borrowed until this returns. */
-    void (*told)(void *user, const wire_status *status, const wire_worker_status *worker);
+    /* A status: one line of printable UTF-8 without a NUL behind it, borrowed until this returns.
+     * Gives back FORMAT if it is none, with what is wrong in `why`: the server counts as broken
+     * then, as by a frame that is malformed. Another error ends the viewer. */
+    int (*told)(void *user, const char *text, size_t length, tarry_diagnostic *why);
     /* There is no connection, or no longer; it tries again in wait_ns. `why` is one line of
      * printable ASCII or UTF-8, borrowed. */
     void (*lost)(void *user, const char *why, uint64_t wait_ns);
@@ -28,10 +28,10 @@ typedef struct viewer_handlers {
 } viewer_handlers;
 
 /*
- * connect: "HOST:PORT", "[HOST]:PORT" or "unix:PATH"; borrowed until viewer_close. Over a Unix
- * socket no credentials are needed, and those given are not used. No handler is called from within.
- * Errors: ARGUMENT (neither credentials nor insecure; another member's), FORMAT (the address, a
- * credential), FILE (a credential), NO_MEMORY, SYSTEM.
+ * connect: "HOST:PORT", "[HOST]:PORT" or "unix:PATH"; borrowed until the loop has let go of the
+ * viewer. Over a Unix socket no credentials are needed, and those given are not used. No handler is
+ * called from within. Errors: ARGUMENT (neither credentials nor insecure; another member's), FORMAT
+ * (the address, a credential), FILE (a credential), NO_MEMORY, SYSTEM.
  */
 int viewer_open(uv_loop_t *loop, const char *connect, const tarry_tcp_security *security,
                 const viewer_handlers *handlers, const tarry_allocator *allocator, viewer **out,

@@ -5,25 +5,17 @@
  *   - the loop's has the connection, and hands on what comes and goes;
  *   - the executor's two compute, encode and talk to the machine (runtime/executor.h).
  * Each of the structures below says which threads may touch it.
- *   tcp_worker.c          creation, the run and the calls of other threads
- *   tcp_worker_job.c      from an offer to an executor that can take its rounds
- *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
- *   tcp_worker_link.c     the connection, from an address to WELCOME, and to its end
- *   tcp_worker_ready.c    READY
- *   tcp_worker_frames.c   what comes once the worker is welcome
- *   tcp_worker_rounds.c   what of it is for the machine
- *   tcp_worker_view.c     parameters that come as changes of a view
- *   tcp_worker_near.c     memory shared with a server on this machine
- *   tcp_worker_mesh.c     the other workers, where they make the sum
- *   tcp_worker_secure.c   rules and keys of secure sums
- *   tcp_worker_uplink.c   what goes out
- *   report_batch.c        reports that wait for the next ones
- *   tcp_worker_fetch.c    samples that the server ships
- *   tcp_worker_compute.c  counts what is computed
- *   tcp_worker_take.c     tasks that the caller takes
+ *   tcp_worker.c       creation, the run and the calls of other threads; what goes out, and reports
+ *                      that wait for the next ones; counts what is computed
+ *   tcp_worker_job.c   from an offer to an executor that can take its rounds; the other workers,
+ *                      where they make the sum; rules and keys of secure sums; tasks that the
+ * caller takes tcp_worker_link.c  the loop's thread: turns, timers, leaving; the connection, from
+ * an address to WELCOME and READY, and to its end; what comes once the worker is welcome, and what
+ * of it is for the machine; samples that the server ships; parameters that come as changes of a
+ * view
  */
-#ifndef TCP_TCP_WORKER_H
-#define TCP_TCP_WORKER_H
+#ifndef RUNTIME_TCP_WORKER_H
+#define RUNTIME_TCP_WORKER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,17 +27,52 @@
 #include "compress/view.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
-#include "protocol/wire/wire_secure.h"
+#include "protocol/wire/wire_bodies.h"
 #include "runtime/tcp/mesh/mesh.h"
-#include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/assembly.h"
-#include "runtime/tcp/net/backoff.h"
 #include "runtime/tcp/net/channel.h"
-#include "runtime/tcp/net/share.h"
+#include "runtime/tcp/net/channel_in.h"
+#include "runtime/tcp/net/session.h"
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/roster_file.h"
-#include "runtime/tcp/worker/report_batch.h"
 #include "runtime/worker/executor.h"
+
+/*
+ * A worker whose pieces are short says several reports in one frame. A report waits for the next
+ * ones of its round for a moment that is short beside the round so far, so that the server hears
+ * of what is finished as early as makes a difference. Pure: time comes from the caller.
+ */
+
+/* The longest that a report waits. Pieces are short if at least four are finished in that time. */
+#define REPORT_BATCH_NS UINT64_C(1000000)
+
+enum {
+    REPORT_BATCH_FRACTION = 8, /* a report waits for this fraction of the round so far at most */
+    REPORT_BATCH_MOST = 128,   /* reports that wait */
+    REPORT_BATCH_BYTES =
+        WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + REPORT_BATCH_MOST * WIRE_BATCH_REPORT_BYTES,
+};
+
+/* All zeros: nothing waits. */
+typedef struct report_batch {
+    wire_batch held;   /* how many wait; they stand in `frame` */
+    bool begun;        /* `round` is one */
+    uint64_t round;    /* of the last report, */
+    uint64_t began_ns; /* of which the first one came then, */
+    uint64_t last_ns;  /* and the last one */
+    uint64_t due_ns;   /* when those that wait are to go out */
+    uint8_t frame[REPORT_BATCH_BYTES];
+} report_batch;
+
+/* What waits is dropped, and the next report is the first of its round. */
+void report_batch_clear(report_batch *self);
+/* Whether the message can stand in one frame with what waits. */
+bool report_batch_fits(const report_batch *self, const tarry_message *message);
+/* Takes a report that fits. more: another one of this round is to follow. Gives back whether all
+ * that is there may wait for it; otherwise it is to be closed and sent now. */
+bool report_batch_put(report_batch *self, const tarry_message *report, bool more, uint64_t now_ns);
+/* Ends what waits, if anything does: `frame` is to be sent as it is. Gives back its bytes, 0:
+ * nothing waited. */
+size_t report_batch_close(report_batch *self);
 
 /* ---- what the server offers ---- */
 
@@ -56,8 +83,6 @@ typedef struct worker_offer {
     /* Bytes, the receiver's to release; NULL: there are none, or the worker said it has them. */
     uint8_t *plan, *job;
     size_t plan_size, job_size;
-    tarry_secure_rules rules; /* of secure sums; bits 0: they are not */
-    share part;               /* where the coded part is to lie; without memory: where it is */
     char local[ADDRESS_TEXT]; /* the own end of the connection, with port 0 */
 } worker_offer;
 
@@ -74,6 +99,7 @@ typedef struct worker_chunk {
 /* A PART whose numbers are being sent from where the slate has them. */
 typedef struct worker_load {
     struct worker_load *next;
+    tarry_tcp_worker *worker;
     uint32_t tag; /* never 0 */
     executor_stripe stripe;
     uint8_t prefix[WIRE_HEAD_BYTES + CODEC_HEADER_BYTES];
@@ -86,7 +112,6 @@ typedef struct worker_uplink {
     bool has_lock, has_released;
     bool open;      /* the server takes messages; otherwise they are dropped */
     channel *aside; /* messages may be written to it at once; NULL: not */
-    bool near;      /* it reads numbers where they lie */
     bool lost;      /* the executor gave up, there was no memory, or a frame went out in part: the
                        connection is to end */
     uint8_t *bytes; /* frames without numbers that wait for the loop */
@@ -144,34 +169,20 @@ typedef enum worker_intake {
 
 typedef struct worker_link {
     worker_stage stage;
-    channel *channel;
-    bool resolving;
-    address found[ADDRESS_MOST];
-    uint32_t found_count, next_address;
-    uint64_t since_ns;                       /* when the connection was begun, or was welcome */
-    uint64_t heard_ns;                       /* when bytes last came */
-    uint64_t sent_ns;                        /* when bytes last went, */
-    uint64_t sent_bytes;                     /* as many by then */
+    session *session;                        /* NULL: it has not begun, or is over */
+    channel *channel;                        /* of the session, from HELLO on; or NULL */
     uint64_t counted_received, counted_sent; /* bytes of this connection that `work` knows of */
     uint64_t apart_ns;                       /* when it was last welcome, or the run began */
-    char failure[256];                       /* why there was no connection, or none any more */
-    address local;                           /* the own end */
-    uid_t server_user;                       /* over a Unix socket: whose the other end is */
-    bool near_failed;                        /* its Unix socket is not to be had */
-    bool turning_near;                       /* it has been told of that, and tries it */
-    share part;                              /* offered before WELCOME, */
-    bool near;                               /* and used from READY on */
-    share shm_parameters;                    /* where parameters can be read */
     bool seat_taken;                         /* the id that it had is not to be asked for again */
     uint32_t claimed_worker;                 /* in HELLO */
     uint8_t claimed_job[WIRE_ID_BYTES];      /* the same */
     wire_welcome welcome;                    /* from PREPARING on */
-    tarry_secure_rules rules;                /* that came before it; bits 0: none did */
     bool key_said;                           /* over this connection */
     assembly plan, job;
     bool welcome_blobs; /* the offer of this WELCOME is not complete yet */
     uint64_t offered;   /* number of the last offer that came over this connection; 0: none */
     uint64_t answered;  /* number of that for which READY was sent */
+    uint32_t turn;      /* of the plan that came last (wire_ready) */
     worker_waiting waiting;
     worker_view view;
     bool in_round;       /* the server began a round over this connection, and did not end it */
@@ -230,8 +241,9 @@ typedef struct worker_held {
     uint64_t numerics;                 /* of the job; 0: not known */
     uint8_t engine[WIRE_ENGINE_BYTES]; /* how others reach its engine, */
     size_t engine_size;                /* or 0 */
-    /* Secure sums: the rules of the job, and the KEY that goes before READY; size 0: none does. */
-    tarry_secure_rules rules;
+    /* Secure sums: the terms that the worker agreed to for the job, and the KEY that goes before
+     * READY; size 0: none does. */
+    run_terms agreed;
     uint8_t key[WIRE_HEAD_BYTES + WIRE_KEY_FRAME_BYTES];
     size_t key_size;
 } worker_held;
@@ -254,7 +266,6 @@ typedef struct worker_job {
     bool there;
     worker_offer offer; /* its plan's bytes are gone */
     tarry_plan *plan;
-    share part; /* where the executor's part lies; without memory: in the slate's own */
     executor executor;
     bool executor_runs; /* under the lock: it can be told things */
     snapshots snapshots;
@@ -280,31 +291,17 @@ typedef struct worker_tally {
     size_t count, room;
 } worker_tally;
 
-/* What a thread of libuv finds out. */
-typedef struct worker_resolved {
-    address found[ADDRESS_MOST];
-    uint32_t count;
-    int error;
-    tarry_diagnostic diagnostic;
-} worker_resolved;
-
 /* The loop and its thread; `listens` and `stopping` under the lock. */
 typedef struct worker_loop {
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_timer_t retry;
     uv_timer_t reports; /* that wait */
-    uv_work_t resolve;
-    worker_resolved resolved;
     pthread_t thread;
     bool made, has_thread;
     bool listens;  /* `wake` may be used */
     bool stopping; /* it is to end */
     bool stopped;
-    uint64_t ticked_ns;
-    uint64_t tick_ms;
-    bool spared; /* the tick before was late, and judged nobody */
 } worker_loop;
 
 struct tarry_tcp_worker {
@@ -315,9 +312,8 @@ struct tarry_tcp_worker {
     credential *credential;
     roster_file *roster; /* secure sums; else NULL */
     uint8_t instance[WIRE_ID_BYTES];
-    uint8_t host[SHARE_HOST_BYTES]; /* zeros: no memory is shared */
-    wire_rack rack;                 /* "": it says none */
-    uint8_t *read_buffer;           /* CHANNEL_SHARED_BYTES */
+    wire_rack rack;       /* "": it says none */
+    uint8_t *read_buffer; /* CHANNEL_SHARED_BYTES */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -360,122 +356,32 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other);
 void tcp_worker_drop_job(tarry_tcp_worker *worker);
 void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer);
 
-/* tcp_worker_compute.c: the executor's `given`, which counts. */
-void tcp_worker_given(void *user, const tarry_task *task, int result);
-
-/* tcp_worker_take.c */
-/* Calls the caller's `begin` where it wants it: in this thread, or in that which takes tasks. */
-int tcp_worker_begin(tarry_tcp_worker *worker, const tarry_tcp_job *job,
-                     uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
-/* Waits until nobody is about to take a task of the executor, which is closed. */
-void tcp_worker_await_takers(tarry_tcp_worker *worker);
 /* Ends the thread of the run, if there is one. */
 void tcp_worker_end_pull(tarry_tcp_worker *worker);
 
-/* tcp_worker_loop.c */
+/* tcp_worker_link.c */
 int tcp_worker_start_loop(tarry_tcp_worker *worker);
 /* Ends the thread and closes the loop, if they are there. Nothing is sent to the server by then. */
 void tcp_worker_stop_loop(tarry_tcp_worker *worker);
-/* Takes leave if it is time to; gives back whether the run has ended. */
-bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over);
-/* Tries to connect again after a while. */
-void tcp_worker_retry(tarry_tcp_worker *worker);
 
-/* tcp_worker_link.c: all the loop thread's */
-void tcp_worker_connect(tarry_tcp_worker *worker);
-void tcp_worker_use_addresses(tarry_tcp_worker *worker);
-/* Loses the connection if there is a fault with it. Gives back whether it goes on. */
-bool tcp_worker_settle(tarry_tcp_worker *worker, worker_fault fault);
-/* Closes it, with a last word if bye is not 0; there will be no other one. */
-void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye);
-
-/* tcp_worker_secure.c */
+/* tcp_worker_job.c */
 static inline ring grid_of(const tarry_secure_rules *rules)
 {
     return (ring){.bits = rules->bits, .fraction = rules->fraction, .bound = rules->bound};
 }
-/* SECURE came. The loop thread's, as whether the worker works by what came before this WELCOME: if
- * not, the run ends. */
-worker_fault tcp_worker_take_rules(tarry_tcp_worker *worker, const wire_head *head,
-                                   const uint8_t *body);
+/* Whether the worker works by what WELCOME says of secure sums: if not, the run ends. */
 bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welcome);
-/* Whether the caller works by the rules of the job with this plan. The running thread's. Errors:
- * FORMAT, what the caller says. */
-int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
-                     uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
-/* Makes what the job needs where its sums are secure; drop frees it, after the executor. The
- * same. */
-int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
-void tcp_worker_drop_masking(tarry_tcp_worker *worker);
-/* The masks of the job are of what the server says now. The running thread's. Errors: NO_MEMORY. */
-int tcp_worker_renew_terms(tarry_tcp_worker *worker, const wire_welcome *welcome);
 /* Sends the own KEY, if there is one and it was not sent yet. The loop thread's. */
 bool tcp_worker_say_key(tarry_tcp_worker *worker);
 /* KEY came. The same. */
 worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head,
                                  const uint8_t *body);
 
-/* tcp_worker_near.c: memory shared with a server on this machine */
-/* SHARE came. */
-worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head,
-                                   const uint8_t *body);
-/* Reads the parameters of the round that waits in shared memory. False: they are not there. */
-bool tcp_worker_read_shm_parameters(tarry_tcp_worker *worker);
-/* Of a connection that is over. */
-void tcp_worker_drop_shares(tarry_tcp_worker *worker);
-
-/* tcp_worker_mesh.c */
-/* Makes what the job needs where workers make the sum, with its snapshots there. The running
- * thread's; drop frees it, after the executor. Errors: as mesh_create, collective_create. */
-int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
-void tcp_worker_drop_others(tarry_tcp_worker *worker);
 /* MEMBER came. The loop thread's. */
 worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
                                     const uint8_t *body);
 
-/* tcp_worker_ready.c: the loop thread's */
-/* Says READY if what was last offered is prepared. */
-void tcp_worker_answer(tarry_tcp_worker *worker);
-
-/* tcp_worker_link.c */
-enum { WORKER_HEARTBEAT_FRACTION = 8 }; /* of the silence that counts as absence */
-/* A heartbeat, if there is a server that knows it. */
-void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
-/* The same in the middle of a turn, if nothing was sent lately. It goes out at once, or not at all
- * if other frames wait. */
-void tcp_worker_beat_aside(tarry_tcp_worker *worker);
-/* The same if nothing was sent lately, or the end of a connection that is silent. */
-void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
-
-/* tcp_worker_frames.c: the handlers of what comes once WELCOME has; the channel's. */
-worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head,
-                                   const uint8_t *body);
-worker_fault tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *head,
-                                    const uint8_t *fixed, void **place);
-worker_fault tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head *head,
-                                       const uint8_t *fixed);
-/* What WELCOME announced is there: it is offered to the running thread. */
-void tcp_worker_offer(tarry_tcp_worker *worker);
-
-/* tcp_worker_rounds.c */
-worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size);
-/* False: it breaks the rules. */
-bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters *parameters,
-                                 void **place);
-worker_fault tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count);
-/* All are in the snapshot that is begun, for this round: it begins, if it waits for them. */
-worker_fault tcp_worker_take_parameters(tarry_tcp_worker *worker, uint64_t round);
-void tcp_worker_forget_round(tarry_tcp_worker *worker);
-
-/* tcp_worker_view.c */
-worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const view_piece *piece, void **place);
-worker_fault tcp_worker_add_view(tarry_tcp_worker *worker);
-/* Of a connection that is over. */
-void tcp_worker_forget_view(tarry_tcp_worker *worker);
-
-/* tcp_worker_uplink.c */
-int tcp_worker_init_uplink(tarry_tcp_worker *worker);
-void tcp_worker_destroy_uplink(tarry_tcp_worker *worker);
+/* tcp_worker.c */
 executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
 /* The rest is the loop thread's. From now on messages are taken, or dropped, with all that wait. */
 void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open);
@@ -490,17 +396,7 @@ bool tcp_worker_take_reports(tarry_tcp_worker *worker);
 bool tcp_worker_is_drained(tarry_tcp_worker *worker);
 /* Parts that wait are outdated: the server wants another attempt, or none. */
 void tcp_worker_drop_parts(tarry_tcp_worker *worker);
-/* The channel does not read a load any more. */
-void tcp_worker_load_released(void *user, void *owner);
 
-/* tcp_worker_fetch.c */
-/* Asks for what is wanted, as far as it may. The loop thread's, as the next ones. */
-void tcp_worker_ask_chunks(tarry_tcp_worker *worker);
-/* The connection is gone: nothing is asked for. */
-void tcp_worker_forget_asked(tarry_tcp_worker *worker);
-/* Where the samples of an origin go that are being sent; NULL: nobody waits for them. */
-assembly *tcp_worker_chunk_room(tarry_tcp_worker *worker, uint32_t origin);
-void tcp_worker_chunk_complete(tarry_tcp_worker *worker, uint32_t origin);
 /* Room for those of the plan's origins; the running thread's. Errors: NO_MEMORY. */
 int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins);
 void tcp_worker_drop_chunks(tarry_tcp_worker *worker);

@@ -1,21 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what the server offers to an executor that can take its rounds. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/digest.h"
 #include "base/memory.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
 #include "protocol/form.h"
+#include "protocol/wire/wire_bodies.h"
+#include "runtime/clock.h"
+#include "runtime/tcp/mesh/direct.h"
+#include "runtime/tcp/mesh/mesh.h"
+#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
+/* From what the server offers to an executor that can take its rounds. */
+
+#define RULES_CHANGED "it has changed the rules of secure sums within a job: "
+
 enum { SNAPSHOT_HOLDERS = 2 }; /* the computing thread; and the talking one, for a factor */
+
+static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+static void tcp_worker_drop_others(tarry_tcp_worker *worker);
+static int tcp_worker_renew_terms(tarry_tcp_worker *worker, const run_terms *told);
+static int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
+                            uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
+static int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+static void tcp_worker_drop_masking(tarry_tcp_worker *worker);
+static int tcp_worker_begin(tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                            uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
+static void tcp_worker_await_takers(tarry_tcp_worker *worker);
 
 void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer)
 {
     memory_release(&worker->allocator, offer->plan);
     memory_release(&worker->allocator, offer->job);
-    share_close(&offer->part);
     offer->plan = NULL;
     offer->job = NULL;
 }
@@ -39,7 +59,6 @@ static void drop_executor(tarry_tcp_worker *worker)
     worker->job.executor = (executor){0};
     tcp_worker_drop_others(worker);
     tcp_worker_drop_masking(worker);
-    share_close(&worker->job.part);
     if (worker->job.has_snapshots)
         snapshots_destroy(&worker->job.snapshots);
     worker->job.has_snapshots = false;
@@ -64,29 +83,10 @@ static bool is_same(const uint8_t *one, const uint8_t *other, size_t size)
     return memcmp(one, other, size) == 0;
 }
 
-static bool has_same_matrices(const wire_welcome *one, const wire_welcome *other)
-{
-    return one->compress_rank == other->compress_rank &&
-           one->compress_matrix_count == other->compress_matrix_count &&
-           memcmp(one->compress_matrices, other->compress_matrices,
-                  one->compress_matrix_count * sizeof(*one->compress_matrices)) == 0;
-}
-
 bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
 {
     return is_same(one->job, other->job, WIRE_ID_BYTES) && one->worker == other->worker &&
-           one->workers == other->workers && one->parameters == other->parameters &&
-           one->dimension == other->dimension && one->stripe_length == other->stripe_length &&
-           one->keep == other->keep && one->ahead == other->ahead &&
-           one->keeps_stale == other->keeps_stale && one->compress == other->compress &&
-           one->compress_share == other->compress_share && has_same_matrices(one, other) &&
-           one->compress_first == other->compress_first &&
-           one->compress_from == other->compress_from &&
-           one->compress_exact == other->compress_exact &&
-           one->compress_down == other->compress_down &&
-           one->compress_seed == other->compress_seed &&
-           one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
-           one->everywhere == other->everywhere;
+           !terms_differ(&one->terms, &other->terms, TERMS_PREPARED, NULL);
 }
 
 /* Whether what was not sent is there: HELLO may have spoken of what was replaced since. */
@@ -100,31 +100,19 @@ static bool is_whole(const tarry_tcp_worker *worker, const worker_offer *offer)
            is_same(worker->job.offer.welcome.job, offer->welcome.job, WIRE_ID_BYTES);
 }
 
-static layout cut_of(const tarry_plan *plan, const wire_welcome *welcome)
+static layout cut_of(const tarry_plan *plan, const tarry_server_settings *server)
 {
-    return layout_make((size_t)welcome->dimension, plan_least_parts(plan),
-                       (size_t)welcome->stripe_length);
-}
-
-static compress_lowrank lowrank_of_welcome(const wire_welcome *welcome)
-{
-    if (welcome->compress != TARRY_COMPRESS_POWERSGD)
-        return (compress_lowrank){0};
-    return (compress_lowrank){
-        .rank = welcome->compress_rank,
-        .count = welcome->compress_matrix_count,
-        .matrices = welcome->compress_matrices,
-        .stripe = (size_t)welcome->stripe_length,
-    };
+    return layout_make(server->dimension, plan->parts, server->stripe_length);
 }
 
 /* Of so many numbers, of which some are exact; and whether there is a factor behind parameters. */
-static bool has_good_matrices(const wire_welcome *welcome)
+static bool has_good_matrices(const run_terms *terms)
 {
-    const compress_lowrank low = lowrank_of_welcome(welcome);
-    const uint64_t exact = welcome->compress_exact, all = welcome->dimension;
+    const tarry_server_settings server = run_terms_settings(terms);
+    const compress_lowrank low = lowrank_of(&server);
+    const size_t exact = server.compress_exact, all = server.dimension;
     return lowrank_fault(&low, all > exact ? all - exact : 0) == NULL &&
-           lowrank_factor_numbers(&low) < welcome->parameters;
+           lowrank_factor_numbers(&low) < terms->parameters;
 }
 
 /* Whether the server's figures and the plan belong together, be it the one that came with them or
@@ -133,13 +121,13 @@ static int check_plan(const tarry_plan *plan, const wire_welcome *welcome,
                       tarry_diagnostic *diagnostic)
 {
     const char *fault = NULL;
-    if (plan->workers != welcome->workers || welcome->worker >= plan->workers)
+    const tarry_server_settings *server = &welcome->terms.server;
+    if (plan->workers != welcome->terms.workers || welcome->worker >= plan->workers)
         fault = "is of another number of workers than the server says";
-    else if (welcome->dimension / plan_least_parts(plan) / welcome->stripe_length >=
-                 UINT32_MAX - 1 ||
-             welcome->dimension > SIZE_MAX / sizeof(float))
+    else if (server->dimension / plan->parts / server->stripe_length >= UINT32_MAX - 1 ||
+             server->dimension > SIZE_MAX / sizeof(float))
         fault = "does not go with so long a gradient";
-    else if (welcome->compress == TARRY_COMPRESS_POWERSGD && !has_good_matrices(welcome))
+    else if (server->compress == TARRY_COMPRESS_POWERSGD && !has_good_matrices(&welcome->terms))
         fault = "does not go with the matrices of the gradient";
     return fault == NULL ? TARRY_OK
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
@@ -152,7 +140,7 @@ static int check_turn(const tarry_plan *plan, const tarry_plan *next, tarry_diag
     const char *fault = NULL;
     if (next->origins != plan->origins || next->pieces != plan->pieces)
         fault = "is of other data than that before, in the same job";
-    else if (next->parts != plan->parts || next->adaptive != plan->adaptive)
+    else if (next->parts != plan->parts)
         fault = "is of another number of parts than that before, in the same job";
     return fault == NULL ? TARRY_OK
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
@@ -167,43 +155,17 @@ static int read_plan(const tarry_tcp_worker *worker, const worker_offer *offer, 
                              : diagnose(diagnostic, error, "the server's plan: %s", why.text);
 }
 
-static int check_part(const worker_offer *offer, const tarry_plan *plan,
-                      tarry_diagnostic *diagnostic)
-{
-    layout cut = cut_of(plan, &offer->welcome);
-    return offer->part.memory == NULL || offer->part.bytes == cut.part_length * sizeof(float)
-               ? TARRY_OK
-               : diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                          "the server shares memory of another size than that of a coded part");
-}
-
 /* ---- an executor ---- */
 
-/* That of parts for the server; what goes to other workers is for the engine to write. What it
- * points to is the offer's. */
-static compress_form form_of_welcome(const wire_welcome *welcome)
+static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan, worker_slate **made)
 {
-    compress_form form = form_of_kind(welcome->everywhere ? TARRY_COMPRESS_NONE : welcome->compress,
-                                      welcome->compress_share, welcome->compress_exact);
-    form.low = lowrank_of_welcome(welcome);
-    return form;
-}
-
-static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
-                      const wire_welcome *welcome, const share *part, worker_slate **made)
-{
+    const wire_welcome *welcome = &worker->job.offer.welcome;
+    const tarry_server_settings server = run_terms_settings(&welcome->terms);
     const worker_slate_settings wanted = {
-        .cut = cut_of(plan, welcome),
-        .keep = (tarry_keep)welcome->keep,
-        .ahead = welcome->ahead,
-        .keeps_stale = welcome->keeps_stale,
-        .conditioning_limit = welcome->conditioning_limit,
-        .form = form_of_welcome(welcome),
-        .grid = grid_of(&worker->job.offer.rules),
-        .dense = {.first = welcome->compress_first, .from = welcome->compress_from},
-        .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
+        .cut = cut_of(plan, &server),
+        .server = &server,
+        .grid = grid_of(&welcome->terms.secure),
         .last = worker->job.last,
-        .part = part->memory,
     };
     return worker_slate_create(plan, welcome->worker, &wanted, &worker->allocator, made);
 }
@@ -211,8 +173,9 @@ static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
 static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     const wire_welcome *welcome = &worker->job.offer.welcome;
+    const tarry_server_settings server = run_terms_settings(&welcome->terms);
     worker_slate *first;
-    int error = snapshots_init(&worker->job.snapshots, (size_t)welcome->parameters,
+    int error = snapshots_init(&worker->job.snapshots, (size_t)welcome->terms.parameters,
                                SNAPSHOT_HOLDERS, &worker->allocator);
     if (error != TARRY_OK)
         return error;
@@ -220,17 +183,16 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     error = tcp_worker_join_others(worker, diagnostic);
     if (error != TARRY_OK)
         return error;
-    error = make_slate(worker, worker->job.plan, welcome, &worker->job.part, &first);
+    error = make_slate(worker, worker->job.plan, &first);
     if (error != TARRY_OK)
         return error;
     const executor_settings settings = {
         .worker = welcome->worker,
         .pieces = worker->job.plan->pieces,
-        .cut = cut_of(worker->job.plan, welcome),
+        .cut = cut_of(worker->job.plan, &server),
         .kernels = kernel_best(),
-        .form = form_of_welcome(welcome),
-        .dense = {.first = welcome->compress_first, .from = welcome->compress_from},
-        .compress_seed = welcome->compress_seed,
+        .form = form_of_parts(&server), /* its matrices are the offer's */
+        .compress_seed = server.compress_seed,
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,
         .user = worker->settings.user,
@@ -258,24 +220,11 @@ static void wait_for_turn(tarry_tcp_worker *worker)
     pthread_mutex_unlock(&worker->lock);
 }
 
-/* Puts the part where it is offered, if it is; the caller closes where it was. */
-static void move_part(tarry_tcp_worker *worker, share *part)
-{
-    share before = worker->job.part;
-    if (part->memory == NULL)
-        return;
-    executor_move(&worker->job.executor, part->memory);
-    wait_for_turn(worker);
-    executor_tidy(&worker->job.executor, &worker->allocator);
-    worker->job.part = *part;
-    *part = before;
-}
-
 /* Goes on with the plan, which is taken over. */
 static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
 {
     worker_slate *next;
-    int error = make_slate(worker, plan, &worker->job.offer.welcome, &worker->job.part, &next);
+    int error = make_slate(worker, plan, &next);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;
@@ -321,17 +270,18 @@ static void take_over(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan 
 
 static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
-    const wire_welcome *welcome = &worker->job.offer.welcome;
+    const run_terms *terms = &worker->job.offer.welcome.terms;
+    const tarry_server_settings server = run_terms_settings(terms);
     const tarry_tcp_job job = {
-        .worker = welcome->worker,
-        .workers = welcome->workers,
+        .worker = worker->job.offer.welcome.worker,
+        .workers = terms->workers,
         .plan = worker->job.plan,
-        .parameters = (size_t)welcome->parameters - form_factor_numbers(form_of_welcome(welcome)),
-        .dimension = (size_t)welcome->dimension,
+        .parameters = (size_t)terms->parameters - form_factor_numbers(form_of_parts(&server)),
+        .dimension = server.dimension,
         .job = worker->job.offer.job,
         .job_size = worker->job.offer.job_size,
-        .ships = welcome->ships,
-        .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
+        .ships = terms->ships,
+        .sum = server.sum,
     };
     uint8_t data[TARRY_DIGEST_SIZE] = {0};
     tarry_tcp_worker_numerics(worker, 0);
@@ -350,8 +300,6 @@ static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *
     drop_executor(worker);
     tcp_worker_drop_chunks(worker);
     take_over(worker, offer, plan);
-    worker->job.part = worker->job.offer.part;
-    worker->job.offer.part = (share){0};
     note_held(worker);
     int error = tcp_worker_init_chunks(worker, worker->job.plan->origins);
     if (error == TARRY_OK)
@@ -378,12 +326,11 @@ static int go_on(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan
         tarry_plan_free(plan);
         return error;
     }
-    error = tcp_worker_renew_terms(worker, &offer->welcome);
+    error = tcp_worker_renew_terms(worker, &offer->welcome.terms);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;
     }
-    move_part(worker, &offer->part);
     return plan != NULL ? turn_to(worker, plan) : TARRY_OK;
 }
 
@@ -398,6 +345,20 @@ static void settle(tarry_tcp_worker *worker, uint64_t number, bool prepared)
     pthread_mutex_unlock(&worker->lock);
 }
 
+/* Rules of secure sums stay as they are within a job, also if the server changed them while the
+ * worker prepared for it: tcp_worker_accepts_rules did not know yet what the worker agreed to. */
+static int check_rules(const tarry_tcp_worker *worker, const worker_offer *offer,
+                       tarry_diagnostic *diagnostic)
+{
+    const wire_welcome *before = &worker->job.offer.welcome;
+    char what[TERMS_TEXT_BYTES];
+    if (!is_same(before->job, offer->welcome.job, WIRE_ID_BYTES) ||
+        !terms_differ(&offer->welcome.terms, &before->terms, TERMS_AGREED, what))
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_STATE, "%s: " RULES_CHANGED "%s", worker->connect,
+                    what);
+}
+
 /* What is whole; plan: NULL: that which is there. The plan is taken over. */
 static int take_up(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
                    tarry_diagnostic *diagnostic)
@@ -406,8 +367,8 @@ static int take_up(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *pl
     bool goes_on =
         worker->job.there && tcp_worker_is_same_job(&worker->job.offer.welcome, &offer->welcome);
     int error = check_plan(wanted, &offer->welcome, diagnostic);
-    if (error == TARRY_OK)
-        error = check_part(offer, wanted, diagnostic);
+    if (error == TARRY_OK && worker->job.there)
+        error = check_rules(worker, offer, diagnostic);
     if (error == TARRY_OK && goes_on)
         error = check_turn(worker->job.plan, wanted, diagnostic);
     if (error != TARRY_OK) {
@@ -435,4 +396,578 @@ int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diag
         note_held(worker);
     settle(worker, number, whole);
     return TARRY_OK;
+}
+
+/* The other workers, where they make the sum. */
+
+#define FAILURE_NS UINT64_C(30000000000) /* between two words on the same failure */
+
+static const char NO_MEMBER[] = "the server tells of a member that makes no sense";
+
+void tarry_tcp_worker_replica(tarry_tcp_worker *worker, const tarry_replica *replica,
+                              const tarry_sum_id *last)
+{
+    worker->job.replica = *replica;
+    worker->job.last = last != NULL ? *last : (tarry_sum_id){0};
+    worker->job.has_replica = true;
+}
+
+/* In plain text one listens where one may connect. */
+static int check_listen(const tarry_tcp_worker *worker, const char *listen,
+                        tarry_diagnostic *diagnostic)
+{
+    const tarry_tcp_security *security = &worker->settings.security;
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    if (worker->credential != NULL || security->force)
+        return TARRY_OK;
+    int error = address_resolve(listen, true, found, &count, diagnostic);
+    for (uint32_t i = 0; i < count && error == TARRY_OK; i++)
+        if (!address_is_loopback(&found[i]))
+            error =
+                diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                         "%s: plain text is for loopback addresses, unless it is forced", listen);
+    return error;
+}
+
+/* What is tried again and again fails in the same way, mostly. Of a thread of the mesh or of sums.
+ */
+static void tell_failure(void *user, const char *why)
+{
+    tarry_tcp_worker *worker = user;
+    worker_job *job = &worker->job;
+    uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&worker->lock);
+    bool known = strcmp(job->failure, why) == 0 && now - job->failure_ns < FAILURE_NS;
+    if (!known) {
+        snprintf(job->failure, sizeof(job->failure), "%s", why);
+        job->failure_ns = now;
+    }
+    pthread_mutex_unlock(&worker->lock);
+    if (!known)
+        tcp_worker_notify(worker,
+                          &(tarry_tcp_notice){.type = TARRY_TCP_OTHERS, .peer = "", .text = why});
+}
+
+static void tell_unreached(void *user, uint32_t other, const char *why)
+{
+    char text[FAILURE_BYTES];
+    snprintf(text, sizeof(text), "worker %u is not reached: %s", (unsigned)other, why);
+    tell_failure(user, text);
+}
+
+/* Where others reach this worker; NULL: where it listens. On all of its addresses that is the one
+ * that it has towards the server. */
+static const char *advertised(const tarry_tcp_worker *worker)
+{
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    if (worker->advertise != NULL || worker->listen == NULL ||
+        address_resolve(worker->listen, true, found, &count, NULL) != TARRY_OK ||
+        !address_is_wildcard(&found[0]))
+        return worker->advertise;
+    return worker->job.offer.local;
+}
+
+static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    const mesh_settings settings = {
+        .listen = worker->listen != NULL ? worker->listen : worker->job.offer.local,
+        .advertise = advertised(worker),
+        .credentials = worker->credentials,
+        .silence_ns = worker->job.offer.welcome.terms.server.silence_ns,
+        .unreached = tell_unreached,
+        .user = worker,
+        .allocator = &worker->allocator,
+    };
+    int error = check_listen(worker, settings.listen, diagnostic);
+    return error == TARRY_OK ? mesh_create(&settings, &worker->job.mesh, diagnostic) : error;
+}
+
+static int make_engine(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    worker_job *job = &worker->job;
+    tarry_engine *brought = worker->settings.engine;
+    if (brought != NULL && !brought->methods->forms &&
+        form_workers_round(&job->offer.welcome.terms.server))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "the engine '%s' sums float32, and in this job numbers travel in another "
+                        "form",
+                        brought->methods->name);
+    return brought != NULL
+               ? brought_create(job->mesh, brought, &worker->allocator, &job->engine, diagnostic)
+               : direct_create(job->mesh, false, worker->settings.share, &worker->allocator,
+                               &job->engine, diagnostic);
+}
+
+static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    worker_job *job = &worker->job;
+    const run_terms *terms = &job->offer.welcome.terms;
+    const collective_settings wanted = {
+        .worker = job->offer.welcome.worker,
+        .workers = terms->workers,
+        .parts = job->plan->parts,
+        .dimension = terms->server.dimension,
+        .replica = job->replica,
+        .last = job->last,
+        .engine = job->engine,
+        .forms = collective_forms_of(&terms->server),
+        .exchange = mesh_exchange(job->mesh),
+        .snapshots = &job->snapshots,
+        .ended = executor_ended,
+        .user = &job->executor,
+        .failed = tell_failure,
+        .failed_user = worker,
+    };
+    int error = collective_create(&wanted, &worker->allocator, &job->collective);
+    return error == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, error, "the replica: %s", tarry_error_text(error));
+}
+
+static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    worker_job *job = &worker->job;
+    if (job->offer.welcome.terms.server.sum != TARRY_SUM_EVERYWHERE)
+        return TARRY_OK;
+    if (job->has_replica && job->replica.step == NULL && worker->settings.compute != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "network worker: steps are only taken where tasks are, too");
+    if (!job->has_replica)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "in this job workers make the sum, and this one has nothing to step on it");
+    int error = open_mesh(worker, diagnostic);
+    if (error == TARRY_OK)
+        error = make_engine(worker, diagnostic);
+    if (error == TARRY_OK)
+        error = make_collective(worker, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size = 0;
+    job->engine->methods->address(job->engine, bytes, &size);
+    if (size > WIRE_ENGINE_BYTES)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the address of its engine is too long");
+    pthread_mutex_lock(&worker->lock);
+    memcpy(worker->held.engine, bytes, size);
+    worker->held.engine_size = size;
+    pthread_mutex_unlock(&worker->lock);
+    return TARRY_OK;
+}
+
+static void tcp_worker_drop_others(tarry_tcp_worker *worker)
+{
+    worker_job *job = &worker->job;
+    pthread_mutex_lock(&worker->lock);
+    worker->held.engine_size = 0;
+    pthread_mutex_unlock(&worker->lock);
+    collective_free(job->collective);
+    if (job->engine != NULL)
+        job->engine->methods->free(job->engine);
+    mesh_free(job->mesh);
+    job->collective = NULL;
+    job->engine = NULL;
+    job->mesh = NULL;
+    job->has_replica = false;
+}
+
+/* What the address of another worker says is that one's word: if it makes no sense, sums with it
+ * fail, and name it. */
+worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
+                                    const uint8_t *body)
+{
+    const worker_link *link = &worker->link;
+    worker_job *job = &worker->job;
+    wire_member member;
+    if (link->stage != WORKER_READY || link->welcome.terms.server.sum != TARRY_SUM_EVERYWHERE ||
+        wire_decode(head, body, &member) != TARRY_OK || member.worker > link->welcome.terms.workers)
+        return NO_MEMBER;
+    bool known =
+        member.present && paired_address_admit(job->mesh, member.worker, member.address,
+                                               member.size, member.fingerprint) == TARRY_OK;
+    if (!known)
+        mesh_remove(job->mesh, member.worker);
+    if (member.worker == link->welcome.terms.workers)
+        return NULL; /* the server itself, which holds states */
+    int error =
+        collective_meet(job->collective, member.worker, member.address, known ? member.size : 0);
+    return error == TARRY_OK ? NULL : "out of memory";
+}
+
+/*
+ * Secure sums: the server's rules, which the worker takes or ends; its own key, which goes before
+ * READY; and those of the others, each of which is verified before it is used.
+ */
+
+static const char NOT_HERE[] = "the server sent a frame that makes no sense here";
+
+static bool is_required(const tarry_tcp_worker *worker)
+{
+    return worker->settings.secure.required;
+}
+
+/* ---- the rules ---- */
+
+/* Why the worker can't work by what the server announced; NULL: it can. `changed` has room for the
+ * words. */
+static const char *fault_of(tarry_tcp_worker *worker, const run_terms *terms,
+                            const uint8_t job[WIRE_ID_BYTES], char changed[2 * TERMS_TEXT_BYTES])
+{
+    const tarry_secure_rules *rules = &terms->secure;
+    const tarry_server_settings *server = &terms->server;
+    char what[TERMS_TEXT_BYTES];
+    if (!is_required(worker))
+        return rules->bits == 0 ? NULL : "its sums are secure, and the worker is not set for that";
+    if (rules->bits == 0)
+        return "its sums are not secure, as the worker wants them";
+    if (memcmp(rules->roster, worker->roster->digest, sizeof(rules->roster)) != 0)
+        return "it goes by another list of workers (" ROSTER_FILE_NAME ") than the worker";
+    if (server->keep != TARRY_KEEP_CREDITED || server->sum != TARRY_SUM_SERVER || terms->ships ||
+        server->fill == TARRY_FILL_STALE || server->compress != TARRY_COMPRESS_NONE ||
+        server->compress_down != TARRY_COMPRESS_NONE)
+        return "it wants sums of a kind that can't be secure";
+    pthread_mutex_lock(&worker->lock);
+    const bool differs = memcmp(worker->held.job, job, WIRE_ID_BYTES) == 0 &&
+                         worker->held.agreed.secure.bits != 0 &&
+                         terms_differ(terms, &worker->held.agreed, TERMS_AGREED, what);
+    pthread_mutex_unlock(&worker->lock);
+    if (!differs)
+        return NULL;
+    snprintf(changed, 2 * TERMS_TEXT_BYTES, RULES_CHANGED "%s", what);
+    return changed;
+}
+
+bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welcome)
+{
+    char changed[2 * TERMS_TEXT_BYTES];
+    const char *fault = fault_of(worker, &welcome->terms, welcome->job, changed);
+    if (fault == NULL)
+        return true;
+    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: %s", worker->connect, fault);
+    return false;
+}
+
+/* The masks of the job are of what the server says now. The running thread's. Errors: NO_MEMORY. */
+static int tcp_worker_renew_terms(tarry_tcp_worker *worker, const run_terms *told)
+{
+    uint8_t terms[TARRY_DIGEST_SIZE];
+    if (worker->job.masking == NULL)
+        return TARRY_OK;
+    int error = terms_digest(told, terms);
+    if (error == TARRY_OK)
+        masking_set_terms(worker->job.masking, terms);
+    return error;
+}
+
+/* ---- the own key ---- */
+
+static int digest_job(const worker_offer *offer, uint8_t out[TARRY_DIGEST_SIZE])
+{
+    digest *state = digest_begin();
+    if (state == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int failed = digest_add_bytes(state, offer->welcome.job, WIRE_ID_BYTES);
+    failed |= digest_add_bytes(state, offer->job, offer->job_size);
+    failed |= digest_end(state, out);
+    return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+/* Whether the caller works by the rules of the job with this plan. The running thread's. Errors:
+ * FORMAT, what the caller says. */
+static int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
+                            uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+{
+    const worker_offer *offer = &worker->job.offer;
+    const tarry_secure_member *member = &worker->settings.secure;
+    const ring grid = grid_of(&offer->welcome.terms.secure);
+    tarry_secure_offer asked = {
+        .rules = &offer->welcome.terms.secure,
+        .worker = offer->welcome.worker,
+        .job = offer->job,
+        .job_size = offer->job_size,
+        .plan = plan,
+        .dimension = offer->welcome.terms.server.dimension,
+    };
+    memcpy(asked.job_id, offer->welcome.job, sizeof(asked.job_id));
+    memcpy(asked.data, worker->held.data, sizeof(asked.data)); /* this thread's to write */
+    memcpy(target, asked.data, TARRY_DIGEST_SIZE);
+    if (plan->parts != 1 || !ring_fits(&grid, plan->chunks))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "the server's plan: with %u chunks, sums of these bits and bound can wrap",
+                        plan->chunks);
+    return member->agree != NULL ? member->agree(member->user, &asked, target, diagnostic)
+                                 : TARRY_OK;
+}
+
+/* The KEY that goes before READY. */
+static int write_key(tarry_tcp_worker *worker)
+{
+    uint8_t certificate[WIRE_CERTIFICATE_BYTES], signature[KEY_PROOF_MOST];
+    size_t certificate_size, signature_size;
+    const worker_offer *offer = &worker->job.offer;
+    key_claim claim = {.worker = offer->welcome.worker};
+    pthread_mutex_lock(&worker->lock);
+    claim.numerics = worker->held.numerics;
+    pthread_mutex_unlock(&worker->lock);
+    memcpy(claim.job, offer->welcome.job, sizeof(claim.job));
+    memcpy(claim.instance, worker->instance, sizeof(claim.instance));
+    memcpy(claim.key, masking_key(worker->job.masking), sizeof(claim.key));
+    int error =
+        credential_own_der(worker->credential, certificate, sizeof(certificate), &certificate_size);
+    if (error == TARRY_OK)
+        error = key_proof_sign(worker->credential, &claim, signature, &signature_size);
+    if (error != TARRY_OK)
+        return error;
+    wire_key words = {
+        .worker = claim.worker,
+        .numerics = claim.numerics,
+        .certificate = certificate,
+        .certificate_size = (uint16_t)certificate_size,
+        .signature = signature,
+        .signature_size = (uint16_t)signature_size,
+    };
+    memcpy(words.instance, claim.instance, sizeof(words.instance));
+    memcpy(words.key, claim.key, sizeof(words.key));
+    pthread_mutex_lock(&worker->lock);
+    worker->held.agreed = offer->welcome.terms;
+    worker->held.key_size = wire_encode(WIRE_KEY, &words, worker->held.key);
+    pthread_mutex_unlock(&worker->lock);
+    return TARRY_OK;
+}
+
+static int tcp_worker_begin_masking(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    const worker_offer *offer = &worker->job.offer;
+    masking_settings wanted = {
+        .rules = offer->welcome.terms.secure,
+        .worker = offer->welcome.worker,
+        .workers = offer->welcome.terms.workers,
+        .member = worker->settings.secure,
+    };
+    if (offer->welcome.terms.secure.bits == 0)
+        return TARRY_OK;
+    memcpy(wanted.job_id, offer->welcome.job, sizeof(wanted.job_id));
+    int error = tcp_worker_agree(worker, worker->job.plan, wanted.target, diagnostic);
+    if (error == TARRY_OK)
+        error = terms_digest(&offer->welcome.terms, wanted.terms);
+    if (error == TARRY_OK)
+        error = digest_job(offer, wanted.job);
+    if (error == TARRY_OK)
+        error = masking_create(&wanted, &worker->allocator, &worker->job.masking);
+    return error == TARRY_OK ? write_key(worker) : error;
+}
+
+static void tcp_worker_drop_masking(tarry_tcp_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->held.key_size = 0;
+    worker->held.agreed.secure.bits = 0;
+    pthread_mutex_unlock(&worker->lock);
+    masking_free(worker->job.masking);
+    worker->job.masking = NULL;
+}
+
+bool tcp_worker_say_key(tarry_tcp_worker *worker)
+{
+    uint8_t frame[sizeof(worker->held.key)];
+    pthread_mutex_lock(&worker->lock);
+    size_t size = worker->held.key_size;
+    memcpy(frame, worker->held.key, size);
+    pthread_mutex_unlock(&worker->lock);
+    if (size == 0 || worker->link.key_said)
+        return true;
+    worker->link.key_said = true;
+    return channel_send(worker->link.channel, frame, size);
+}
+
+/* ---- the others' ---- */
+
+/* Why the key is not taken; NULL: it is good. */
+static const char *check_key(const tarry_tcp_worker *worker, const wire_key *words,
+                             char text[CREDENTIAL_REFUSAL_SIZE])
+{
+    uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
+    key_claim claim = {.worker = words->worker, .numerics = words->numerics};
+    memcpy(claim.job, worker->link.welcome.job, sizeof(claim.job));
+    memcpy(claim.instance, words->instance, sizeof(claim.instance));
+    memcpy(claim.key, words->key, sizeof(claim.key));
+    int error =
+        key_proof_verify(worker->credential, words->certificate, words->certificate_size,
+                         words->signature, words->signature_size, &claim, fingerprint, text);
+    if (error != TARRY_OK)
+        return text;
+    const uint8_t *listed = roster_file_find(worker->roster, words->worker);
+    return listed != NULL && memcmp(listed, fingerprint, sizeof(fingerprint)) == 0
+               ? NULL
+               : "its certificate is not in the list of workers (" ROSTER_FILE_NAME ")";
+}
+
+/* Workers that work out other bits for a chunk don't hide each other's copies. */
+static bool has_own_numerics(tarry_tcp_worker *worker, uint64_t other)
+{
+    pthread_mutex_lock(&worker->lock);
+    uint64_t own = worker->held.numerics;
+    pthread_mutex_unlock(&worker->lock);
+    return own == other;
+}
+
+worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head,
+                                 const uint8_t *body)
+{
+    wire_key words;
+    char text[CREDENTIAL_REFUSAL_SIZE] = "";
+    if (worker->link.stage != WORKER_READY || worker->job.masking == NULL ||
+        wire_decode(head, body, &words) != TARRY_OK)
+        return NOT_HERE;
+    const char *fault = check_key(worker, &words, text);
+    if (fault == NULL && !has_own_numerics(worker, words.numerics))
+        fault = "it computes chunks to other bits than this worker";
+    if (fault == NULL &&
+        masking_hear(worker->job.masking, words.worker, words.epoch, words.key) != TARRY_OK)
+        fault = "it is none";
+    if (fault == NULL)
+        return NULL;
+    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: the key of worker %u: %s", worker->connect,
+                   words.worker, fault);
+    return "the key of another worker is not good";
+}
+
+/* Tasks that the caller takes: the run has a thread of its own, and the caller's code is called in
+ * the caller's thread, while that waits for a task. */
+
+/* Calls the caller's `begin` where it wants it: in this thread, or in that which takes tasks. */
+static int tcp_worker_begin(tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                            uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+{
+    const tarry_tcp_worker_settings *settings = &worker->settings;
+    if (settings->begin == NULL)
+        return TARRY_OK;
+    if (settings->compute != NULL)
+        return settings->begin(settings->user, worker, job, data, diagnostic);
+    worker_begin wanted = {
+        .job = job, .data = data, .diagnostic = diagnostic, .error = TARRY_ERROR_INTERRUPTED};
+    pthread_mutex_lock(&worker->lock);
+    worker->pull.begin = &wanted;
+    pthread_cond_broadcast(&worker->changed);
+    while (worker->pull.begin != NULL && (wanted.called || !worker->run.ended))
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    worker->pull.begin = NULL;
+    pthread_mutex_unlock(&worker->lock);
+    return wanted.error;
+}
+
+/* With the lock held, which is let go meanwhile. */
+static void call_begin(tarry_tcp_worker *worker, worker_begin *wanted)
+{
+    const tarry_tcp_worker_settings *settings = &worker->settings;
+    wanted->called = true;
+    pthread_mutex_unlock(&worker->lock);
+    wanted->error =
+        settings->begin(settings->user, worker, wanted->job, wanted->data, wanted->diagnostic);
+    pthread_mutex_lock(&worker->lock);
+    worker->pull.begin = NULL;
+    pthread_cond_broadcast(&worker->changed);
+}
+
+/* Waits until nobody is about to take a task of the executor, which is closed. */
+static void tcp_worker_await_takers(tarry_tcp_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (worker->pull.inside)
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void *run(void *argument)
+{
+    tarry_tcp_worker *worker = argument;
+    worker_pull *pull = &worker->pull;
+    int result = tcp_worker_run(worker, &pull->diagnostic);
+    pthread_mutex_lock(&worker->lock);
+    pull->result = result;
+    pull->over = true;
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+static int start(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    if (worker->settings.compute != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_STATE,
+                        "network worker: tasks are given to its compute function");
+    if (worker->pull.started)
+        return TARRY_OK;
+    if (pthread_create(&worker->pull.thread, NULL, run, worker) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "network worker: no thread to run in");
+    worker->pull.started = true;
+    return TARRY_OK;
+}
+
+/* Waits for a change of the worker. Errors: STATE (it is `until_ns`). With the lock held. */
+static int wait_for_change(tarry_tcp_worker *worker, uint64_t until_ns)
+{
+    return clock_wait(&worker->changed, &worker->lock, until_ns) ? TARRY_OK : TARRY_ERROR_STATE;
+}
+
+/* *task stays NULL if the executor is closed meanwhile. With the lock held, which is let go. */
+static int take_from_executor(tarry_tcp_worker *worker, uint64_t until_ns, const tarry_task **task)
+{
+    worker_pull *pull = &worker->pull;
+    pull->inside = true;
+    pthread_mutex_unlock(&worker->lock);
+    int error = executor_take(&worker->job.executor, until_ns, task);
+    pthread_mutex_lock(&worker->lock);
+    pull->inside = false;
+    pull->out = pull->out || *task != NULL;
+    pthread_cond_broadcast(&worker->changed);
+    return error;
+}
+
+/* What a call does next, until there is a task, an error, or the run is over. */
+static int proceed(tarry_tcp_worker *worker, uint64_t until_ns, const tarry_task **task)
+{
+    worker_begin *begin = worker->pull.begin;
+    if (begin != NULL && !begin->called) {
+        call_begin(worker, begin);
+        return TARRY_OK;
+    }
+    return worker->job.executor_runs ? take_from_executor(worker, until_ns, task)
+                                     : wait_for_change(worker, until_ns);
+}
+
+int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns, const tarry_task **task,
+                          tarry_diagnostic *diagnostic)
+{
+    worker_pull *pull = &worker->pull;
+    uint64_t until = clock_from_now(wait_ns);
+    const tarry_task *taken = NULL;
+    int error = start(worker, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    pthread_mutex_lock(&worker->lock);
+    while (error == TARRY_OK && taken == NULL && !pull->over)
+        error = proceed(worker, until, &taken);
+    if (error == TARRY_OK && taken == NULL)
+        error = pull->result;
+    pthread_mutex_unlock(&worker->lock);
+    if (error == TARRY_OK)
+        *task = taken;
+    else
+        diagnose(diagnostic, error, "%s", pull->over ? pull->diagnostic.text : "");
+    return error;
+}
+
+void tcp_worker_end_pull(tarry_tcp_worker *worker)
+{
+    worker_pull *pull = &worker->pull;
+    if (!pull->started)
+        return;
+    tcp_worker_end(worker, TARRY_ERROR_INTERRUPTED, "%s", "the worker was freed");
+    pthread_mutex_lock(&worker->lock);
+    if (pull->out)
+        executor_abandon(&worker->job.executor);
+    pthread_mutex_unlock(&worker->lock);
+    pthread_join(pull->thread, NULL);
 }

@@ -10,8 +10,8 @@
 
 #include <tarry/error.h>
 
-#include "privacy/secure/agreement.h"
-#include "privacy/secure/ring_kernel.h"
+#include "privacy/secure/ring.h"
+#include "privacy/secure/secure_member.h"
 
 enum { COUNT = 1003 };
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <string.h>
 
-#include <cmocka.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <string.h>
 #include <tarry/error.h>
 
 #include "base/bytes.h"
 #include "hex.h"
-#include "privacy/secure/agreement.h"
+#include "privacy/secure/secure_member.h"
+#include "test.h"
+
+OWNED_BY(agreement, agreement_free)
 
 /* RFC 7748, section 6.1: private and public keys of two, and what they agree on. */
 static const char private_a[] = "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a";
@@ -30,30 +28,26 @@ static agreement *of_hex(const char *text)
     return pair;
 }
 
-static void keys_and_secret_are_those_of_the_rfc(void **state)
+TEST(keys_and_secret_are_those_of_the_rfc)
 {
-    (void)state;
-    agreement *a = of_hex(private_a), *b = of_hex(private_b);
+    OWNED(agreement) a = of_hex(private_a), b = of_hex(private_b);
     uint8_t wanted[32], secret[32];
     read_hex(public_a, wanted);
     assert_memory_equal(agreement_public_key(a), wanted, 32);
     read_hex(public_b, wanted);
     assert_memory_equal(agreement_public_key(b), wanted, 32);
     read_hex(shared, wanted);
-    assert_int_equal(agreement_secret(a, agreement_public_key(b), secret), TARRY_OK);
+    assert_ok(agreement_secret(a, agreement_public_key(b), secret));
     assert_memory_equal(secret, wanted, 32);
     memset(secret, 0, sizeof(secret));
-    assert_int_equal(agreement_secret(b, agreement_public_key(a), secret), TARRY_OK);
+    assert_ok(agreement_secret(b, agreement_public_key(a), secret));
     assert_memory_equal(secret, wanted, 32);
-    agreement_free(a);
-    agreement_free(b);
 }
 
 /* The public keys of small order (a server may hand one out): whatever the private key, the secret
  * is zero. */
-static void keys_of_small_order_are_refused(void **state)
+TEST(keys_of_small_order_are_refused)
 {
-    (void)state;
     static const char *const small[] = {
         "0000000000000000000000000000000000000000000000000000000000000000",
         "0100000000000000000000000000000000000000000000000000000000000000",
@@ -63,7 +57,7 @@ static void keys_of_small_order_are_refused(void **state)
         "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
         "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
     };
-    agreement *pair = agreement_create();
+    OWNED(agreement) pair = agreement_create();
     assert_non_null(pair);
     for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++) {
         uint8_t key[32], secret[32];
@@ -73,22 +67,18 @@ static void keys_of_small_order_are_refused(void **state)
         for (size_t k = 0; k < sizeof(secret); k++)
             assert_int_equal(secret[k], 7);
     }
-    agreement_free(pair);
 }
 
-static void new_pairs_differ_and_agree(void **state)
+TEST(new_pairs_differ_and_agree)
 {
-    (void)state;
-    agreement *a = agreement_create(), *b = agreement_create();
+    OWNED(agreement) a = agreement_create(), b = agreement_create();
     assert_non_null(a);
     assert_non_null(b);
     assert_memory_not_equal(agreement_public_key(a), agreement_public_key(b), 32);
     uint8_t one[32], other[32];
-    assert_int_equal(agreement_secret(a, agreement_public_key(b), one), TARRY_OK);
-    assert_int_equal(agreement_secret(b, agreement_public_key(a), other), TARRY_OK);
+    assert_ok(agreement_secret(a, agreement_public_key(b), one));
+    assert_ok(agreement_secret(b, agreement_public_key(a), other));
     assert_memory_equal(one, other, 32);
-    agreement_free(a);
-    agreement_free(b);
 }
 
 /* HKDF as RFC 5869 writes it down, out of HMAC. */
@@ -114,9 +104,8 @@ static void hkdf(const uint8_t *salt, size_t salt_size, const uint8_t *secret, s
 }
 
 /* RFC 5869, A.1 and A.3: holds the oracle to its source. */
-static void the_oracle_is_the_one_of_the_rfc(void **state)
+TEST(the_oracle_is_the_one_of_the_rfc)
 {
-    (void)state;
     uint8_t secret[22], salt[13], info[10], wanted[42], out[42];
     memset(secret, 0x0b, sizeof(secret));
     for (size_t i = 0; i < sizeof(salt); i++)
@@ -133,15 +122,14 @@ static void the_oracle_is_the_one_of_the_rfc(void **state)
     assert_memory_equal(out, wanted, sizeof(out));
 }
 
-static void mask_keys_are_hkdf_of_all_that_they_are_for(void **state)
+TEST(mask_keys_are_hkdf_of_all_that_they_are_for)
 {
-    (void)state;
-    agreement *a = of_hex(private_a), *b = of_hex(private_b);
+    OWNED(agreement) a = of_hex(private_a), b = of_hex(private_b);
     const agreement_member lower = {3, agreement_public_key(b)};
     const agreement_member higher = {70000, agreement_public_key(a)};
     uint8_t secret[32], kappa[32], wanted[64];
     agreement_mask_keys keys;
-    assert_int_equal(agreement_secret(a, lower.key, secret), TARRY_OK);
+    assert_ok(agreement_secret(a, lower.key, secret));
     for (size_t i = 0; i < sizeof(kappa); i++)
         kappa[i] = (uint8_t)(200 - i);
     uint8_t info[256] = "tarry secure sums: mask keys 2";
@@ -152,32 +140,17 @@ static void mask_keys_are_hkdf_of_all_that_they_are_for(void **state)
     memcpy(info + at + 40, higher.key, 32);
     memcpy(info + at + 72, kappa, 32);
     hkdf(NULL, 0, secret, sizeof(secret), info, at + 104, wanted, sizeof(wanted));
-    assert_int_equal(agreement_make_mask_keys(a, secret, lower, higher, kappa, &keys), TARRY_OK);
+    assert_ok(agreement_make_mask_keys(a, secret, lower, higher, kappa, &keys));
     assert_memory_equal(keys.numbers, wanted, 32);
     assert_memory_equal(keys.counts, wanted + 32, 32);
-    assert_int_equal(agreement_make_mask_keys(b, secret, lower, higher, kappa, &keys), TARRY_OK);
+    assert_ok(agreement_make_mask_keys(b, secret, lower, higher, kappa, &keys));
     assert_memory_equal(keys.numbers, wanted, 32);
     assert_memory_equal(keys.counts, wanted + 32, 32);
     for (size_t i = 0; i < sizeof(kappa); i++) {
         kappa[i] ^= 1;
-        assert_int_equal(agreement_make_mask_keys(b, secret, lower, higher, kappa, &keys),
-                         TARRY_OK);
+        assert_ok(agreement_make_mask_keys(b, secret, lower, higher, kappa, &keys));
         assert_memory_not_equal(keys.numbers, wanted, 32);
         assert_memory_not_equal(keys.counts, wanted + 32, 32);
         kappa[i] ^= 1;
     }
-    agreement_free(a);
-    agreement_free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_and_secret_are_those_of_the_rfc),
-        cmocka_unit_test(keys_of_small_order_are_refused),
-        cmocka_unit_test(new_pairs_differ_and_agree),
-        cmocka_unit_test(the_oracle_is_the_one_of_the_rfc),
-        cmocka_unit_test(mask_keys_are_hkdf_of_all_that_they_are_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
+
 #include <tarry/error.h>
 
 #include "base/bytes.h"
 #include "base/digest.h"
-#include "privacy/secure/kappa.h"
+#include "privacy/secure/secure_member.h"
+#include "test.h"
 
 enum { WORKERS = 4, CHUNKS = 3 };
 
@@ -47,9 +43,8 @@ static void set(scene *at)
     memset(at->context.parameters, 25, 32);
 }
 
-static void kappa_is_the_digest_of_its_text(void **state)
+TEST(kappa_is_the_digest_of_its_text)
 {
-    (void)state;
     scene at;
     set(&at);
     uint8_t text[1024] = "tarry secure sums: kappa 2", wanted[32], out[32];
@@ -74,7 +69,7 @@ static void kappa_is_the_digest_of_its_text(void **state)
         end += j == 2 ? 0 : 32;
     }
     assert_int_equal(digest_of_bytes(text, (size_t)(end - text), wanted), 0);
-    assert_int_equal(kappa_digest(&at.context, out), TARRY_OK);
+    assert_ok(kappa_digest(&at.context, out));
     assert_memory_equal(out, wanted, 32);
 }
 
@@ -82,18 +77,17 @@ static void kappa_is_the_digest_of_its_text(void **state)
 static void each_bit_counts(scene *at, void *value, size_t size)
 {
     uint8_t before[32], after[32], *bytes = value;
-    assert_int_equal(kappa_digest(&at->context, before), TARRY_OK);
+    assert_ok(kappa_digest(&at->context, before));
     for (size_t i = 0; i < 8 * size; i++) {
         bytes[i / 8] ^= (uint8_t)(1U << i % 8);
-        assert_int_equal(kappa_digest(&at->context, after), TARRY_OK);
+        assert_ok(kappa_digest(&at->context, after));
         assert_memory_not_equal(before, after, 32);
         bytes[i / 8] ^= (uint8_t)(1U << i % 8);
     }
 }
 
-static void everything_in_it_counts(void **state)
+TEST(everything_in_it_counts)
 {
-    (void)state;
     scene at;
     set(&at);
     kappa_context *of = &at.context;
@@ -117,9 +111,8 @@ static void everything_in_it_counts(void **state)
 }
 
 /* A life cut off one list and put at the head of the other one makes another text. */
-static void lists_do_not_run_into_each_other(void **state)
+TEST(lists_do_not_run_into_each_other)
 {
-    (void)state;
     scene at;
     set(&at);
     const uint32_t all[] = {5, 0, 0, 0, 0, 1};
@@ -128,20 +121,10 @@ static void lists_do_not_run_into_each_other(void **state)
     at.context.lives = all;
     at.context.chunks = 4;
     at.context.holders = all + 2;
-    assert_int_equal(kappa_digest(&at.context, one), TARRY_OK);
+    assert_ok(kappa_digest(&at.context, one));
     at.context.workers = 3;
     at.context.chunks = 3;
     at.context.holders = all + 3;
-    assert_int_equal(kappa_digest(&at.context, other), TARRY_OK);
+    assert_ok(kappa_digest(&at.context, other));
     assert_memory_not_equal(one, other, 32);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kappa_is_the_digest_of_its_text),
-        cmocka_unit_test(everything_in_it_counts),
-        cmocka_unit_test(lists_do_not_run_into_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

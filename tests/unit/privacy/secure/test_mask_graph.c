@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "base/random.h"
-#include "privacy/secure/mask_graph.h"
+#include "privacy/secure/secure_member.h"
 #include "seed.h"
+#include "test.h"
 
 enum { MOST = 80 };
 
@@ -63,9 +57,8 @@ static bool is_connected(const graph *of, const bool *gone)
     return reached == left;
 }
 
-static void small_groups_are_complete(void **state)
+TEST(small_groups_are_complete)
 {
-    (void)state;
     for (uint32_t members = 1; members <= MASK_GRAPH_COMPLETE; members++) {
         graph of;
         read_graph(members, members % 5, &of);
@@ -80,9 +73,8 @@ static void small_groups_are_complete(void **state)
 }
 
 /* Runs of members taken out are what breaks a circle: all pairs of runs, and random sets. */
-static void without_any_colluders_the_others_stay_connected(void **state)
+TEST(without_any_colluders_the_others_stay_connected)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("mask graph", 1), RANDOM_TEST, 0, 0);
     const uint32_t cases[][2] = {{34, 1}, {40, 3}, {64, 31}, {64, 32}, {70, 33}, {80, 40}};
     for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
@@ -110,23 +102,12 @@ static void without_any_colluders_the_others_stay_connected(void **state)
 
 /* All sets of colluders, as many as the degree allows, by brute force over what breaks first: the
  * graph falls apart without all neighbours of one member, so the test of connection can fail. */
-static void without_all_its_neighbours_a_member_is_alone(void **state)
+TEST(without_all_its_neighbours_a_member_is_alone)
 {
-    (void)state;
     graph of;
     read_graph(64, 1, &of);
     bool gone[MOST] = {false};
     for (uint32_t k = 0; k < 64; k++)
         gone[k] = of.edge[7][k];
     assert_false(is_connected(&of, gone));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_groups_are_complete),
-        cmocka_unit_test(without_any_colluders_the_others_stay_connected),
-        cmocka_unit_test(without_all_its_neighbours_a_member_is_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

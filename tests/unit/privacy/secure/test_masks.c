@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <openssl/evp.h>
 #include <string.h>
-#include <tarry/error.h>
+
+#include <openssl/evp.h>
 
 #include "base/random.h"
 #include "hex.h"
 #include "privacy/secure/masks.h"
 #include "seed.h"
+#include "test.h"
 
 /* NIST SP 800-38A, F.5.1: AES-128 in counter mode. The keystream is cipher text xor plain text. */
 static const char nist_key[] = "2b7e151628aed2a6abf7158809cf4f3cf0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
@@ -25,9 +20,8 @@ static const char nist_cipher[] =
 static const ring ring32 = {.bits = 32, .fraction = 0, .bound = 1};
 static const ring ring64 = {.bits = 64, .fraction = 0, .bound = 1};
 
-static void the_stream_is_the_one_of_nist(void **state)
+TEST(the_stream_is_the_one_of_nist)
 {
-    (void)state;
     mask_cipher *cipher = mask_cipher_create();
     assert_non_null(cipher);
     mask_stream with = {.subtract = false};
@@ -38,10 +32,10 @@ static void the_stream_is_the_one_of_nist(void **state)
     for (size_t i = 0; i < sizeof(wanted); i++)
         wanted[i] ^= plain[i];
     memset(words, 0, sizeof(words));
-    assert_int_equal(mask_apply(cipher, &with, 1, &ring32, 0, words, words, 16), TARRY_OK);
+    assert_ok(mask_apply(cipher, &with, 1, &ring32, 0, words, words, 16));
     assert_memory_equal(words, wanted, sizeof(wanted));
     memset(words, 0, sizeof(words));
-    assert_int_equal(mask_apply(cipher, &with, 1, &ring64, 0, words, words, 8), TARRY_OK);
+    assert_ok(mask_apply(cipher, &with, 1, &ring64, 0, words, words, 8));
     assert_memory_equal(words, wanted, sizeof(wanted));
     mask_cipher_free(cipher);
 }
@@ -95,9 +89,8 @@ static void draw_masks(random_stream *stream, mask_stream *masks, size_t count)
     }
 }
 
-static void all_masks_of_a_member_are_those_of_plain_blocks(void **state)
+TEST(all_masks_of_a_member_are_those_of_plain_blocks)
 {
-    (void)state;
     enum { WORDS = 5000, MASKS = 40 };
     static uint8_t some[8 + 8 * WORDS], other[8 + 8 * WORDS], wanted[8 + 8 * WORDS];
     static mask_stream masks[MASKS];
@@ -120,8 +113,7 @@ static void all_masks_of_a_member_are_those_of_plain_blocks(void **state)
         memcpy(wanted, some, sizeof(some));
         memcpy(wanted + at, from, ring_bytes(of, count));
         plain_apply(single, masks, mask_count, of, first, wanted + at, count);
-        assert_int_equal(mask_apply(cipher, masks, mask_count, of, first, from, some + at, count),
-                         TARRY_OK);
+        assert_ok(mask_apply(cipher, masks, mask_count, of, first, from, some + at, count));
         assert_memory_equal(some, wanted, sizeof(some));
         if (turn % 7 == 0)
             mask_cipher_forget(cipher);
@@ -130,9 +122,8 @@ static void all_masks_of_a_member_are_those_of_plain_blocks(void **state)
     mask_cipher_free(cipher);
 }
 
-static void what_is_subtracted_is_what_was_added(void **state)
+TEST(what_is_subtracted_is_what_was_added)
 {
-    (void)state;
     enum { WORDS = 9000, MASKS = 9 };
     static uint8_t some[1 + 8 * WORDS], old[1 + 8 * WORDS];
     static mask_stream masks[MASKS];
@@ -146,29 +137,15 @@ static void what_is_subtracted_is_what_was_added(void **state)
         draw_masks(&stream, masks, MASKS);
         random_bytes(&stream, some, sizeof(some));
         memcpy(old, some, sizeof(some));
-        assert_int_equal(mask_apply(cipher, masks, MASKS, of, first, some + 1, some + 1, WORDS),
-                         TARRY_OK);
+        assert_ok(mask_apply(cipher, masks, MASKS, of, first, some + 1, some + 1, WORDS));
         assert_memory_not_equal(some, old, sizeof(some));
         for (size_t m = 0; m < MASKS; m++)
             masks[m].subtract = !masks[m].subtract;
         /* In two pieces, the later one first. */
-        assert_int_equal(mask_apply(cipher, masks, MASKS, of, first + cut,
-                                    some + 1 + ring_bytes(of, cut), some + 1 + ring_bytes(of, cut),
-                                    WORDS - cut),
-                         TARRY_OK);
-        assert_int_equal(mask_apply(cipher, masks, MASKS, of, first, some + 1, some + 1, cut),
-                         TARRY_OK);
+        assert_ok(mask_apply(cipher, masks, MASKS, of, first + cut, some + 1 + ring_bytes(of, cut),
+                             some + 1 + ring_bytes(of, cut), WORDS - cut));
+        assert_ok(mask_apply(cipher, masks, MASKS, of, first, some + 1, some + 1, cut));
         assert_memory_equal(some, old, sizeof(some));
     }
     mask_cipher_free(cipher);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_stream_is_the_one_of_nist),
-        cmocka_unit_test(all_masks_of_a_member_are_those_of_plain_blocks),
-        cmocka_unit_test(what_is_subtracted_is_what_was_added),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

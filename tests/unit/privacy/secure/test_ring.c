@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "privacy/secure/ring.h"
-#include "privacy/secure/ring_kernel.h"
 #include "seed.h"
+#include "test.h"
 
 /* What a number counts as, by the definition, in long double. */
 static int64_t oracle(const ring *of, float number, bool *clamped)
@@ -48,9 +42,8 @@ static float draw_float(random_stream *stream)
     }
 }
 
-static void each_number_counts_as_the_nearest_whole_number(void **state)
+TEST(each_number_counts_as_the_nearest_whole_number)
 {
-    (void)state;
     enum { COUNT = 3000 };
     static float numbers[COUNT];
     static uint8_t words[1 + 8 * COUNT], before[1 + 8 * COUNT];
@@ -80,9 +73,8 @@ static void each_number_counts_as_the_nearest_whole_number(void **state)
 }
 
 /* To the bit, at lengths and addresses of all kinds. */
-static void all_kernels_are_the_reference(void **state)
+TEST(all_kernels_are_the_reference)
 {
-    (void)state;
     enum { COUNT = 300 };
     float numbers[COUNT];
     uint8_t words[8 + 8 * COUNT], wanted[8 + 8 * COUNT];
@@ -113,9 +105,8 @@ static void all_kernels_are_the_reference(void **state)
     assert_ptr_equal(ring_kernel_at(0), &ring_reference);
 }
 
-static void every_kernel_sums_words_alike(void **state)
+TEST(every_kernel_sums_words_alike)
 {
-    (void)state;
     enum { COUNT = 300 };
     uint8_t in[8 + 8 * COUNT], out[8 + 8 * COUNT], wanted[8 + 8 * COUNT];
     random_stream stream = random_stream_make(test_seed("ring", 4), RANDOM_TEST, 0, 0);
@@ -140,9 +131,8 @@ static void every_kernel_sums_words_alike(void **state)
     }
 }
 
-static void the_largest_fraction_is_the_last_that_cannot_wrap(void **state)
+TEST(the_largest_fraction_is_the_last_that_cannot_wrap)
 {
-    (void)state;
     for (uint32_t bits = 32; bits <= 64; bits += 32) {
         for (uint64_t chunks = 1; chunks < 1U << 31; chunks = chunks * 3 + 1) {
             ring of;
@@ -171,9 +161,8 @@ static void the_largest_fraction_is_the_last_that_cannot_wrap(void **state)
     assert_false(ring_choose(32, 1, UINT64_MAX, &of));
 }
 
-static void sums_are_those_of_integers_and_are_read_rounded_once(void **state)
+TEST(sums_are_those_of_integers_and_are_read_rounded_once)
 {
-    (void)state;
     enum { CHUNKS = 5, COUNT = 100 };
     random_stream stream = random_stream_make(test_seed("ring", 2), RANDOM_TEST, 0, 0);
     for (uint32_t bits = 32; bits <= 64; bits += 32) {
@@ -200,9 +189,8 @@ static void sums_are_those_of_integers_and_are_read_rounded_once(void **state)
     }
 }
 
-static void counting_words_wrap_and_leave_their_neighbours(void **state)
+TEST(counting_words_wrap_and_leave_their_neighbours)
 {
-    (void)state;
     for (uint32_t bits = 32; bits <= 64; bits += 32) {
         ring of = {.bits = bits, .fraction = 0, .bound = 1};
         uint8_t words[24] = {0};
@@ -214,17 +202,4 @@ static void counting_words_wrap_and_leave_their_neighbours(void **state)
         assert_int_equal(ring_word(&of, words, 0), 0);
         assert_int_equal(ring_word(&of, words, 2), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_number_counts_as_the_nearest_whole_number),
-        cmocka_unit_test(all_kernels_are_the_reference),
-        cmocka_unit_test(every_kernel_sums_words_alike),
-        cmocka_unit_test(the_largest_fraction_is_the_last_that_cannot_wrap),
-        cmocka_unit_test(sums_are_those_of_integers_and_are_read_rounded_once),
-        cmocka_unit_test(counting_words_wrap_and_leave_their_neighbours),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

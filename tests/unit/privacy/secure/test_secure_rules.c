@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
-#include "privacy/secure/secure_rules.h"
+#include "privacy/secure/secure_member.h"
+#include "test.h"
 
 /* Three workers, three chunks: worker j holds the chunks j and j + 1. */
 enum { WORKERS = 3, CHUNKS = 3 };
@@ -43,9 +38,8 @@ static void set(scene *at)
                                  .user = at->has};
 }
 
-static void a_good_signal_breaks_no_rule(void **state)
+TEST(a_good_signal_breaks_no_rule)
 {
-    (void)state;
     scene at;
     set(&at);
     assert_int_equal(secure_rules_check(&at.signal), SECURE_RULE_NONE);
@@ -54,9 +48,8 @@ static void a_good_signal_breaks_no_rule(void **state)
     assert_int_equal(secure_rules_check(&at.signal), SECURE_RULE_NONE);
 }
 
-static void each_rule_is_told(void **state)
+TEST(each_rule_is_told)
 {
-    (void)state;
     scene at;
     set(&at);
     at.holders[1] = 2; /* 2 does not hold it */
@@ -80,23 +73,4 @@ static void each_rule_is_told(void **state)
     set(&at);
     at.holders[0] = 2;
     assert_int_equal(secure_rules_check(&at.signal), SECURE_RULE_LEFT_OUT);
-}
-
-static void each_rule_has_a_sentence_of_its_own(void **state)
-{
-    (void)state;
-    for (int i = SECURE_RULE_NONE; i <= SECURE_RULE_LEFT_OUT; i++)
-        for (int k = SECURE_RULE_NONE; k < i; k++)
-            assert_string_not_equal(secure_rule_text((secure_rule)i),
-                                    secure_rule_text((secure_rule)k));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_signal_breaks_no_rule),
-        cmocka_unit_test(each_rule_is_told),
-        cmocka_unit_test(each_rule_has_a_sentence_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,18 +9,14 @@
  * a round the chunks are taken from different holders. For inputs that agree on the colluder's
  * chunks and on the sum of the others, all views must be equally frequent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <tarry/error.h>
 
 #include "base/bytes.h"
 #include "privacy/secure/secure_member.h"
+#include "test.h"
 
 enum {
     WORKERS = 4,
@@ -138,16 +134,12 @@ static void begin_attempt(scene *at, uint32_t attempt)
         at->lives[attempt][at->of->holders[attempt][i]] = 1;
     for (uint32_t j = 0; j < WORKERS; j++) {
         uint8_t kappa[KAPPA_BYTES];
-        assert_int_equal(
-            secure_member_create(j, WORKERS, at->pairs[j], NULL, &at->members[attempt][j]),
-            TARRY_OK);
+        assert_ok(secure_member_create(j, WORKERS, at->pairs[j], NULL, &at->members[attempt][j]));
         for (uint32_t k = 0; k < WORKERS; k++)
-            assert_int_equal(secure_member_hear(at->members[attempt][j], k, 1,
-                                                agreement_public_key(at->pairs[k])),
-                             TARRY_OK);
+            assert_ok(secure_member_hear(at->members[attempt][j], k, 1,
+                                         agreement_public_key(at->pairs[k])));
         if (at->lives[attempt][j] != 0)
-            assert_int_equal(secure_member_begin(at->members[attempt][j], &context, kappa),
-                             TARRY_OK);
+            assert_ok(secure_member_begin(at->members[attempt][j], &context, kappa));
     }
 }
 
@@ -165,8 +157,7 @@ static uint32_t view_of(const scene *at, const uint32_t *numbers)
             bytes_put(word, plain << SHIFT, 4);
             now_member = j;
             if (at->lives[a][j] != 0)
-                assert_int_equal(secure_member_mask_numbers(at->members[a][j], 0, word, word, 1),
-                                 TARRY_OK);
+                assert_ok(secure_member_mask_numbers(at->members[a][j], 0, word, word, 1));
             view = view << 2 | (uint32_t)(bytes_get(word, 4) >> SHIFT);
         }
     }
@@ -273,18 +264,16 @@ static bool views_differ(const story *of, uint32_t colluder, flaw broken)
     return differ;
 }
 
-static void views_tell_the_sum_of_the_others_and_nothing_else(void **state)
+TEST(views_tell_the_sum_of_the_others_and_nothing_else)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof(stories) / sizeof(*stories); s++)
         for (uint32_t colluder = 0; colluder < WORKERS; colluder++)
             assert_false(views_differ(&stories[s], colluder, FLAW_NONE));
 }
 
 /* So the test above can fail. */
-static void views_by_broken_masks_differ(void **state)
+TEST(views_by_broken_masks_differ)
 {
-    (void)state;
     for (int broken = FLAW_NONE + 1; broken < FLAWS; broken++) {
         bool found = false;
         for (uint32_t colluder = 0; colluder < WORKERS && !found; colluder++)
@@ -295,9 +284,8 @@ static void views_by_broken_masks_differ(void **state)
 }
 
 /* Two inputs of different sums do look different: the views are no constant. */
-static void views_tell_the_sum(void **state)
+TEST(views_tell_the_sum)
 {
-    (void)state;
     static uint32_t one[VIEWS], two[VIEWS];
     scene at;
     scene_begin(&at, &stories[0]);
@@ -307,14 +295,4 @@ static void views_tell_the_sum(void **state)
     for (size_t i = 0; i < VIEWS; i++)
         assert_true(one[i] == 0 || two[i] == 0);
     scene_end(&at);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(views_tell_the_sum_of_the_others_and_nothing_else),
-        cmocka_unit_test(views_by_broken_masks_differ),
-        cmocka_unit_test(views_tell_the_sum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

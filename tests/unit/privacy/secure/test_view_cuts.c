@@ -8,17 +8,13 @@
  * it into stripes of one number, the second one has a single stripe. The view is all words of both,
  * as they were sent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <tarry/error.h>
 
 #include "privacy/secure/secure_member.h"
+#include "test.h"
 
 enum { WORKERS = 2, NUMBERS = 2, MOST_WORDS = NUMBERS * (1 + MASKED_COUNTS) };
 enum { MOST_BITS = MOST_WORDS + NUMBERS + MASKED_COUNTS, INPUTS = 1 << WORKERS * NUMBERS };
@@ -106,10 +102,10 @@ static secure_member *begin(uint32_t id, agreement *const *pairs, const story *o
     uint8_t kappa[KAPPA_BYTES];
     secure_member *made;
     context.terms[0] = of->knows ? (uint8_t)of->stripe[id] : 0;
-    assert_int_equal(secure_member_create(id, WORKERS, pairs[id], NULL, &made), TARRY_OK);
+    assert_ok(secure_member_create(id, WORKERS, pairs[id], NULL, &made));
     for (uint32_t k = 0; k < WORKERS; k++)
-        assert_int_equal(secure_member_hear(made, k, 1, agreement_public_key(pairs[k])), TARRY_OK);
-    assert_int_equal(secure_member_begin(made, &context, kappa), TARRY_OK);
+        assert_ok(secure_member_hear(made, k, 1, agreement_public_key(pairs[k])));
+    assert_ok(secure_member_begin(made, &context, kappa));
     return made;
 }
 
@@ -125,14 +121,13 @@ static void send_part(scene *at, uint32_t id, secure_member *member, const story
     for (uint32_t first = 0; first < NUMBERS; first += of->stripe[id]) {
         for (uint32_t i = first; i < first + of->stripe[id] && i < NUMBERS; i++) {
             const uint64_t place = of->places ? at->count[id] : i;
-            assert_int_equal(secure_member_mask_numbers(member, place, ignored, ignored, 1),
-                             TARRY_OK);
+            assert_ok(secure_member_mask_numbers(member, place, ignored, ignored, 1));
             add(at, id, i, masked[0]);
         }
         int error = of->places ? secure_member_mask_numbers(member, at->count[id], ignored, ignored,
                                                             MASKED_COUNTS)
                                : secure_member_mask_counts(member, first, ignored);
-        assert_int_equal(error, TARRY_OK);
+        assert_ok(error);
         for (size_t i = 0; i < MASKED_COUNTS; i++)
             add(at, id, NUMBERS, masked[i]);
     }
@@ -207,43 +202,28 @@ static shown look(const story *of)
     return most;
 }
 
-static void the_same_cut_shows_the_sum(void **state)
+TEST(the_same_cut_shows_the_sum)
 {
-    (void)state;
     assert_int_equal(look(&(story){.stripe = {2, 2}, .knows = true}), SHOWS_THE_SUM);
 }
 
-static void another_cut_for_one_shows_nothing(void **state)
+TEST(another_cut_for_one_shows_nothing)
 {
-    (void)state;
     assert_int_equal(look(&(story){.stripe = {1, 2}, .knows = true}), SHOWS_NOTHING);
     assert_int_equal(look(&(story){.stripe = {2, 1}, .knows = true}), SHOWS_NOTHING);
 }
 
 /* Either of the two things that stand against it is enough for that. */
-static void a_kappa_without_the_length_of_stripes_shows_the_sum(void **state)
+TEST(a_kappa_without_the_length_of_stripes_shows_the_sum)
 {
-    (void)state;
     assert_int_equal(look(&(story){.stripe = {1, 2}}), SHOWS_THE_SUM);
     assert_int_equal(look(&(story){.stripe = {1, 2}, .knows = true, .places = true}),
                      SHOWS_NOTHING);
 }
 
 /* So the tests above can fail. */
-static void without_both_more_is_shown(void **state)
+TEST(without_both_more_is_shown)
 {
-    (void)state;
     assert_int_equal(look(&(story){.stripe = {1, 2}, .places = true}), SHOWS_MORE);
     assert_int_equal(look(&(story){.stripe = {2, 1}, .places = true}), SHOWS_MORE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_cut_shows_the_sum),
-        cmocka_unit_test(another_cut_for_one_shows_nothing),
-        cmocka_unit_test(a_kappa_without_the_length_of_stripes_shows_the_sum),
-        cmocka_unit_test(without_both_more_is_shown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

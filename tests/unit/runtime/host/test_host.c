@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bitset.h"
@@ -16,6 +10,7 @@
 #include "runtime/clock.h"
 #include "runtime/host/host.h"
 #include "seed.h"
+#include "test.h"
 
 enum {
     WORKERS = 4,
@@ -59,8 +54,7 @@ static int send_message(void *user, uint32_t worker, const tarry_message *messag
     told *to = &its->told[worker];
     memset(frame - HEAD, 0xff, HEAD); /* the runtime's own */
     assert_int_equal(size, codec_size(&its->host->shapes[worker], message));
-    assert_int_equal(codec_decode(&its->host->shapes[worker], frame, size, to->words, &to->message),
-                     TARRY_OK);
+    assert_ok(codec_decode(&its->host->shapes[worker], frame, size, to->words, &to->message));
     if (message->type == TARRY_MESSAGE_ROUND) {
         to->round = true;
         its->epoch[worker] = message->epoch;
@@ -102,7 +96,6 @@ static void done(void *user)
 
 static void ignore(void *user)
 {
-    (void)user;
 }
 
 static uint64_t now_of(void *user)
@@ -141,7 +134,7 @@ static void begin(scene *its, uint32_t parts, uint32_t threads, bool reproducibl
     its->plan = edge_plan_cyclic(WORKERS, CHUNKS, COPIES, parts);
     edge_plan_random_decode(its->plan, seed);
     host_settings settings = settings_of(its, threads, reproducible);
-    assert_int_equal(host_create(its->plan, &settings, NULL, &its->host, NULL), TARRY_OK);
+    assert_ok(host_create(its->plan, &settings, NULL, &its->host, NULL));
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         assert_null(host_join(its->host, worker));
     assert_int_equal(its->host->present, WORKERS);
@@ -151,8 +144,10 @@ static void end(scene *its)
 {
     assert_int_equal(its->host->pool.used, 0);
     host_free(its->host);
-    edge_plan_free(its->plan);
+    tarry_plan_free(its->plan);
 }
+
+#define SCENE(name) TEST_OF(name, scene, its, end)
 
 static int say(scene *its, uint32_t worker, const tarry_message *message, const float *numbers,
                size_t count)
@@ -174,7 +169,7 @@ static void report_all(scene *its, uint32_t worker)
             .slot = slot,
             .next = slot + 1,
         };
-        assert_int_equal(say(its, worker, &report, NULL, 0), TARRY_OK);
+        assert_ok(say(its, worker, &report, NULL, 0));
     }
 }
 
@@ -182,7 +177,7 @@ static void report_all(scene *its, uint32_t worker)
 static void add_truth(scene *its, const layout *cut, uint32_t worker, uint32_t index,
                       const float *numbers)
 {
-    const double *decode = plan_decode(its->plan, cut->parts);
+    const double *decode = its->plan->decode;
     size_t start = layout_stripe_start(cut, index);
     for (uint32_t part = 0; part < cut->parts; part++)
         for (size_t x = 0; x < layout_present(cut, part, index); x++)
@@ -198,14 +193,13 @@ static tarry_message part_of(const scene *its, uint32_t worker, uint32_t index)
         .round = signal->round,
         .epoch = signal->epoch,
         .attempt = signal->attempt,
-        .parts = signal->parts,
         .stripe = index,
     };
 }
 
 static void send_parts(scene *its, uint32_t worker)
 {
-    layout cut = layout_make(DIMENSION, its->told[worker].message.parts, STRIPE);
+    layout cut = layout_make(DIMENSION, its->plan->parts, STRIPE);
     for (uint32_t index = 0; index < cut.stripes; index++) {
         float numbers[STRIPE];
         size_t count = layout_stripe_length(&cut, index);
@@ -213,7 +207,7 @@ static void send_parts(scene *its, uint32_t worker)
             numbers[i] = (float)random_normal(&its->random);
         add_truth(its, &cut, worker, index, numbers);
         const tarry_message part = part_of(its, worker, index);
-        assert_int_equal(say(its, worker, &part, numbers, count), TARRY_OK);
+        assert_ok(say(its, worker, &part, numbers, count));
     }
 }
 
@@ -256,16 +250,15 @@ static void assert_true_sum(const scene *its)
         assert_float_equal((double)its->sum[i], its->truth[i], 1e-4);
 }
 
-static void sums_what_workers_send(void **state)
+TEST(sums_what_workers_send)
 {
-    (void)state;
     uint64_t seed = test_seed("host", 1);
     for (uint32_t kind = 0; kind < 12; kind++) {
         scene its;
         begin(&its, 1 + kind % 2, kind / 2 % 3, kind >= 6, seed + kind);
         for (uint32_t round = 0; round < 3; round++) {
             tarry_round_result result;
-            assert_int_equal(run(&its, &result, NULL), TARRY_OK);
+            assert_ok(run(&its, &result, NULL));
             assert_int_equal(result.round, round);
             assert_int_equal(its.attempts, 1);
             assert_true_sum(&its);
@@ -277,101 +270,86 @@ static void sums_what_workers_send(void **state)
     }
 }
 
-static void goes_on_with_another_plan(void **state)
+SCENE(goes_on_with_another_plan)
 {
-    (void)state;
-    scene its;
-    begin(&its, 1, 0, false, 5);
-    tarry_plan *first = its.plan, *small = edge_plan_cyclic(WORKERS - 1, CHUNKS, COPIES, 1);
+    begin(its, 1, 0, false, 5);
+    tarry_plan *first = its->plan, *small = edge_plan_cyclic(WORKERS - 1, CHUNKS, COPIES, 1);
     tarry_diagnostic why;
     tarry_round_result result;
-    assert_int_equal(run(&its, &result, NULL), TARRY_OK);
-    assert_int_equal(host_replan(its.host, small, &why), TARRY_ERROR_ARGUMENT);
+    assert_ok(run(its, &result, NULL));
+    assert_int_equal(host_replan(its->host, small, &why), TARRY_ERROR_ARGUMENT);
     assert_string_equal(why.text, "test runtime: the next plan is of another number of workers");
-    edge_plan_free(small);
-    its.plan = edge_plan_cyclic(WORKERS, CHUNKS, COPIES, 1);
-    edge_plan_random_decode(its.plan, 6);
-    assert_int_equal(host_replan(its.host, its.plan, NULL), TARRY_OK);
-    edge_plan_free(first);
-    assert_int_equal(run(&its, &result, NULL), TARRY_OK);
+    tarry_plan_free(small);
+    its->plan = edge_plan_cyclic(WORKERS, CHUNKS, COPIES, 1);
+    edge_plan_random_decode(its->plan, 6);
+    assert_ok(host_replan(its->host, its->plan, NULL));
+    tarry_plan_free(first);
+    assert_ok(run(its, &result, NULL));
     assert_int_equal(result.round, 1);
-    assert_true_sum(&its);
-    end(&its);
+    assert_true_sum(its);
 }
 
-static void a_message_that_can_not_be_sent_ends_the_round(void **state)
+SCENE(a_message_that_can_not_be_sent_ends_the_round)
 {
-    (void)state;
-    scene its;
     tarry_round_result result;
     tarry_diagnostic why;
-    begin(&its, 1, 0, false, 7);
-    its.send_error = TARRY_ERROR_NO_MEMORY;
-    assert_int_equal(run(&its, &result, &why), TARRY_ERROR_NO_MEMORY);
+    begin(its, 1, 0, false, 7);
+    its->send_error = TARRY_ERROR_NO_MEMORY;
+    assert_int_equal(run(its, &result, &why), TARRY_ERROR_NO_MEMORY);
     assert_string_equal(why.text, "round 0: out of memory");
-    its.send_error = TARRY_OK;
-    memset(its.told, 0, sizeof(its.told));
-    assert_int_equal(run(&its, &result, &why), TARRY_OK);
+    its->send_error = TARRY_OK;
+    memset(its->told, 0, sizeof(its->told));
+    assert_ok(run(its, &result, &why));
     assert_int_equal(result.round, 1);
-    assert_true_sum(&its);
-    end(&its);
+    assert_true_sum(its);
 }
 
-static void frames_that_are_none_change_nothing(void **state)
+SCENE(frames_that_are_none_change_nothing)
 {
-    (void)state;
-    scene its;
     float numbers[STRIPE + 1] = {0};
-    begin(&its, 2, 0, false, 9);
-    host_begin(its.host, its.sum);
+    begin(its, 2, 0, false, 9);
+    host_begin(its->host, its->sum);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        act(&its, worker);
-    assert_true(its.told[0].signal);
+        act(its, worker);
+    assert_true(its->told[0].signal);
     layout cut = layout_make(DIMENSION, 2, STRIPE);
-    tarry_message part = part_of(&its, 0, 0);
-    assert_int_equal(host_receive_frame(its.host, 0, (const uint8_t *)"no", 2, NULL, 0),
+    tarry_message part = part_of(its, 0, 0);
+    assert_int_equal(host_receive_frame(its->host, 0, (const uint8_t *)"no", 2, NULL, 0),
                      TARRY_ERROR_FORMAT);
-    assert_int_equal(say(&its, 0, &part, numbers, STRIPE + 1), TARRY_ERROR_FORMAT);
-    assert_int_equal(say(&its, 0, &part, numbers, STRIPE - 1), TARRY_ERROR_FORMAT);
+    assert_int_equal(say(its, 0, &part, numbers, STRIPE + 1), TARRY_ERROR_FORMAT);
+    assert_int_equal(say(its, 0, &part, numbers, STRIPE - 1), TARRY_ERROR_FORMAT);
     part.stripe = cut.stripes;
-    assert_int_equal(say(&its, 0, &part, numbers, STRIPE), TARRY_ERROR_FORMAT);
+    assert_int_equal(say(its, 0, &part, numbers, STRIPE), TARRY_ERROR_FORMAT);
     part.stripe = 0;
-    part.parts = 3;
-    assert_int_equal(say(&its, 0, &part, numbers, STRIPE), TARRY_ERROR_FORMAT);
     const tarry_message report = {.type = TARRY_MESSAGE_ALIVE};
-    assert_int_equal(say(&its, 0, &report, numbers, 1), TARRY_ERROR_FORMAT);
-    assert_int_equal(its.host->pool.used, 0);
+    assert_int_equal(say(its, 0, &report, numbers, 1), TARRY_ERROR_FORMAT);
+    assert_int_equal(its->host->pool.used, 0);
     /* One of another attempt is no error, and takes no room. */
-    part.parts = 2;
     part.attempt++;
-    assert_int_equal(say(&its, 0, &part, numbers, STRIPE), TARRY_OK);
-    assert_int_equal(its.host->pool.used, 0);
-    host_fail(its.host, TARRY_ERROR_INTERRUPTED);
-    host_turn(its.host);
-    assert_false(its.host->round.running);
-    assert_int_equal(host_finish(its.host, &(tarry_round_result){0}, NULL),
+    assert_ok(say(its, 0, &part, numbers, STRIPE));
+    assert_int_equal(its->host->pool.used, 0);
+    host_fail(its->host, TARRY_ERROR_INTERRUPTED);
+    host_turn(its->host);
+    assert_false(its->host->round.running);
+    assert_int_equal(host_finish(its->host, &(tarry_round_result){0}, NULL),
                      TARRY_ERROR_INTERRUPTED);
-    end(&its);
 }
 
-static void a_round_without_workers_says_which_chunks_are_missing(void **state)
+SCENE(a_round_without_workers_says_which_chunks_are_missing)
 {
-    (void)state;
-    scene its;
     tarry_round_result result;
     tarry_diagnostic why;
-    begin(&its, 1, 0, false, 11);
+    begin(its, 1, 0, false, 11);
     for (uint32_t worker = 0; worker + 1 < WORKERS; worker++)
-        host_lose(its.host, worker);
-    host_lose(its.host, 0); /* again: it is gone already */
-    assert_int_equal(its.host->present, 1);
-    assert_int_equal(run(&its, &result, &why), TARRY_ERROR_COVERAGE);
+        host_lose(its->host, worker);
+    host_lose(its->host, 0); /* again: it is gone already */
+    assert_int_equal(its->host->present, 1);
+    assert_int_equal(run(its, &result, &why), TARRY_ERROR_COVERAGE);
     assert_int_equal(result.workers_lost, WORKERS - 1);
     assert_non_null(strstr(why.text, "no worker that is left can give chunks"));
-    assert_non_null(host_step(its.host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = 0}));
-    assert_null(host_join(its.host, 0));
-    assert_int_equal(its.host->present, 2);
-    end(&its);
+    assert_non_null(host_step(its->host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = 0}));
+    assert_null(host_join(its->host, 0));
+    assert_int_equal(its->host->present, 2);
 }
 
 static int create(void *user, const tarry_allocator *allocator)
@@ -400,25 +378,9 @@ static int replan(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+SCENE(each_allocation_may_fail)
 {
-    (void)state;
-    scene its;
-    begin(&its, 2, 0, false, 13);
-    assert_true(fail_each_allocation(create, &its) > 5);
-    assert_true(fail_each_allocation(replan, &its) > 8);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_what_workers_send),
-        cmocka_unit_test(goes_on_with_another_plan),
-        cmocka_unit_test(a_message_that_can_not_be_sent_ends_the_round),
-        cmocka_unit_test(frames_that_are_none_change_nothing),
-        cmocka_unit_test(a_round_without_workers_says_which_chunks_are_missing),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    begin(its, 2, 0, false, 13);
+    assert_true(fail_each_allocation(create, its) > 5);
+    assert_true(fail_each_allocation(replan, its) > 8);
 }

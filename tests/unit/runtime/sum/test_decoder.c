@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +9,7 @@
 #include "failing_allocator.h"
 #include "runtime/sum/summation.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 6, DIMENSION = 101, STRIPE = 8 };
 
@@ -41,7 +35,7 @@ static void forget(bench *its, uint32_t index)
 static void clear(bench *its, uint32_t index)
 {
     forget(its, index);
-    summation_clear(its->sums, its->cut.parts, index);
+    summation_clear(its->sums, index);
 }
 
 /* A part waits to be summed. */
@@ -84,12 +78,11 @@ static summation_settings settings_of(void)
     };
 }
 
-static void begin_with(bench *its, uint32_t parts, bool adaptive, random_stream *stream)
+static void begin(bench *its, uint32_t parts, random_stream *stream)
 {
     its->plan = edge_plan_cyclic(WORKERS, WORKERS, 3, parts);
-    its->plan->adaptive = adaptive;
     edge_plan_random_decode(its->plan, random_u64(stream));
-    its->cut = layout_make(DIMENSION, plan_least_parts(its->plan), STRIPE);
+    its->cut = layout_make(DIMENSION, its->plan->parts, STRIPE);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         its->part[worker] = vector_allocate(NULL, its->cut.part_length);
         assert_non_null(its->part[worker]);
@@ -101,20 +94,10 @@ static void begin_with(bench *its, uint32_t parts, bool adaptive, random_stream 
         its->truth[i] = 0;
     }
     const summation_settings settings = settings_of();
-    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->sums), TARRY_OK);
+    assert_ok(summation_create(its->plan, &settings, NULL, &its->sums));
     summation_begin(its->sums, its->estimate);
     for (uint32_t index = 0; index < its->cut.stripes; index++)
         clear(its, index);
-}
-
-static void begin(bench *its, uint32_t parts, random_stream *stream)
-{
-    begin_with(its, parts, false, stream);
-}
-
-static void begin_adaptive(bench *its, uint32_t parts, random_stream *stream)
-{
-    begin_with(its, parts, true, stream);
 }
 
 static void end(bench *its)
@@ -122,14 +105,16 @@ static void end(bench *its)
     summation_free(its->sums);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         vector_release(NULL, its->part[worker]);
-    edge_plan_free(its->plan);
+    tarry_plan_free(its->plan);
 }
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
 
 /* truth[part * part_length + x] += scale * R[part][worker] * z[x]
  * for the x of the index, number by number. */
 static void add_truth(bench *its, uint32_t worker, uint32_t index, double scale)
 {
-    const double *decode = plan_decode(its->plan, its->cut.parts);
+    const double *decode = its->plan->decode;
     for (uint32_t part = 0; part < its->cut.parts; part++)
         for (size_t x = 0; x < its->cut.part_length; x++) {
             size_t at = part * its->cut.part_length + x;
@@ -146,9 +131,8 @@ static void assert_true_sum(const bench *its)
 }
 
 /* Parts of random workers and stripes, summed one by one, together, or not at all. */
-static void sums_what_was_added(void **state)
+TEST(sums_what_was_added)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("decoder", 1), RANDOM_TEST, 0, 0);
     for (uint32_t run = 0; run < 200; run++) {
         bench its;
@@ -176,39 +160,36 @@ static void sums_what_was_added(void **state)
     }
 }
 
-static void clearing_drops_what_waits_and_what_was_summed(void **state)
+BENCH(clearing_drops_what_waits_and_what_was_summed)
 {
-    (void)state;
     random_stream stream = random_stream_make(2, RANDOM_TEST, 0, 0);
-    bench its;
-    begin(&its, 2, &stream);
-    for (uint32_t index = 0; index < its.cut.stripes; index++) {
-        add(&its, 0, index, 1);
-        assert_int_equal(flush(&its, index), 1);
-        add(&its, 1, index, 1);
+    begin(its, 2, &stream);
+    for (uint32_t index = 0; index < its->cut.stripes; index++) {
+        add(its, 0, index, 1);
+        assert_int_equal(flush(its, index), 1);
+        add(its, 1, index, 1);
         if (index == 2) { /* it stands */
-            assert_int_equal(flush(&its, index), 1);
-            add_truth(&its, 0, index, 1);
-            add_truth(&its, 1, index, 1);
+            assert_int_equal(flush(its, index), 1);
+            add_truth(its, 0, index, 1);
+            add_truth(its, 1, index, 1);
             continue;
         }
-        clear(&its, index);
-        assert_int_equal(flush(&its, index), 0);
+        clear(its, index);
+        assert_int_equal(flush(its, index), 0);
         if (index == 1) /* nothing comes any more */
             continue;
-        add(&its, 3, index, 1);
-        add(&its, 2, index, 1);
-        assert_int_equal(flush(&its, index), 2);
-        add_truth(&its, 3, index, 1);
-        add_truth(&its, 2, index, 1);
+        add(its, 3, index, 1);
+        add(its, 2, index, 1);
+        assert_int_equal(flush(its, index), 2);
+        add_truth(its, 3, index, 1);
+        add_truth(its, 2, index, 1);
     }
-    finish(&its);
-    assert_true_sum(&its);
+    finish(its);
+    assert_true_sum(its);
     /* What is finished is not touched again. */
-    its.estimate[0] = 5;
-    finish(&its);
-    assert_true(its.estimate[0] == 5);
-    end(&its);
+    its->estimate[0] = 5;
+    finish(its);
+    assert_true(its->estimate[0] == 5);
 }
 
 static int create(void *user, const tarry_allocator *allocator)
@@ -222,48 +203,9 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-/* What was summed or waits in another layout is forgotten. */
-static void another_number_of_parts_begins_anew(void **state)
+BENCH(each_allocation_may_fail)
 {
-    (void)state;
-    random_stream stream = random_stream_make(4, RANDOM_TEST, 0, 0);
-    for (uint32_t parts = 1; parts <= 3; parts++) {
-        bench its;
-        begin_adaptive(&its, 3, &stream);
-        for (uint32_t index = 0; index < its.cut.stripes; index++)
-            add(&its, index % WORKERS, index, 1);
-        flush(&its, 0);
-        its.cut = layout_make(DIMENSION, parts, STRIPE);
-        for (uint32_t index = 0; index < its.cut.stripes; index++)
-            clear(&its, index);
-        for (uint32_t index = 0; index + 1 < its.cut.stripes; index++) {
-            add(&its, 2, index, 1);
-            add_truth(&its, 2, index, 1);
-            assert_int_equal(flush(&its, index), 1);
-        }
-        finish(&its);
-        assert_true_sum(&its);
-        end(&its);
-    }
-}
-
-static void each_allocation_may_fail(void **state)
-{
-    (void)state;
     random_stream stream = random_stream_make(3, RANDOM_TEST, 0, 0);
-    bench its;
-    begin(&its, 2, &stream);
-    assert_int_equal(fail_each_allocation(create, &its), 7);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_what_was_added),
-        cmocka_unit_test(clearing_drops_what_waits_and_what_was_summed),
-        cmocka_unit_test(another_number_of_parts_begins_anew),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    begin(its, 2, &stream);
+    assert_int_equal(fail_each_allocation(create, its), 7);
 }

@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -19,6 +11,7 @@
 #include "protocol/form.h"
 #include "runtime/sum/summation.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3, EXACT = 5 };
 
@@ -38,7 +31,6 @@ typedef struct bench {
 
 static void ignore(void *user)
 {
-    (void)user;
 }
 
 static summation_settings settings_of(uint32_t threads)
@@ -81,19 +73,18 @@ static void begin_form(bench *its, compress_form form, uint32_t threads, random_
     stripes_init(&its->pool, STRIPE, NULL);
     summation_settings settings = settings_of(threads);
     settings.form = form;
-    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->threads), TARRY_OK);
+    assert_ok(summation_create(its->plan, &settings, NULL, &its->threads));
 }
 
-static void begin(bench *its, bool adaptive, uint32_t threads, random_stream *stream)
+static void begin(bench *its, uint32_t threads, random_stream *stream)
 {
     *its = (bench){.stream = stream};
     its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, PARTS);
-    its->plan->adaptive = adaptive;
     edge_plan_random_decode(its->plan, random_u64(stream));
-    its->cut = layout_make(DIMENSION, plan_least_parts(its->plan), STRIPE);
+    its->cut = layout_make(DIMENSION, its->plan->parts, STRIPE);
     stripes_init(&its->pool, STRIPE, NULL);
     summation_settings settings = settings_of(threads);
-    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->threads), TARRY_OK);
+    assert_ok(summation_create(its->plan, &settings, NULL, &its->threads));
 }
 
 static void collect(bench *its)
@@ -112,8 +103,10 @@ static void end(bench *its)
     assert_int_equal(its->lent, 0);
     summation_free(its->threads);
     stripes_destroy(&its->pool);
-    edge_plan_free(its->plan);
+    tarry_plan_free(its->plan);
 }
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
 
 /* Random numbers of a worker's stripe, to be added; the truth has them already. */
 static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
@@ -123,7 +116,7 @@ static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
     item->worker = worker;
     item->index = index;
     item->scale = scale;
-    const double *decode = plan_decode(its->plan, its->cut.parts);
+    const double *decode = its->plan->decode;
     size_t length = layout_stripe_length(&its->cut, index);
     size_t start = layout_stripe_start(&its->cut, index);
     float numbers[STRIPE], sent[STRIPE] = {0};
@@ -150,7 +143,7 @@ static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
 static void clear(bench *its, uint32_t index)
 {
     memset(its->added[index], 0, sizeof(its->added[index]));
-    summation_clear(its->threads, its->cut.parts, index);
+    summation_clear(its->threads, index);
     for (uint32_t part = 0; part < its->cut.parts; part++)
         for (size_t x = 0; x < layout_present(&its->cut, part, index); x++)
             its->truth[part * its->cut.part_length + layout_stripe_start(&its->cut, index) + x] = 0;
@@ -182,15 +175,14 @@ static void add_random(bench *its, double scale)
     summation_add(its->threads, &some);
 }
 
-/* What is added, withdrawn by CLEAR at any time, while threads are at it, or cut anew. */
-static void sum_with_clears(tarry_compress kind, bool adaptive, uint32_t threads,
-                            random_stream *stream)
+/* What is added, and withdrawn by CLEAR at any time, while threads are at it. */
+static void sum_with_clears(tarry_compress kind, uint32_t threads, random_stream *stream)
 {
     bench its;
     if (kind != TARRY_COMPRESS_NONE)
         begin_form(&its, draw_form(kind, stream), threads, stream);
     else
-        begin(&its, adaptive, threads, stream);
+        begin(&its, threads, stream);
     for (uint32_t round = 0; round < 20; round++) {
         double scale = 1 + random_uniform(stream);
         memset(its.estimate, 0xff, sizeof(its.estimate)); /* not a number */
@@ -198,15 +190,10 @@ static void sum_with_clears(tarry_compress kind, bool adaptive, uint32_t threads
         its.form.low.odd = round % 2 > 0;
         if (kind == TARRY_COMPRESS_POWERSGD)
             summation_form(its.threads, its.form);
-        if (adaptive)
-            its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
         clear_all(&its);
         for (uint32_t turn = 0; turn < 100; turn++) {
             uint32_t what = random_below(stream, 40);
-            if (what == 0 && adaptive) {
-                its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
-                clear_all(&its);
-            } else if (what == 1) {
+            if (what < 2) {
                 summation_forget(its.threads); /* a new attempt follows */
                 clear_all(&its);
             } else if (what < 8) {
@@ -226,54 +213,48 @@ static void sum_with_clears(tarry_compress kind, bool adaptive, uint32_t threads
     end(&its);
 }
 
-static void sums_what_was_added_since_it_was_cleared(void **state)
+TEST(sums_what_was_added_since_it_was_cleared)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
     for (uint32_t threads = 0; threads <= 4; threads++) {
-        sum_with_clears(TARRY_COMPRESS_NONE, false, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_NONE, true, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_BF16, false, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_INT8, false, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_INT4, false, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_TOPK, false, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_SIGN, false, threads, &stream);
-        sum_with_clears(TARRY_COMPRESS_POWERSGD, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_NONE, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_BF16, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_INT8, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_INT4, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_TOPK, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_SIGN, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_POWERSGD, threads, &stream);
     }
 }
 
 /* A round that is given up: nothing is written once it is settled. */
-static void leaves_a_sum_alone_that_is_settled(void **state)
+BENCH(leaves_a_sum_alone_that_is_settled)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("decoding settled", 1), RANDOM_TEST, 0, 0);
-    bench its;
-    begin(&its, false, 3, &stream);
+    begin(its, 3, &stream);
     for (uint32_t round = 0; round < 50; round++) {
-        summation_begin(its.threads, its.estimate);
-        clear_all(&its);
+        summation_begin(its->threads, its->estimate);
+        clear_all(its);
         for (uint32_t turn = 0; turn < 20; turn++)
-            add_random(&its, 1);
-        summation_settle(its.threads, false);
+            add_random(its, 1);
+        summation_settle(its->threads, false);
         float before[DIMENSION];
-        memcpy(before, its.estimate, sizeof(before));
-        collect(&its);
-        assert_int_equal(its.lent, 0);
-        assert_memory_equal(before, its.estimate, sizeof(before));
+        memcpy(before, its->estimate, sizeof(before));
+        collect(its);
+        assert_int_equal(its->lent, 0);
+        assert_memory_equal(before, its->estimate, sizeof(before));
     }
-    end(&its);
 }
 
 /* Together in one call, in the order of workers: the same to the bit, whatever threads do, or
  * without any. */
-static void repeats_to_the_bit(void **state)
+TEST(repeats_to_the_bit)
 {
-    (void)state;
     float first[DIMENSION];
     for (uint32_t run = 0; run < 20; run++) {
         random_stream stream = random_stream_make(7, RANDOM_TEST, 0, 0);
         bench its;
-        begin(&its, false, run % 5, &stream);
+        begin(&its, run % 5, &stream);
         summation_begin(its.threads, its.estimate);
         clear_all(&its);
         for (uint32_t index = 0; index < its.cut.stripes; index++) {
@@ -309,59 +290,42 @@ static void announce(void *user)
 
 /* Every stripe comes back by way of an announcement, however it fared: whoever lent it may be
  * waiting for nothing else. */
-static void announces_what_is_dropped(void **state)
+BENCH(announces_what_is_dropped)
 {
-    (void)state;
-    bench its;
     random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
-    begin(&its, false, 1, &stream);
-    summation_free(its.threads);
+    begin(its, 1, &stream);
+    summation_free(its->threads);
     _Atomic bool announced = false;
     summation_settings settings = settings_of(1);
     settings.finished = announce;
     settings.user = &announced;
-    assert_int_equal(summation_create(its.plan, &settings, NULL, &its.threads), TARRY_OK);
-    summation_begin(its.threads, its.estimate);
+    assert_ok(summation_create(its->plan, &settings, NULL, &its->threads));
+    summation_begin(its->threads, its->estimate);
     for (uint32_t round = 0; round < 200; round++) {
-        clear_all(&its);
-        for (uint32_t index = 0; index < its.cut.stripes; index++) {
+        clear_all(its);
+        for (uint32_t index = 0; index < its->cut.stripes; index++) {
             stripe_queue one = {0};
-            stripe_queue_push(&one, lend(&its, 0, index, 1));
-            summation_add(its.threads, &one);
+            stripe_queue_push(&one, lend(its, 0, index, 1));
+            summation_add(its->threads, &one);
         }
         if (round % 2 == 0)
-            summation_forget(its.threads);
+            summation_forget(its->threads);
         else
-            clear_all(&its);
-        for (uint32_t wait_ms = 0; its.lent > 0; wait_ms++) {
+            clear_all(its);
+        for (uint32_t wait_ms = 0; its->lent > 0; wait_ms++) {
             assert_true(wait_ms < 10000);
             if (atomic_exchange(&announced, false))
-                collect(&its);
+                collect(its);
             else
                 usleep(1000);
         }
     }
-    summation_settle(its.threads, true);
-    end(&its);
+    summation_settle(its->threads, true);
 }
 
-static void does_without_memory(void **state)
+TEST(does_without_memory)
 {
-    (void)state;
-    tarry_plan *plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, PARTS);
+    OWNED(tarry_plan) plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, PARTS);
     edge_plan_random_decode(plan, 1);
     assert_true(fail_each_allocation(make, plan) >= 9);
-    edge_plan_free(plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_what_was_added_since_it_was_cleared),
-        cmocka_unit_test(leaves_a_sum_alone_that_is_settled),
-        cmocka_unit_test(repeats_to_the_bit),
-        cmocka_unit_test(announces_what_is_dropped),
-        cmocka_unit_test(does_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

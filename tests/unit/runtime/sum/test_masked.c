@@ -3,14 +3,6 @@
  * Sums of masked parts: random words as masks, of which the last worker has what cancels the
  * others. What comes about is the sum of integers to the bit, or it is known to be torn.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +12,7 @@
 #include "runtime/masked_words.h"
 #include "runtime/sum/summation.h"
 #include "seed.h"
+#include "test.h"
 
 enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, STRIPES = (DIMENSION + STRIPE - 1) / STRIPE };
 enum { WORD = 8, STRIPE_BYTES = WORD * (STRIPE + MASKED_COUNTS) };
@@ -39,7 +32,6 @@ typedef struct bench {
 
 static void ignore(void *user)
 {
-    (void)user;
 }
 
 /* Worker w's part: its gradient as integers, one chunk, one clamped number in the first stripe, and
@@ -96,7 +88,7 @@ static void begin(bench *its, uint32_t bits, uint32_t threads, random_stream *st
         .kernels = kernel_best(),
         .finished = ignore,
     };
-    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->sums), TARRY_OK);
+    assert_ok(summation_create(its->plan, &settings, NULL, &its->sums));
     summation_begin(its->sums, its->estimate);
 }
 
@@ -119,7 +111,15 @@ static void collect_all(bench *its)
 static void clear(bench *its)
 {
     for (uint32_t index = 0; index < its->cut.stripes; index++)
-        summation_clear(its->sums, 1, index);
+        summation_clear(its->sums, index);
+}
+
+/* The parts of so many workers are drawn, and waited for. */
+static void expects(bench *its, uint32_t workers)
+{
+    draw(its, workers);
+    summation_expect(its->sums, workers);
+    clear(its);
 }
 
 static void add(bench *its, uint32_t worker, uint32_t index)
@@ -149,8 +149,10 @@ static void end(bench *its)
 {
     collect_all(its);
     summation_free(its->sums);
-    edge_plan_free(its->plan);
+    tarry_plan_free(its->plan);
 }
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
 
 static void assert_whole(bench *its)
 {
@@ -167,9 +169,8 @@ static const struct {
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static void the_sum_is_that_of_integers(void **state)
+TEST(the_sum_is_that_of_integers)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("masked", 1), RANDOM_TEST, 0, 0);
     static bench its;
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -177,9 +178,7 @@ static void the_sum_is_that_of_integers(void **state)
         for (uint32_t round = 0; round < 3; round++) {
             if (round > 0)
                 summation_begin(its.sums, its.estimate);
-            draw(&its, WORKERS);
-            summation_expect(its.sums, WORKERS);
-            clear(&its);
+            expects(&its, WORKERS);
             add_group(&its, WORKERS);
             assert_whole(&its);
         }
@@ -188,24 +187,19 @@ static void the_sum_is_that_of_integers(void **state)
 }
 
 /* Parts of an attempt that is withdrawn, with masks of its own, leave nothing behind. */
-static void another_attempt_begins_anew(void **state)
+TEST(another_attempt_begins_anew)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("masked", 2), RANDOM_TEST, 0, 0);
     static bench its;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         begin(&its, kinds[kind].bits, kinds[kind].threads, &stream);
-        draw(&its, WORKERS);
-        summation_expect(its.sums, WORKERS);
-        clear(&its);
+        expects(&its, WORKERS);
         for (uint32_t worker = 0; worker + 1 < WORKERS; worker++)
             for (uint32_t index = worker; index < its.cut.stripes; index++)
                 add(&its, worker, index);
         summation_forget(its.sums);
         collect_all(&its);
-        draw(&its, WORKERS);
-        summation_expect(its.sums, WORKERS);
-        clear(&its);
+        expects(&its, WORKERS);
         add_group(&its, WORKERS);
         assert_whole(&its);
         end(&its);
@@ -219,16 +213,13 @@ static void assert_nothing_is_decoded(const bench *its, uint32_t index)
         assert_true(its->estimate[start + i] == 0);
 }
 
-static void masks_that_do_not_cancel_tear_the_sum(void **state)
+TEST(masks_that_do_not_cancel_tear_the_sum)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("masked", 3), RANDOM_TEST, 0, 0);
     static bench its;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         begin(&its, kinds[kind].bits, kinds[kind].threads, &stream);
-        draw(&its, WORKERS);
-        summation_expect(its.sums, WORKERS);
-        clear(&its);
+        expects(&its, WORKERS);
         const uint32_t index = 7, worker = 3;
         const size_t length = layout_stripe_length(&its.cut, index);
         for (size_t i = 0; i < length + MASKED_COUNTS; i++) /* masks of another attempt */
@@ -246,18 +237,15 @@ static void masks_that_do_not_cancel_tear_the_sum(void **state)
 
 /* Masks that are left in a single word of those that check are found, and in the count of chunks;
  * those of a number or of clamped ones alone no worker makes. */
-static void one_word_that_does_not_check_tears_the_sum(void **state)
+TEST(one_word_that_does_not_check_tears_the_sum)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("masked", 7), RANDOM_TEST, 0, 0);
     static bench its;
     for (unsigned kind = 0; kind < KINDS; kind++)
         for (uint32_t word = 0; word < MASKED_COUNTS; word++) {
             const uint32_t index = 1 + random_below(&stream, STRIPES - 1);
             begin(&its, kinds[kind].bits, kinds[kind].threads, &stream);
-            draw(&its, WORKERS);
-            summation_expect(its.sums, WORKERS);
-            clear(&its);
+            expects(&its, WORKERS);
             ring_count(&its.grid, its.words[2][index], layout_stripe_length(&its.cut, index) + word,
                        UINT64_C(1) << random_below(&stream, kinds[kind].bits));
             add_group(&its, WORKERS);
@@ -272,16 +260,13 @@ static void one_word_that_does_not_check_tears_the_sum(void **state)
         }
 }
 
-static void a_stripe_that_is_not_whole_tears_the_sum(void **state)
+TEST(a_stripe_that_is_not_whole_tears_the_sum)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("masked", 4), RANDOM_TEST, 0, 0);
     static bench its;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         begin(&its, kinds[kind].bits, kinds[kind].threads, &stream);
-        draw(&its, WORKERS);
-        summation_expect(its.sums, WORKERS);
-        clear(&its);
+        expects(&its, WORKERS);
         for (uint32_t index = 0; index < its.cut.stripes; index++)
             for (uint32_t worker = index == 5; worker < WORKERS; worker++)
                 add(&its, worker, index);
@@ -295,22 +280,17 @@ static void a_stripe_that_is_not_whole_tears_the_sum(void **state)
 }
 
 /* Fewer workers than the plan has chunks count too few of them, though their masks cancel. */
-static void a_sum_of_too_few_chunks_is_torn(void **state)
+BENCH(a_sum_of_too_few_chunks_is_torn)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("masked", 5), RANDOM_TEST, 0, 0);
-    static bench its;
-    begin(&its, 32, 0, &stream);
-    draw(&its, WORKERS - 1);
-    summation_expect(its.sums, WORKERS - 1);
-    clear(&its);
-    add_group(&its, WORKERS - 1);
-    collect_all(&its);
-    assert_true(summation_torn(its.sums).torn);
-    assert_false(summation_torn(its.sums).masked);
-    assert_int_equal(summation_torn(its.sums).chunks, WORKERS - 1);
-    summation_settle(its.sums, false);
-    end(&its);
+    begin(its, 32, 0, &stream);
+    expects(its, WORKERS - 1);
+    add_group(its, WORKERS - 1);
+    collect_all(its);
+    assert_true(summation_torn(its->sums).torn);
+    assert_false(summation_torn(its->sums).masked);
+    assert_int_equal(summation_torn(its->sums).chunks, WORKERS - 1);
+    summation_settle(its->sums, false);
 }
 
 static int create(void *user, const tarry_allocator *allocator)
@@ -329,27 +309,10 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void memory_that_runs_out_is_an_error(void **state)
+BENCH(memory_that_runs_out_is_an_error)
 {
-    (void)state;
     random_stream stream = random_stream_make(6, RANDOM_TEST, 0, 0);
-    static bench its;
-    begin(&its, 64, 0, &stream);
-    assert_true(fail_each_allocation(create, &its) > 0);
-    summation_settle(its.sums, false);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_sum_is_that_of_integers),
-        cmocka_unit_test(another_attempt_begins_anew),
-        cmocka_unit_test(masks_that_do_not_cancel_tear_the_sum),
-        cmocka_unit_test(one_word_that_does_not_check_tears_the_sum),
-        cmocka_unit_test(a_stripe_that_is_not_whole_tears_the_sum),
-        cmocka_unit_test(a_sum_of_too_few_chunks_is_torn),
-        cmocka_unit_test(memory_that_runs_out_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    begin(its, 64, 0, &stream);
+    assert_true(fail_each_allocation(create, its) > 0);
+    summation_settle(its->sums, false);
 }

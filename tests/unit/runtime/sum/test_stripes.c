@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <tarry/error.h>
 
@@ -13,12 +6,12 @@
 #include "failing_allocator.h"
 #include "runtime/sum/stripes.h"
 #include "seed.h"
+#include "test.h"
 
 enum { LENGTH = 100, MOST = 40 };
 
-static void keeps_the_order_of_a_queue(void **state)
+TEST(keeps_the_order_of_a_queue)
 {
-    (void)state;
     stripe items[5];
     stripe_queue one = {0}, other = {0};
     assert_null(stripe_queue_pop(&one));
@@ -38,9 +31,8 @@ static void keeps_the_order_of_a_queue(void **state)
 }
 
 /* Random takes and gives: whatever is lent out is nobody else's. */
-static void lends_each_to_one(void **state)
+TEST(lends_each_to_one)
 {
-    (void)state;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
     random_stream stream = random_stream_make(test_seed("stripes", 1), RANDOM_TEST, 0, 0);
@@ -73,9 +65,8 @@ static void lends_each_to_one(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void gives_memory_back_when_it_is_not_needed(void **state)
+TEST(gives_memory_back_when_it_is_not_needed)
 {
-    (void)state;
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
     stripes pool;
@@ -100,7 +91,6 @@ static void gives_memory_back_when_it_is_not_needed(void **state)
 
 static int take_and_give(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     stripes pool;
     stripes_init(&pool, LENGTH, allocator);
     stripe *item = stripes_take(&pool);
@@ -110,19 +100,7 @@ static int take_and_give(void *user, const tarry_allocator *allocator)
     return item == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
 }
 
-static void does_without_memory(void **state)
+TEST(does_without_memory)
 {
-    (void)state;
     assert_true(fail_each_allocation(take_and_give, NULL) >= 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_the_order_of_a_queue),
-        cmocka_unit_test(lends_each_to_one),
-        cmocka_unit_test(gives_memory_back_when_it_is_not_needed),
-        cmocka_unit_test(does_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mesh_group.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/clock.h"
+#include "test.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
 #define SILENCE_NS (10 * PATIENCE_NS) /* no sum ends because the machine is busy */
 
-static mesh *make_at(mesh_group *group, uint32_t place, const char *listen, uint64_t silence_ns,
-                     uint32_t connects_most)
+static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32_t connects_most)
 {
     mesh *made;
     tarry_diagnostic why = {""};
     const mesh_settings settings = {
-        .listen = listen,
+        .listen = "127.0.0.1:0",
         .credentials = group->credentials != NULL ? group->credentials[place] : NULL,
         .silence_ns = silence_ns,
         .connects_most = connects_most,
@@ -31,22 +25,6 @@ static mesh *make_at(mesh_group *group, uint32_t place, const char *listen, uint
         fail_msg("%s", why.text);
     group->workers[place] = 10 * place;
     return made;
-}
-
-static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32_t connects_most)
-{
-    return make_at(group, place, "127.0.0.1:0", silence_ns, connects_most);
-}
-
-void mesh_group_make_on_hosts(mesh_group *group, uint32_t count, const uint8_t *hosts)
-{
-    assert_true(count <= MESH_GROUP_MOST);
-    *group = (mesh_group){.count = count};
-    for (uint32_t i = 0; i < count; i++) {
-        char listen[32];
-        snprintf(listen, sizeof(listen), "127.0.0.%u:0", hosts[i]);
-        group->members[i] = make_at(group, i, listen, SILENCE_NS, 0);
-    }
 }
 
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials)
@@ -83,7 +61,7 @@ void mesh_group_form(mesh_group *group)
 {
     uint8_t address[MESH_GROUP_MOST][TARRY_ENGINE_ADDRESS_MOST];
     tarry_engine_member member[MESH_GROUP_MOST];
-    tarry_engine_group formed = {.epoch = ++group->epoch, .members = member, .shape = group->shape};
+    tarry_engine_group formed = {.epoch = ++group->epoch, .members = member};
     for (uint32_t i = 0; i < group->count; i++) {
         if (group->members[i] == NULL)
             continue;
@@ -105,7 +83,7 @@ void mesh_group_form(mesh_group *group)
     }
 }
 
-static void start(mesh_group *group, uint32_t place, const sum_case *of, float *sum, size_t whole,
+static void start(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
                   sum_watch *watch)
 {
     tarry_engine *engine = mesh_engine(group->members[place]);
@@ -116,7 +94,6 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
         .part = of->part[place],
         .weights = of->weights,
         .sum = sum,
-        .whole = whole,
         .came = watch != NULL ? sum_watch_came : NULL,
         .user = watch,
         .compress = group->forms.up,
@@ -124,18 +101,12 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
         .compress_exact = group->forms.exact,
         .compress_seed = group->forms.seed,
     };
-    assert_int_equal(engine->methods->start(engine, &asked), TARRY_OK);
+    assert_ok(engine->methods->start(engine, &asked));
 }
 
 void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
 {
-    start(group, place, of, sum, 0, NULL);
-}
-
-void mesh_group_start_behind(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
-                             size_t whole, sum_watch *watch)
-{
-    start(group, place, of, sum, whole, watch);
+    start(group, place, of, sum, NULL);
 }
 
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
@@ -152,10 +123,9 @@ void mesh_group_sum(mesh_group *group, const sum_case *of)
     sum_watch *watch[MESH_GROUP_MOST];
     group->step++;
     for (uint32_t i = 0; i < group->count; i++) {
-        sum[i] = calloc(of->dimension, sizeof(float));
-        assert_non_null(sum[i]);
+        sum[i] = checked_calloc(of->dimension, sizeof(float));
         watch[i] = sum_watch_make(sum[i], of->dimension);
-        start(group, i, of, sum[i], 0, watch[i]);
+        start(group, i, of, sum[i], watch[i]);
     }
     for (uint32_t i = 0; i < group->count; i++) {
         tarry_engine_progress progress = mesh_group_wait(group, i);
@@ -165,11 +135,8 @@ void mesh_group_sum(mesh_group *group, const sum_case *of)
             group->forms.up != TARRY_COMPRESS_NONE || group->forms.down != TARRY_COMPRESS_NONE;
         if (rounded && i == 0) /* the others' are the same */
             sum_case_check_rounded(of, &group->forms, sum[i], 0, of->dimension);
-        else if (!rounded &&
-                 (group->shape.kind == TARRY_SHAPE_AUTO || group->shape.kind == TARRY_SHAPE_DIRECT))
-            sum_case_check(of, sum[i]);
         else if (!rounded)
-            sum_case_check_near(of, sum[i]);
+            sum_case_check(of, sum[i]);
         assert_memory_equal(sum[i], sum[0], of->dimension * sizeof(float));
         sum_watch_check(watch[i]);
         sum_watch_free(watch[i]);

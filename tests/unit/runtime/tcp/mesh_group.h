@@ -16,26 +16,23 @@ typedef struct mesh_group {
     uint32_t workers[MESH_GROUP_MOST]; /* their ids: 0, 10, 20, .. */
     uint64_t epoch, step;
     const char *const *credentials; /* [count]; NULL: plain text */
-    tarry_shape shape;              /* of groups that are formed from here on; AUTO: direct */
     sum_case_forms forms;           /* of sums that begin from here on */
 } mesh_group;
 
 /* Asserts that all can be made; with a limit of silence that is longer than any wait here. */
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
-/* Plain text; who has nothing for another one is not connected with it. */
+/* Plain text; only members of the group are kept connected. */
 void mesh_group_make_apart(mesh_group *group, uint32_t count);
-/* Plain text; each member listens on 127.0.0.N of its own number. */
-void mesh_group_make_on_hosts(mesh_group *group, uint32_t count, const uint8_t *hosts);
 /* Plain text, with that limit of silence. */
 void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns);
 void mesh_group_free(mesh_group *group);
+OWNED_STRUCT_BY(mesh_group, mesh_group_free)
+/* A case with one (test.h). */
+#define MESH_GROUP(name) TEST_OF(name, mesh_group, group, mesh_group_free)
 /* All members that are there form a group. */
 void mesh_group_form(mesh_group *group);
 /* Begins the case's sum at that member, into `sum`. */
 void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum);
-/* The same where the first `whole` numbers of each part stand; `watch` hears what comes. */
-void mesh_group_start_behind(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
-                             size_t whole, sum_watch *watch);
 /* Waits some seconds at most for the end of what runs at that member. */
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place);
 /* The whole sum, by all; asserts that it is right. */

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <openssl/evp.h>
-#include <openssl/x509.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
 #include "runtime/tcp/net/address.h"
+#include "test.h"
 
 enum { PATIENCE_MS = 60000 };
 
@@ -34,10 +30,10 @@ void pair_connect(pair_sort sort, int fds[2])
         assert_non_null(mkdtemp(folder));
         snprintf(text, sizeof(text), "unix:%s/s", folder);
     }
-    assert_int_equal(address_resolve(text, true, found, &count, NULL), TARRY_OK);
-    assert_int_equal(address_listen(&found[0], &listening, NULL), TARRY_OK);
-    assert_int_equal(address_of(listening, &found[0], NULL), TARRY_OK);
-    assert_int_equal(address_connect(&found[0], &fds[1], NULL), TARRY_OK);
+    assert_ok(address_resolve(text, true, found, &count, NULL));
+    assert_ok(address_listen(&found[0], &listening, NULL));
+    assert_ok(address_of(listening, &found[0], NULL));
+    assert_ok(address_connect(&found[0], &fds[1], NULL));
     struct pollfd door = {.fd = listening, .events = POLLIN};
     assert_int_equal(poll(&door, 1, PATIENCE_MS), 1);
     fds[0] = accept(listening, NULL, NULL);

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +6,10 @@
 #include <unistd.h>
 
 #include "runtime/tcp/net/address.h"
+#include "test.h"
 
-static void test_forms(void **state)
+TEST(test_forms)
 {
-    (void)state;
     static const char *const good[] = {"host:1", "127.0.0.1:65535", "[::1]:7411",
                                        ":0",     "unix:/run/t",     "unix:t"};
     static const char *const bad[] = {"",           "host",       "host:",       "host:x",
@@ -23,16 +17,16 @@ static void test_forms(void **state)
                                       "unix:",      "unix:/a\tb", "unix:@a\x7f", "host:1 ",
                                       "h:0000001",  "host:+80",   "host:80/"};
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
-        assert_int_equal(address_check(good[i], true, NULL), TARRY_OK);
+        assert_ok(address_check(good[i], true, NULL));
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         assert_int_equal(address_check(bad[i], true, NULL), TARRY_ERROR_FORMAT);
-    assert_int_equal(address_check("host:1", false, NULL), TARRY_OK);
+    assert_ok(address_check("host:1", false, NULL));
     assert_int_equal(address_check(":1", false, NULL), TARRY_ERROR_FORMAT);
     char text[256] = "unix:/";
     memset(text + 6, 'x', 107);
     assert_int_equal(address_check(text, true, NULL), TARRY_ERROR_FORMAT);
     text[5 + 107] = '\0';
-    assert_int_equal(address_check(text, true, NULL), TARRY_OK);
+    assert_ok(address_check(text, true, NULL));
 }
 
 static void expect_text(const char *given, const char *text, bool loopback)
@@ -40,7 +34,7 @@ static void expect_text(const char *given, const char *text, bool loopback)
     address found[ADDRESS_MOST];
     uint32_t count;
     char shown[ADDRESS_TEXT];
-    assert_int_equal(address_resolve(given, true, found, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve(given, true, found, &count, NULL));
     assert_int_equal(count, 1);
     address_text(&found[0], shown);
     assert_string_equal(shown, text);
@@ -48,9 +42,8 @@ static void expect_text(const char *given, const char *text, bool loopback)
     assert_int_equal(address_is_unix(&found[0]), strncmp(given, "unix:", 5) == 0);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     expect_text("127.8.9.1:70", "127.8.9.1:70", true);
     expect_text("192.0.2.1:70", "192.0.2.1:70", false);
     expect_text("[::1]:70", "[::1]:70", true);
@@ -67,9 +60,8 @@ static void test_texts(void **state)
     assert_non_null(strstr(diagnostic.text, "no.such.host.invalid"));
 }
 
-static void test_tcp(void **state)
+TEST(test_tcp)
 {
-    (void)state;
     address found[ADDRESS_MOST];
     address bound;
     uint32_t count;
@@ -77,20 +69,19 @@ static void test_tcp(void **state)
     int again;
     int fd;
     tarry_diagnostic diagnostic;
-    assert_int_equal(address_resolve("127.0.0.1:0", true, found, &count, NULL), TARRY_OK);
-    assert_int_equal(address_listen(&found[0], &listening, NULL), TARRY_OK);
-    assert_int_equal(address_of(listening, &bound, NULL), TARRY_OK);
+    assert_ok(address_resolve("127.0.0.1:0", true, found, &count, NULL));
+    assert_ok(address_listen(&found[0], &listening, NULL));
+    assert_ok(address_of(listening, &bound, NULL));
     assert_int_equal(address_listen(&bound, &again, &diagnostic), TARRY_ERROR_SYSTEM);
     assert_non_null(strstr(diagnostic.text, "in use"));
-    assert_int_equal(address_connect(&bound, &fd, NULL), TARRY_OK);
+    assert_ok(address_connect(&bound, &fd, NULL));
     close(fd);
     close(listening);
 }
 
 /* A socket file is replaced when nobody listens on it, and only then; what is no socket stays. */
-static void test_unix(void **state)
+TEST(test_unix)
 {
-    (void)state;
     char folder[] = "/tmp/tarry-address-XXXXXX";
     char text[64];
     address found[ADDRESS_MOST];
@@ -100,16 +91,16 @@ static void test_unix(void **state)
     struct stat file;
     assert_non_null(mkdtemp(folder));
     snprintf(text, sizeof(text), "unix:%s/s", folder);
-    assert_int_equal(address_resolve(text, true, found, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve(text, true, found, &count, NULL));
     assert_int_equal(address_connect(&found[0], &first, NULL), TARRY_ERROR_SYSTEM);
-    assert_int_equal(address_listen(&found[0], &first, NULL), TARRY_OK);
+    assert_ok(address_listen(&found[0], &first, NULL));
     assert_int_equal(stat(text + 5, &file), 0);
     assert_int_equal(file.st_mode & 0777, 0600);
     assert_int_equal(address_listen(&found[0], &second, NULL), TARRY_ERROR_SYSTEM);
-    assert_int_equal(address_connect(&found[0], &second, NULL), TARRY_OK);
+    assert_ok(address_connect(&found[0], &second, NULL));
     close(second);
     close(first);
-    assert_int_equal(address_listen(&found[0], &first, NULL), TARRY_OK);
+    assert_ok(address_listen(&found[0], &first, NULL));
     close(first);
     assert_int_equal(unlink(text + 5), 0);
     FILE *plain = fopen(text + 5, "w");
@@ -121,36 +112,23 @@ static void test_unix(void **state)
 }
 
 /* A name is free again as soon as nobody listens on it. */
-static void test_names_without_files(void **state)
+TEST(test_names_without_files)
 {
-    (void)state;
     char text[64];
     address found[ADDRESS_MOST];
     uint32_t count;
     int first;
     int second;
     snprintf(text, sizeof(text), "unix:@tarry-address-%d", (int)getpid());
-    assert_int_equal(address_resolve(text, true, found, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve(text, true, found, &count, NULL));
     assert_true(address_is_unix(&found[0]) && address_is_loopback(&found[0]));
     assert_int_equal(address_connect(&found[0], &first, NULL), TARRY_ERROR_SYSTEM);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(address_listen(&found[0], &first, NULL), TARRY_OK);
+        assert_ok(address_listen(&found[0], &first, NULL));
         assert_int_equal(address_listen(&found[0], &second, NULL), TARRY_ERROR_SYSTEM);
-        assert_int_equal(address_connect(&found[0], &second, NULL), TARRY_OK);
+        assert_ok(address_connect(&found[0], &second, NULL));
         close(second);
         close(first);
     }
     assert_int_not_equal(access(text + strlen("unix:"), F_OK), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_tcp),
-        cmocka_unit_test(test_unix),
-        cmocka_unit_test(test_names_without_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <tarry/error.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "runtime/tcp/net/assembly.h"
+#include "runtime/tcp/net/channel_in.h"
 #include "seed.h"
+#include "test.h"
 
 enum { TOTAL = 100000 };
 
@@ -50,19 +45,17 @@ static int assemble(void *user, const tarry_allocator *allocator)
     return TARRY_OK;
 }
 
-static void pieces_make_the_whole(void **state)
+TEST(pieces_make_the_whole)
 {
-    (void)state;
     random_stream stream = random_stream_make(test_seed("assembly", 1), RANDOM_TEST, 0, 0);
     fill(&stream);
     for (int i = 0; i < 50; i++)
-        assert_int_equal(assemble(&stream, NULL), TARRY_OK);
+        assert_ok(assemble(&stream, NULL));
     assert_true(fail_each_allocation(assemble, &stream) > 3);
 }
 
-static void what_does_not_follow_is_refused(void **state)
+TEST(what_does_not_follow_is_refused)
 {
-    (void)state;
     assembly own = {0};
     assert_null(assembly_reserve(&own, 10, 10, 100, NULL)); /* nothing has begun */
     assert_non_null(assembly_reserve(&own, 0, 10, 100, NULL));
@@ -80,23 +73,12 @@ static void what_does_not_follow_is_refused(void **state)
 }
 
 /* What is only announced takes no memory. */
-static void large_totals_take_little(void **state)
+TEST(large_totals_take_little)
 {
-    (void)state;
     assembly own = {0};
     assert_non_null(assembly_reserve(&own, 0, 100, ASSEMBLY_MOST_BYTES, NULL));
     assert_true(own.room <= 4096);
     assert_null(assembly_reserve(&own, 0, 100, ASSEMBLY_MOST_BYTES + 1, NULL));
     assert_null(assembly_reserve(&own, 0, UINT64_MAX, UINT64_MAX, NULL));
     assembly_clear(&own, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_make_the_whole),
-        cmocka_unit_test(what_does_not_follow_is_refused),
-        cmocka_unit_test(large_totals_take_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

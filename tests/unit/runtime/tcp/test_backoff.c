@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "runtime/tcp/net/backoff.h"
+#include "runtime/tcp/net/session.h"
+#include "test.h"
 
 /* The bound of the n-th wait. */
 static uint64_t bound_of(unsigned n)
@@ -17,9 +11,8 @@ static uint64_t bound_of(unsigned n)
     return bound < BACKOFF_MOST_NS ? bound : BACKOFF_MOST_NS;
 }
 
-static void waits_grow_up_to_a_bound(void **state)
+TEST(waits_grow_up_to_a_bound)
 {
-    (void)state;
     enum { WAITS = 16, STREAMS = 2000 };
     double sum[WAITS] = {0};
     for (uint32_t a = 0; a < STREAMS; a++) {
@@ -38,9 +31,8 @@ static void waits_grow_up_to_a_bound(void **state)
     }
 }
 
-static void success_begins_anew(void **state)
+TEST(success_begins_anew)
 {
-    (void)state;
     backoff each;
     backoff_init(&each, 7, 1, 0);
     for (int i = 0; i < 20; i++)
@@ -51,9 +43,8 @@ static void success_begins_anew(void **state)
 }
 
 /* A link that flaps every few seconds is found again at once, one that fails at once is not. */
-static void what_lasted_for_a_while_begins_anew(void **state)
+TEST(what_lasted_for_a_while_begins_anew)
 {
-    (void)state;
     backoff flapping, failing;
     backoff_init(&flapping, 7, 1, 0);
     backoff_init(&failing, 7, 1, 0);
@@ -66,9 +57,8 @@ static void what_lasted_for_a_while_begins_anew(void **state)
     assert_int_equal(failing.bound_ns, BACKOFF_MOST_NS);
 }
 
-static void workers_wait_apart(void **state)
+TEST(workers_wait_apart)
 {
-    (void)state;
     backoff one, other, same;
     backoff_init(&one, 7, 1, 0);
     backoff_init(&other, 7, 2, 0);
@@ -76,15 +66,4 @@ static void workers_wait_apart(void **state)
     uint64_t wait = backoff_next_ns(&one);
     assert_true(wait != backoff_next_ns(&other));
     assert_true(wait == backoff_next_ns(&same));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_grow_up_to_a_bound),
-        cmocka_unit_test(success_begins_anew),
-        cmocka_unit_test(what_lasted_for_a_while_begins_anew),
-        cmocka_unit_test(workers_wait_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

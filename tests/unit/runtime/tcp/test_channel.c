@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two channels on one loop, or one and a bare socket. What is sent says what it is, so that whoever
  * receives can check it without having seen it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -22,6 +16,7 @@
 #include "pair.h"
 #include "runtime/tcp/net/channel.h"
 #include "seed.h"
+#include "test.h"
 
 enum {
     LONGEST = 700 << 10,
@@ -188,15 +183,13 @@ static void on_released(void *user, void *owner)
 
 static void on_limit(uv_timer_t *timer)
 {
-    (void)timer;
     fprintf(stderr, "a test hangs\n");
     abort();
 }
 
 static world *world_make(void)
 {
-    world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
+    world *w = checked_calloc(1, sizeof(*w));
     assert_int_equal(uv_loop_init(&w->loop), 0);
     uv_timer_init(&w->loop, &w->limit);
     uv_timer_start(&w->limit, on_limit, LIMIT_MS, 0);
@@ -227,6 +220,8 @@ static void world_free(world *w)
     free(w);
 }
 
+OWNED_BY(world, world_free)
+
 static int open_end(world *w, int i, int fd, SSL *ssl, const tarry_allocator *allocator)
 {
     end *self = &w->ends[i];
@@ -251,8 +246,8 @@ static void open_both(world *w, pair_sort sort, bool tls)
     pair_connect(sort, fds);
     SSL *accepting = tls ? pair_accepting(&w->contexts) : NULL;
     SSL *connecting = tls ? pair_connecting(w->contexts.client) : NULL;
-    assert_int_equal(open_end(w, 0, fds[0], accepting, NULL), TARRY_OK);
-    assert_int_equal(open_end(w, 1, fds[1], connecting, NULL), TARRY_OK);
+    assert_ok(open_end(w, 0, fds[0], accepting, NULL));
+    assert_ok(open_end(w, 1, fds[1], connecting, NULL));
 }
 
 /* Until what is sent goes out at once. */
@@ -268,7 +263,7 @@ static int open_one(world *w)
 {
     int fds[2];
     pair_connect(PAIR_SOCKETPAIR, fds);
-    assert_int_equal(open_end(w, 0, fds[0], NULL, NULL), TARRY_OK);
+    assert_ok(open_end(w, 0, fds[0], NULL, NULL));
     assert_int_equal(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
     return fds[1];
 }
@@ -349,7 +344,7 @@ static bool all_there(const world *w)
 
 static void exchange(pair_sort sort, bool tls, uint64_t seed)
 {
-    world *w = world_make();
+    OWNED(world) w = world_make();
     random_stream random = random_stream_make(seed, RANDOM_TEST, sort, tls);
     for (int i = 0; i < 2; i++)
         w->ends[i].random = &random;
@@ -380,12 +375,10 @@ static void exchange(pair_sort sort, bool tls, uint64_t seed)
     while (!w->ends[1].has_ended)
         uv_run(&w->loop, UV_RUN_ONCE);
     assert_int_equal(w->ends[1].how, CHANNEL_PEER_CLOSED);
-    world_free(w);
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
-    (void)state;
     uint64_t seed = test_seed("channel", 5);
     for (pair_sort sort = 0; sort < PAIR_SORTS; sort++)
         for (int tls = 0; tls < 2; tls++)
@@ -398,10 +391,9 @@ static void put(int fd, const uint8_t *bytes, size_t size)
 }
 
 /* Every way to cut two small frames around a large one, then one byte at a time. */
-static void test_cuts(void **state)
+TEST(test_cuts)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     int fd = open_one(w);
     end *self = &w->ends[0];
     for (size_t cut = 0; cut < 140; cut++) {
@@ -428,13 +420,12 @@ static void test_cuts(void **state)
     }
     assert_false(self->has_ended);
     close(fd);
-    world_free(w);
 }
 
 /* Large frames fill the socket; a small one that is sent then waits for that under way alone. */
 static void test_small_goes_ahead(bool tls)
 {
-    world *w = world_make();
+    OWNED(world) w = world_make();
     open_whole(w, PAIR_SOCKETPAIR, tls);
     for (int i = 0; i < 8; i++)
         assert_true(send_load(&w->ends[0], w->source, 0, LONGEST, (uint32_t)i));
@@ -444,12 +435,10 @@ static void test_small_goes_ahead(bool tls)
         uv_run(&w->loop, UV_RUN_ONCE);
     assert_int_equal(w->ends[1].small_at_load[0], 0);
     assert_int_equal(w->ends[1].small_at_load[6], 1);
-    world_free(w);
 }
 
-static void test_priority(void **state)
+TEST(test_priority)
 {
-    (void)state;
     test_small_goes_ahead(false);
     test_small_goes_ahead(true);
 }
@@ -478,7 +467,7 @@ static void *write_aside(void *argument)
 /* What two threads send comes frame by frame, each one's in its order. */
 static void exchange_aside(pair_sort sort)
 {
-    world *w = world_make();
+    OWNED(world) w = world_make();
     open_whole(w, sort, false);
     writer its = {.to = w->ends[0].channel};
     pthread_t thread;
@@ -495,24 +484,21 @@ static void exchange_aside(pair_sort sort)
     assert_int_equal(channel_sent(w->ends[0].channel), channel_received(w->ends[1].channel));
     print_message("%u frames aside, refused %llu times\n", (unsigned)ASIDE_COUNT,
                   (unsigned long long)its.refused);
-    world_free(w);
 }
 
-static void test_aside(void **state)
+TEST(test_aside)
 {
-    (void)state;
     for (pair_sort sort = 0; sort < PAIR_SORTS; sort++)
         exchange_aside(sort);
 }
 
 /* Nothing goes aside while something waits that comes first, nor with TLS. */
-static void test_aside_waits(void **state)
+TEST(test_aside_waits)
 {
-    (void)state;
     uint8_t frame[WIRE_HEAD_BYTES + SMALL_MOST];
     size_t size = make_small(ASIDE, 24, frame);
     for (int tls = 0; tls < 2; tls++) {
-        world *w = world_make();
+        OWNED(world) w = world_make();
         open_whole(w, PAIR_TCP, tls == 1);
         assert_true(send_small(&w->ends[0], 24));
         assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), 0);
@@ -527,17 +513,14 @@ static void test_aside_waits(void **state)
         assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), tls == 1 ? 0 : size);
         settle(w);
         assert_int_equal(w->ends[1].aside, tls == 1 ? 0 : 1);
-        world_free(w);
     }
 }
 
 /* A load under way is made the channel's own; those behind it are dropped. */
-static void test_drop(void **state)
+TEST(test_drop)
 {
-    (void)state;
-    world *w = world_make();
-    uint8_t *source = malloc(LONGEST);
-    assert_non_null(source);
+    OWNED(world) w = world_make();
+    uint8_t *source = checked_malloc(LONGEST);
     memcpy(source, w->source, LONGEST);
     int fd = open_one(w);
     end *self = &w->ends[0];
@@ -570,13 +553,11 @@ static void test_drop(void **state)
     assert_int_equal(recv(fd, head, 1, 0), -1);
     free(source);
     close(fd);
-    world_free(w);
 }
 
-static void test_stuck(void **state)
+TEST(test_stuck)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     int fd = open_one(w);
     end *self = &w->ends[0];
     turn(w);
@@ -590,12 +571,11 @@ static void test_stuck(void **state)
     assert_true(self->has_ended);
     assert_int_equal(self->how, CHANNEL_STUCK);
     close(fd);
-    world_free(w);
 }
 
 static void close_at(moment when, bool tls, int who)
 {
-    world *w = world_make();
+    OWNED(world) w = world_make();
     w->ends[who].closes = when;
     open_both(w, PAIR_TCP, tls);
     for (int i = 0; i < 2; i++) {
@@ -615,12 +595,10 @@ static void close_at(moment when, bool tls, int who)
     while (w->ends[who].channel != NULL)
         uv_run(&w->loop, UV_RUN_ONCE);
     settle(w);
-    world_free(w);
 }
 
-static void test_close_anywhere(void **state)
+TEST(test_close_anywhere)
 {
-    (void)state;
     for (moment when = MOMENT_NEVER + 1; when < MOMENTS; when++)
         for (int tls = 0; tls < 2; tls++)
             for (int who = 0; who < 2; who++)
@@ -629,7 +607,7 @@ static void test_close_anywhere(void **state)
 
 static void expect_end(const uint8_t *bytes, size_t size, channel_end how, const char *words)
 {
-    world *w = world_make();
+    OWNED(world) w = world_make();
     int fd = open_one(w);
     end *self = &w->ends[0];
     put(fd, bytes, size);
@@ -639,12 +617,10 @@ static void expect_end(const uint8_t *bytes, size_t size, channel_end how, const
     assert_int_equal(self->how, how);
     if (strstr(self->failure, words) == NULL)
         fail_msg("'%s' does not say '%s'", self->failure, words);
-    world_free(w);
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
-    (void)state;
     uint8_t bytes[256];
     size_t size = make_small(0, 40, bytes);
     expect_end(bytes, size, CHANNEL_PEER_CLOSED, "closed by the peer");
@@ -659,10 +635,9 @@ static void test_ends(void **state)
 }
 
 /* Without TLS's own end, the stream may have been cut by anyone. */
-static void test_truncation(void **state)
+TEST(test_truncation)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     open_both(w, PAIR_TCP, true);
     send_small(&w->ends[1], 24);
     while (!all_there(w))
@@ -672,47 +647,41 @@ static void test_truncation(void **state)
         uv_run(&w->loop, UV_RUN_ONCE);
     assert_int_equal(w->ends[0].how, CHANNEL_BROKEN);
     assert_non_null(strstr(w->ends[0].failure, "cut off"));
-    world_free(w);
 }
 
-static void test_stranger(void **state)
+TEST(test_stranger)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     int fds[2];
     pair_connect(PAIR_TCP, fds);
     SSL *stranger = pair_connecting(w->contexts.stranger);
-    assert_int_equal(open_end(w, 0, fds[0], pair_accepting(&w->contexts), NULL), TARRY_OK);
-    assert_int_equal(open_end(w, 1, fds[1], stranger, NULL), TARRY_OK);
+    assert_ok(open_end(w, 0, fds[0], pair_accepting(&w->contexts), NULL));
+    assert_ok(open_end(w, 1, fds[1], stranger, NULL));
     while (!w->ends[0].has_ended || !w->ends[1].has_ended)
         uv_run(&w->loop, UV_RUN_ONCE);
     assert_false(w->ends[0].opened);
     assert_non_null(strstr(w->ends[0].failure, "certificate"));
     assert_int_equal(w->ends[1].how, CHANNEL_BROKEN);
-    world_free(w);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     const struct sockaddr_in nobody = {
         .sin_family = AF_INET, .sin_port = htons(1), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     connect(fd, (const struct sockaddr *)&nobody, sizeof(nobody));
-    assert_int_equal(open_end(w, 1, fd, NULL, NULL), TARRY_OK);
+    assert_ok(open_end(w, 1, fd, NULL, NULL));
     while (!w->ends[1].has_ended)
         uv_run(&w->loop, UV_RUN_ONCE);
     assert_false(w->ends[1].opened);
     assert_non_null(strstr(w->ends[1].failure, "refused"));
-    world_free(w);
 }
 
-static void test_gentle(void **state)
+TEST(test_gentle)
 {
-    (void)state;
     for (int tls = 0; tls < 2; tls++) {
-        world *w = world_make();
+        OWNED(world) w = world_make();
         open_both(w, PAIR_TCP, tls == 1);
         while (!w->ends[0].opened)
             turn(w);
@@ -728,16 +697,14 @@ static void test_gentle(void **state)
             uv_run(&w->loop, UV_RUN_ONCE);
         assert_int_equal(w->ends[1].how, CHANNEL_PEER_CLOSED);
         assert_int_equal(w->ends[1].small, 2);
-        world_free(w);
     }
 }
 
 /* The process stands still while it takes its leave, for longer than that may last. */
-static void test_gentle_when_held_up(void **state)
+TEST(test_gentle_when_held_up)
 {
-    (void)state;
     for (int tls = 0; tls < 2; tls++) {
-        world *w = world_make();
+        OWNED(world) w = world_make();
         open_whole(w, PAIR_TCP, tls == 1);
         assert_true(send_small(&w->ends[0], 24));
         usleep(20000);
@@ -747,14 +714,12 @@ static void test_gentle_when_held_up(void **state)
         while (!w->ends[1].has_ended)
             uv_run(&w->loop, UV_RUN_ONCE);
         assert_int_equal(w->ends[1].small, 1);
-        world_free(w);
     }
 }
 
 /* Nobody reads at the other end: it is over all the same. */
-static void test_gentle_ends(void **state)
+TEST(test_gentle_ends)
 {
-    (void)state;
     world *w = world_make();
     int fd = open_one(w);
     turn(w);
@@ -777,7 +742,6 @@ static void leave(end *self)
 
 static bool leave_on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
-    (void)head, (void)body;
     end *self = user;
     assert_true(send_small(self, 24));
     leave(self);
@@ -787,7 +751,6 @@ static bool leave_on_frame(void *user, const wire_head *head, const uint8_t *bod
 static channel_verdict wait_on_begin(void *user, const wire_head *head, const uint8_t *fixed,
                                      size_t bytes, void **place)
 {
-    (void)head, (void)fixed, (void)bytes;
     end *self = user;
     *place = NULL;
     return self->loads++ == 0 ? CHANNEL_WAIT : CHANNEL_TAKE;
@@ -795,7 +758,6 @@ static channel_verdict wait_on_begin(void *user, const wire_head *head, const ui
 
 static bool on_nothing(void *user, const wire_head *head, const uint8_t *fixed)
 {
-    (void)user, (void)head, (void)fixed;
     return true;
 }
 
@@ -815,17 +777,15 @@ static int open_leaving(world *w)
         .ended = on_ended,
     };
     pair_connect(PAIR_TCP, fds);
-    assert_int_equal(channel_open(&w->loop, fds[0], NULL, false, &settings, &handlers, NULL,
-                                  &w->ends[0].channel),
-                     TARRY_OK);
+    assert_ok(channel_open(&w->loop, fds[0], NULL, false, &settings, &handlers, NULL,
+                           &w->ends[0].channel));
     return fds[1];
 }
 
 /* It is over as soon as the peer's stream is, and not only when the time is. */
-static void test_gentle_from_within(void **state)
+TEST(test_gentle_from_within)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     int fd = open_leaving(w);
     uint8_t frame[64];
     put(fd, frame, make_small(0, 24, frame));
@@ -834,14 +794,12 @@ static void test_gentle_from_within(void **state)
     settle(w);
     close(fd);
     uv_run(&w->loop, UV_RUN_DEFAULT); /* would take as long as world_make allows */
-    world_free(w);
 }
 
 /* It leaves over what waited, and the peer is gone by then: no handler hears of that. */
-static void test_gentle_when_resumed(void **state)
+TEST(test_gentle_when_resumed)
 {
-    (void)state;
-    world *w = world_make();
+    OWNED(world) w = world_make();
     int fd = open_leaving(w);
     uint8_t frame[2 * WIRE_HEAD_BYTES + FIXED + 4 + 64] = {0};
     make_prefix(0, 0, 4, frame);
@@ -858,13 +816,11 @@ static void test_gentle_when_resumed(void **state)
     channel_resume(w->ends[0].channel);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_null(w->ends[0].channel);
-    world_free(w);
 }
 
 /* Whether a small and a large frame get out and one comes in. */
 static int use_channel(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     world *w = world_make();
     int fds[2];
     pair_connect(PAIR_SOCKETPAIR, fds);
@@ -895,33 +851,7 @@ static int use_channel(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void test_allocation(void **state)
+TEST(test_allocation)
 {
-    (void)state;
     assert_true(fail_each_allocation(use_channel, NULL) >= 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_priority),
-        cmocka_unit_test(test_aside),
-        cmocka_unit_test(test_aside_waits),
-        cmocka_unit_test(test_drop),
-        cmocka_unit_test(test_stuck),
-        cmocka_unit_test(test_close_anywhere),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_truncation),
-        cmocka_unit_test(test_stranger),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_gentle),
-        cmocka_unit_test(test_gentle_when_held_up),
-        cmocka_unit_test(test_gentle_ends),
-        cmocka_unit_test(test_gentle_from_within),
-        cmocka_unit_test(test_gentle_when_resumed),
-        cmocka_unit_test(test_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

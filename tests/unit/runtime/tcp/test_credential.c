@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
+
 #include "failing_allocator.h"
 #include "pki/authority.h"
-#include "pki/authority_files.h"
 #include "runtime/tcp/trust/credential.h"
+#include "test.h"
 
 enum { PATH = 300, YEAR_SECONDS = 366 * 86400 };
 
@@ -33,8 +28,8 @@ static void make_clusters(bench *its, int64_t now)
     assert_non_null(mkdtemp(its->root));
     snprintf(its->home, PATH, "%s/home", its->root);
     snprintf(its->other, PATH, "%s/other", its->root);
-    assert_int_equal(authority_init(its->home, 2, none, now, NULL, NULL), TARRY_OK);
-    assert_int_equal(authority_init(its->other, 1, none, now, NULL, NULL), TARRY_OK);
+    assert_ok(authority_init(its->home, 2, none, now, NULL, NULL));
+    assert_ok(authority_init(its->other, 1, none, now, NULL, NULL));
 }
 
 static void begin(bench *its)
@@ -46,6 +41,8 @@ static void end(bench *its)
 {
     authority_remove(its->root);
 }
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
 
 static const char *path_in(const char *cluster, const char *name, char path[PATH])
 {
@@ -154,23 +151,21 @@ static void assert_client_refuses(outcome result, const char *reason)
     assert_memory_equal(result.server_says, "refused by the peer: ", 21);
 }
 
-static void members_know_each_other(void **state)
+BENCH(members_know_each_other)
 {
-    (void)state;
     static const char *const names[] = {"worker-0", "worker-1", "worker", "viewer"};
-    bench its;
-    begin(&its);
+    begin(its);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        SSL *server = connection(its.home, "server"), *client = connection(its.home, names[i]);
+        SSL *server = connection(its->home, "server"), *client = connection(its->home, names[i]);
         credential_identity peer, expected;
         assert_int_equal(credential_peer(server, &peer), TARRY_ERROR_STATE);
         outcome result = meet(server, client);
         assert_true(result.server_good && result.client_good);
-        assert_int_equal(identity_parse(names[i], &expected), TARRY_OK);
-        assert_int_equal(credential_peer(server, &peer), TARRY_OK);
+        assert_ok(identity_parse(names[i], &expected));
+        assert_ok(credential_peer(server, &peer));
         assert_int_equal(peer.role, expected.role);
         assert_int_equal(peer.worker, expected.worker);
-        assert_int_equal(credential_peer(client, &peer), TARRY_OK);
+        assert_ok(credential_peer(client, &peer));
         assert_int_equal(peer.role, CREDENTIAL_SERVER);
         assert_int_equal(SSL_version(server), TLS1_3_VERSION);
         assert_int_equal(SSL_session_reused(client), 0);
@@ -178,10 +173,9 @@ static void members_know_each_other(void **state)
         SSL_free(server);
         SSL_free(client);
     }
-    credential *viewer = load(its.home, "viewer");
+    credential *viewer = load(its->home, "viewer");
     assert_int_equal(credential_own(viewer).role, CREDENTIAL_VIEWER);
     credential_free(viewer);
-    end(&its);
 }
 
 static void assert_passed_on(const credential *server, const char *cluster, const char *name,
@@ -201,46 +195,41 @@ static void assert_passed_on(const credential *server, const char *cluster, cons
     SSL_free(ssl);
 }
 
-static void what_is_passed_on_is_verified_as_a_handshake_is(void **state)
+BENCH(what_is_passed_on_is_verified_as_a_handshake_is)
 {
-    (void)state;
     static const uint8_t nonsense[] = {0x30, 0x03, 0x02, 0x01, 0x07, 0x00};
-    bench its;
-    begin(&its);
+    begin(its);
     const credential_identity gone = {.role = CREDENTIAL_WORKER, .worker = 1};
     char why[CREDENTIAL_REFUSAL_SIZE];
     X509 *certificate;
     bool changed;
-    credential *server = load(its.home, "server");
-    assert_passed_on(server, its.home, "worker-1", "");
-    assert_passed_on(server, its.home, "viewer", "");
-    assert_passed_on(server, its.other, "worker-0",
+    credential *server = load(its->home, "server");
+    assert_passed_on(server, its->home, "worker-1", "");
+    assert_passed_on(server, its->home, "viewer", "");
+    assert_passed_on(server, its->other, "worker-0",
                      "certificate of worker-0: of another cluster than ca.pem");
-    assert_passed_on(server, its.home, "server",
+    assert_passed_on(server, its->home, "server",
                      "certificate of server: not one for that side of a connection");
     for (size_t size = 0; size <= sizeof(nonsense); size++) {
         assert_int_equal(credential_verify_passed_on(server, nonsense, size, &certificate, why),
                          TARRY_ERROR_FORMAT);
         assert_string_equal(why, "what was passed on is no certificate");
     }
-    SSL *before = connection(its.home, "worker-1");
+    SSL *before = connection(its->home, "worker-1");
     uint8_t *der = NULL;
     int size = i2d_X509(SSL_get_certificate(before), &der);
-    assert_int_equal(
-        authority_revoke(its.home, gone, NULL, time(NULL), &(authority_tally){0}, NULL), TARRY_OK);
-    assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
+    assert_ok(authority_revoke(its->home, gone, NULL, time(NULL), &(authority_tally){0}, NULL));
+    assert_ok(credential_refresh_revoked(server, &changed, NULL));
     assert_int_equal(credential_verify_passed_on(server, der, (size_t)size, &certificate, why),
                      TARRY_ERROR_FORMAT);
     assert_string_equal(why, "certificate of worker-1: certificate revoked");
     OPENSSL_free(der);
     SSL_free(before);
     credential_free(server);
-    end(&its);
 }
 
-static void strangers_are_refused(void **state)
+TEST(strangers_are_refused)
 {
-    (void)state;
     bench its;
     begin(&its);
     const char *home = its.home;
@@ -263,69 +252,59 @@ static void strangers_are_refused(void **state)
     end(&its);
 }
 
-static void nobody_plays_another_role(void **state)
+BENCH(nobody_plays_another_role)
 {
-    (void)state;
     static const char *const names[] = {"worker-0", "worker", "viewer"};
-    bench its;
-    begin(&its);
+    begin(its);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char reason[CREDENTIAL_REFUSAL_SIZE];
         snprintf(reason, sizeof(reason), "certificate of %s: hostname mismatch", names[i]);
-        SSL *impostor = foreign(TLS_server_method(), its.home, names[i]);
-        outcome result = meet_and_part(impostor, connection(its.home, "worker-1"));
+        SSL *impostor = foreign(TLS_server_method(), its->home, names[i]);
+        outcome result = meet_and_part(impostor, connection(its->home, "worker-1"));
         /* OpenSSL looks at the usage first; either is right. */
         if (strcmp(result.client_says, reason) != 0)
             snprintf(reason, sizeof(reason), "certificate of %s: unsuitable certificate purpose",
                      names[i]);
         assert_client_refuses(result, reason);
     }
-    assert_server_refuses(meet_and_part(connection(its.home, "server"),
-                                        foreign(TLS_client_method(), its.home, "server")),
+    assert_server_refuses(meet_and_part(connection(its->home, "server"),
+                                        foreign(TLS_client_method(), its->home, "server")),
                           "certificate of server: not one for that side of a connection");
-    end(&its);
 }
 
 /* Three years later members' certificates are over, and the authority and its list are not. */
-static void an_expired_certificate_is_refused(void **state)
+BENCH(an_expired_certificate_is_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    SSL *server = connection(its.home, "server"), *client = connection(its.home, "worker-1");
+    begin(its);
+    SSL *server = connection(its->home, "server"), *client = connection(its->home, "worker-1");
     X509_VERIFY_PARAM_set_time(SSL_get0_param(server), time(NULL) + 3 * YEAR_SECONDS);
     assert_server_refuses(meet_and_part(server, client),
                           "certificate of worker-1: certificate has expired");
-    server = connection(its.home, "server");
-    client = connection(its.home, "worker-1");
+    server = connection(its->home, "server");
+    client = connection(its->home, "worker-1");
     X509_VERIFY_PARAM_set_time(SSL_get0_param(client), time(NULL) + 3 * YEAR_SECONDS);
     assert_client_refuses(meet_and_part(server, client),
                           "certificate of server: certificate has expired");
-    end(&its);
 }
 
-static void a_revoked_member_is_refused_from_the_next_look_on(void **state)
+BENCH(a_revoked_member_is_refused_from_the_next_look_on)
 {
-    (void)state;
-    bench its;
-    begin(&its);
+    begin(its);
     const credential_identity worker = {.role = CREDENTIAL_WORKER, .worker = 1};
-    credential *server = load(its.home, "server"), *client = load(its.home, "worker-1");
+    credential *server = load(its->home, "server"), *client = load(its->home, "worker-1");
     SSL *here = credential_open(server), *there = credential_open(client);
     assert_true(meet(here, there).server_good);
     X509 *peer = SSL_get0_peer_certificate(here);
     bool changed = true;
-    assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
+    assert_ok(credential_refresh_revoked(server, &changed, NULL));
     assert_false(changed);
     assert_false(credential_is_revoked(server, peer));
 
-    assert_int_equal(
-        authority_revoke(its.home, worker, NULL, time(NULL), &(authority_tally){0}, NULL),
-        TARRY_OK);
-    assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
+    assert_ok(authority_revoke(its->home, worker, NULL, time(NULL), &(authority_tally){0}, NULL));
+    assert_ok(credential_refresh_revoked(server, &changed, NULL));
     assert_true(changed);
     assert_true(credential_is_revoked(server, peer));
-    assert_int_equal(credential_refresh_revoked(server, &changed, NULL), TARRY_OK);
+    assert_ok(credential_refresh_revoked(server, &changed, NULL));
     assert_false(changed);
     SSL_free(here);
     SSL_free(there);
@@ -333,29 +312,24 @@ static void a_revoked_member_is_refused_from_the_next_look_on(void **state)
     assert_server_refuses(meet_and_part(credential_open(server), credential_open(client)),
                           "certificate of worker-1: certificate revoked");
     assert_true(
-        meet_and_part(credential_open(server), connection(its.home, "worker-0")).server_good);
-    assert_server_refuses(meet_and_part(connection(its.home, "server"), credential_open(client)),
+        meet_and_part(credential_open(server), connection(its->home, "worker-0")).server_good);
+    assert_server_refuses(meet_and_part(connection(its->home, "server"), credential_open(client)),
                           "certificate of worker-1: certificate revoked");
     credential_free(server);
     credential_free(client);
-    end(&its);
 }
 
-static void a_bad_list_never_takes_the_place_of_a_good_one(void **state)
+BENCH(a_bad_list_never_takes_the_place_of_a_good_one)
 {
-    (void)state;
-    bench its;
     char path[PATH], from[PATH];
     tarry_diagnostic why;
-    begin(&its);
+    begin(its);
     const credential_identity worker = {.role = CREDENTIAL_WORKER, .worker = 1};
-    assert_int_equal(
-        authority_revoke(its.home, worker, NULL, time(NULL), &(authority_tally){0}, NULL),
-        TARRY_OK);
-    credential *server = load(its.home, "server"), *client = load(its.home, "worker-1");
+    assert_ok(authority_revoke(its->home, worker, NULL, time(NULL), &(authority_tally){0}, NULL));
+    credential *server = load(its->home, "server"), *client = load(its->home, "worker-1");
     bool changed = true;
-    path_in(its.home, "server/revoked.pem", path);
-    assert_int_equal(rename(path_in(its.other, "revoked.pem", from), path), 0);
+    path_in(its->home, "server/revoked.pem", path);
+    assert_int_equal(rename(path_in(its->other, "revoked.pem", from), path), 0);
     assert_int_equal(credential_refresh_revoked(server, &changed, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "server/revoked.pem: not signed by the authority"));
     assert_int_equal(unlink(path), 0);
@@ -365,7 +339,6 @@ static void a_bad_list_never_takes_the_place_of_a_good_one(void **state)
                           "certificate of worker-1: certificate revoked");
     credential_free(server);
     credential_free(client);
-    end(&its);
 }
 
 static void assert_load_fails(const bench *its, const char *name, int error, const char *part)
@@ -388,60 +361,53 @@ static void write_text(const char *path, const char *text)
     fclose(file);
 }
 
-static void what_is_wrong_with_a_directory_is_said(void **state)
+BENCH(what_is_wrong_with_a_directory_is_said)
 {
-    (void)state;
-    bench its;
     char path[PATH], other[PATH];
-    begin(&its);
-    assert_load_fails(&its, "worker-7", TARRY_ERROR_FILE, "ca.pem: No such file or directory");
-    path_in(its.home, "worker-0/key.pem", path);
+    begin(its);
+    assert_load_fails(its, "worker-7", TARRY_ERROR_FILE, "ca.pem: No such file or directory");
+    path_in(its->home, "worker-0/key.pem", path);
     assert_int_equal(chmod(path, 0640), 0);
-    assert_load_fails(&its, "worker-0", TARRY_ERROR_FILE, "worker-0/key.pem: others may read");
-    assert_load_fails(&its, "worker-0", TARRY_ERROR_FILE, "chmod 600");
+    assert_load_fails(its, "worker-0", TARRY_ERROR_FILE, "worker-0/key.pem: others may read");
+    assert_load_fails(its, "worker-0", TARRY_ERROR_FILE, "chmod 600");
     assert_int_equal(chmod(path, 0600), 0);
-    assert_int_equal(rename(path_in(its.home, "worker-1/key.pem", other), path), 0);
-    assert_load_fails(&its, "worker-0", TARRY_ERROR_FORMAT, "key.pem: not the key of cert.pem");
+    assert_int_equal(rename(path_in(its->home, "worker-1/key.pem", other), path), 0);
+    assert_load_fails(its, "worker-0", TARRY_ERROR_FORMAT, "key.pem: not the key of cert.pem");
     write_text(path, "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n");
-    assert_load_fails(&its, "worker-0", TARRY_ERROR_FORMAT, "worker-0/key.pem: ");
-    path_in(its.home, "server/revoked.pem", path);
+    assert_load_fails(its, "worker-0", TARRY_ERROR_FORMAT, "worker-0/key.pem: ");
+    path_in(its->home, "server/revoked.pem", path);
     write_text(path, "");
-    assert_load_fails(&its, "server", TARRY_ERROR_FORMAT,
+    assert_load_fails(its, "server", TARRY_ERROR_FORMAT,
                       "server/revoked.pem: no revocation list in PEM");
-    assert_int_equal(rename(path_in(its.other, "revoked.pem", other), path), 0);
-    assert_load_fails(&its, "server", TARRY_ERROR_FORMAT, "not signed by the authority");
-    path_in(its.home, "viewer/ca.pem", path);
-    assert_int_equal(rename(path_in(its.other, "ca.pem", other), path), 0);
-    assert_load_fails(&its, "viewer", TARRY_ERROR_FORMAT, "viewer/revoked.pem: not signed");
-    assert_int_equal(unlink(path_in(its.home, "viewer/revoked.pem", other)), 0);
-    assert_load_fails(&its, "viewer", TARRY_ERROR_FORMAT,
+    assert_int_equal(rename(path_in(its->other, "revoked.pem", other), path), 0);
+    assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "not signed by the authority");
+    path_in(its->home, "viewer/ca.pem", path);
+    assert_int_equal(rename(path_in(its->other, "ca.pem", other), path), 0);
+    assert_load_fails(its, "viewer", TARRY_ERROR_FORMAT, "viewer/revoked.pem: not signed");
+    assert_int_equal(unlink(path_in(its->home, "viewer/revoked.pem", other)), 0);
+    assert_load_fails(its, "viewer", TARRY_ERROR_FORMAT,
                       "viewer/cert.pem: of another cluster than ca.pem");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_load_fails(&its, "viewer", TARRY_ERROR_FILE, "viewer/ca.pem: not a regular file");
-    end(&its);
+    assert_load_fails(its, "viewer", TARRY_ERROR_FILE, "viewer/ca.pem: not a regular file");
 }
 
-static void what_is_over_is_told_at_loading(void **state)
+BENCH(what_is_over_is_told_at_loading)
 {
-    (void)state;
-    bench its;
     int64_t now = time(NULL);
-    make_clusters(&its, now - 3 * (int64_t)YEAR_SECONDS);
-    assert_load_fails(&its, "worker-0", TARRY_ERROR_FORMAT, "cert.pem: certificate has expired");
-    end(&its);
-    make_clusters(&its, now - 11 * (int64_t)YEAR_SECONDS);
-    assert_load_fails(&its, "server", TARRY_ERROR_FORMAT, "revoked.pem: the list has expired");
-    end(&its);
-    make_clusters(&its, now + YEAR_SECONDS);
-    assert_load_fails(&its, "server", TARRY_ERROR_FORMAT, "revoked.pem: the list is of the future");
-    end(&its);
-    begin(&its);
+    make_clusters(its, now - 3 * (int64_t)YEAR_SECONDS);
+    assert_load_fails(its, "worker-0", TARRY_ERROR_FORMAT, "cert.pem: certificate has expired");
+    end(its);
+    make_clusters(its, now - 11 * (int64_t)YEAR_SECONDS);
+    assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "revoked.pem: the list has expired");
+    end(its);
+    make_clusters(its, now + YEAR_SECONDS);
+    assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "revoked.pem: the list is of the future");
+    end(its);
+    begin(its);
     const credential_identity server = {.role = CREDENTIAL_SERVER};
-    assert_int_equal(authority_revoke(its.home, server, NULL, now, &(authority_tally){0}, NULL),
-                     TARRY_OK);
-    assert_load_fails(&its, "server", TARRY_ERROR_FORMAT, "cert.pem: certificate revoked");
-    end(&its);
+    assert_ok(authority_revoke(its->home, server, NULL, now, &(authority_tally){0}, NULL));
+    assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "cert.pem: certificate revoked");
 }
 
 static int load_and_free(void *user, const tarry_allocator *allocator)
@@ -453,30 +419,10 @@ static int load_and_free(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void each_allocation_may_fail(void **state)
+BENCH(each_allocation_may_fail)
 {
-    (void)state;
-    bench its;
     char path[PATH];
-    begin(&its);
-    path_in(its.home, "worker-0", path);
+    begin(its);
+    path_in(its->home, "worker-0", path);
     assert_int_equal(fail_each_allocation(load_and_free, path), 2);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_know_each_other),
-        cmocka_unit_test(what_is_passed_on_is_verified_as_a_handshake_is),
-        cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(nobody_plays_another_role),
-        cmocka_unit_test(an_expired_certificate_is_refused),
-        cmocka_unit_test(a_revoked_member_is_refused_from_the_next_look_on),
-        cmocka_unit_test(a_bad_list_never_takes_the_place_of_a_good_one),
-        cmocka_unit_test(what_is_wrong_with_a_directory_is_said),
-        cmocka_unit_test(what_is_over_is_told_at_loading),
-        cmocka_unit_test(each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

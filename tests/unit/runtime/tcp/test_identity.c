@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "pki/issue.h"
-#include "runtime/tcp/trust/identity.h"
+#include "pki/authority.h"
+#include "runtime/tcp/trust/credential.h"
+#include "test.h"
 
 static const int64_t NOW = 1800000000;
 
-static void a_name_is_read_as_it_is_written(void **state)
+TEST(a_name_is_read_as_it_is_written)
 {
-    (void)state;
     static const struct {
         const char *name;
         credential_identity identity;
@@ -28,7 +21,7 @@ static void a_name_is_read_as_it_is_written(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         credential_identity read;
         char name[CREDENTIAL_NAME_SIZE];
-        assert_int_equal(identity_parse(cases[i].name, &read), TARRY_OK);
+        assert_ok(identity_parse(cases[i].name, &read));
         assert_int_equal(read.role, cases[i].identity.role);
         assert_int_equal(read.worker, cases[i].identity.worker);
         identity_name(read, name);
@@ -36,9 +29,8 @@ static void a_name_is_read_as_it_is_written(void **state)
     }
 }
 
-static void any_other_name_is_refused(void **state)
+TEST(any_other_name_is_refused)
 {
-    (void)state;
     static const char *const names[] = {
         "",          "Server",    "server ",   "workers",   "worker-",        "worker-01",
         "worker--1", "worker-+1", "worker-1 ", "worker-1a", "worker-1000000", "worker-4294967295",
@@ -50,13 +42,12 @@ static void any_other_name_is_refused(void **state)
     }
 }
 
-static void a_certificate_states_who_it_was_made_for(void **state)
+TEST(a_certificate_states_who_it_was_made_for)
 {
-    (void)state;
     issue_signer signer;
     EVP_PKEY *key;
-    assert_int_equal(issue_authority(NOW, &signer, NULL), TARRY_OK);
-    assert_int_equal(issue_key(&key, NULL), TARRY_OK);
+    assert_ok(issue_authority(NOW, &signer, NULL));
+    assert_ok(issue_key(&key, NULL));
     const credential_identity all[] = {
         {.role = CREDENTIAL_SERVER},
         {.role = CREDENTIAL_VIEWER},
@@ -66,9 +57,8 @@ static void a_certificate_states_who_it_was_made_for(void **state)
     credential_identity read;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         X509 *certificate;
-        assert_int_equal(issue_certificate(&signer, key, all[i], NULL, 0, NOW, &certificate, NULL),
-                         TARRY_OK);
-        assert_int_equal(identity_of_certificate(certificate, &read), TARRY_OK);
+        assert_ok(issue_certificate(&signer, key, all[i], NULL, 0, NOW, &certificate, NULL));
+        assert_ok(identity_of_certificate(certificate, &read));
         assert_int_equal(read.role, all[i].role);
         assert_int_equal(read.worker, all[i].worker);
         X509_free(certificate);
@@ -79,19 +69,16 @@ static void a_certificate_states_who_it_was_made_for(void **state)
 }
 
 /* A second common name, a NUL inside one, and a key usage that is missing or another's. */
-static void a_certificate_must_state_one_name_and_the_right_usage(void **state)
+TEST(a_certificate_must_state_one_name_and_the_right_usage)
 {
-    (void)state;
     issue_signer signer;
     credential_identity read;
     X509 *certificate;
-    assert_int_equal(issue_authority(NOW, &signer, NULL), TARRY_OK);
+    assert_ok(issue_authority(NOW, &signer, NULL));
     const credential_identity server = {.role = CREDENTIAL_SERVER};
     for (int fault = 0; fault < 4; fault++) {
         static const unsigned char second[] = "viewer", with_nul[] = "worker\0-1";
-        assert_int_equal(
-            issue_certificate(&signer, signer.key, server, NULL, 0, NOW, &certificate, NULL),
-            TARRY_OK);
+        assert_ok(issue_certificate(&signer, signer.key, server, NULL, 0, NOW, &certificate, NULL));
         X509_NAME *subject = X509_get_subject_name(certificate);
         int usage = X509_get_ext_by_NID(certificate, NID_ext_key_usage, -1);
         if (fault == 0) {
@@ -115,15 +102,4 @@ static void a_certificate_must_state_one_name_and_the_right_usage(void **state)
         X509_free(certificate);
     }
     issue_signer_clear(&signer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_read_as_it_is_written),
-        cmocka_unit_test(any_other_name_is_refused),
-        cmocka_unit_test(a_certificate_states_who_it_was_made_for),
-        cmocka_unit_test(a_certificate_must_state_one_name_and_the_right_usage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

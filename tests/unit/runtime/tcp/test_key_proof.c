@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A key of secure sums is taken of the worker whose certificate it comes with, and of nobody else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "pki/authority.h"
-#include "pki/authority_files.h"
-#include "runtime/tcp/trust/key_proof.h"
+#include "runtime/tcp/trust/credential.h"
+#include "test.h"
 
 enum { PATH = 300, DER = 4096 };
 
@@ -51,8 +45,8 @@ static void begin(bench *its)
     assert_non_null(mkdtemp(its->root));
     snprintf(its->home, PATH, "%s/home", its->root);
     snprintf(its->other, PATH, "%s/other", its->root);
-    assert_int_equal(authority_init(its->home, 3, none, time(NULL), NULL, NULL), TARRY_OK);
-    assert_int_equal(authority_init(its->other, 3, none, time(NULL), NULL, NULL), TARRY_OK);
+    assert_ok(authority_init(its->home, 3, none, time(NULL), NULL, NULL));
+    assert_ok(authority_init(its->other, 3, none, time(NULL), NULL, NULL));
     its->reader = load(its->home, "worker-0");
 }
 
@@ -62,14 +56,15 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
 static proof prove(const char *cluster, const char *name, const key_claim *of)
 {
     proof made;
     credential *own = load(cluster, name);
-    assert_int_equal(
-        credential_own_der(own, made.certificate, sizeof(made.certificate), &made.certificate_size),
-        TARRY_OK);
-    assert_int_equal(key_proof_sign(own, of, made.signature, &made.signature_size), TARRY_OK);
+    assert_ok(credential_own_der(own, made.certificate, sizeof(made.certificate),
+                                 &made.certificate_size));
+    assert_ok(key_proof_sign(own, of, made.signature, &made.signature_size));
     credential_free(own);
     return made;
 }
@@ -92,22 +87,17 @@ static const char *fault_of(const bench *its, const proof *sent, const key_claim
     return text;
 }
 
-static void a_workers_own_key_is_taken(void **state)
+BENCH(a_workers_own_key_is_taken)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    proof sent = prove(its.home, "worker-1", &claim);
-    assert_null(fault_of(&its, &sent, &claim));
-    end(&its);
+    begin(its);
+    proof sent = prove(its->home, "worker-1", &claim);
+    assert_null(fault_of(its, &sent, &claim));
 }
 
-static void a_signature_is_of_one_claim_alone(void **state)
+BENCH(a_signature_is_of_one_claim_alone)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    proof sent = prove(its.home, "worker-1", &claim);
+    begin(its);
+    proof sent = prove(its->home, "worker-1", &claim);
     key_claim changed[6];
     for (unsigned i = 0; i < 6; i++)
         changed[i] = claim;
@@ -118,90 +108,65 @@ static void a_signature_is_of_one_claim_alone(void **state)
     changed[4].key[0]++;
     changed[5].instance[15]++;
     for (unsigned i = 0; i < 6; i++)
-        assert_string_equal(fault_of(&its, &sent, &changed[i]),
+        assert_string_equal(fault_of(its, &sent, &changed[i]),
                             "it is not signed by the key of its certificate");
     for (size_t i = 0; i < sent.signature_size; i++) {
         sent.signature[i] ^= 1;
-        assert_non_null(fault_of(&its, &sent, &claim));
+        assert_non_null(fault_of(its, &sent, &claim));
         sent.signature[i] ^= 1;
     }
     for (size_t i = 0; i < sent.certificate_size; i++) {
         sent.certificate[i] ^= 1;
-        assert_non_null(fault_of(&its, &sent, &claim));
+        assert_non_null(fault_of(its, &sent, &claim));
         sent.certificate[i] ^= 1;
     }
     sent.signature_size--;
-    assert_non_null(fault_of(&its, &sent, &claim));
+    assert_non_null(fault_of(its, &sent, &claim));
     sent.signature_size++;
     sent.certificate_size--;
-    assert_string_equal(fault_of(&its, &sent, &claim), "what was passed on is no certificate");
-    end(&its);
+    assert_string_equal(fault_of(its, &sent, &claim), "what was passed on is no certificate");
 }
 
-static void nobody_signs_for_another(void **state)
+BENCH(nobody_signs_for_another)
 {
-    (void)state;
-    bench its;
-    begin(&its);
+    begin(its);
     static const char *const others[] = {"worker-2", "server", "viewer"};
     for (unsigned i = 0; i < 3; i++) {
-        proof sent = prove(its.home, others[i], &claim);
-        assert_non_null(fault_of(&its, &sent, &claim));
+        proof sent = prove(its->home, others[i], &claim);
+        assert_non_null(fault_of(its, &sent, &claim));
         /* The right certificate does not help who does not have its key. */
-        const proof right = prove(its.home, "worker-1", &claim);
+        const proof right = prove(its->home, "worker-1", &claim);
         memcpy(sent.certificate, right.certificate, right.certificate_size);
         sent.certificate_size = right.certificate_size;
-        assert_string_equal(fault_of(&its, &sent, &claim),
+        assert_string_equal(fault_of(its, &sent, &claim),
                             "it is not signed by the key of its certificate");
     }
-    const proof foreign = prove(its.other, "worker-1", &claim);
-    assert_non_null(fault_of(&its, &foreign, &claim));
-    end(&its);
+    const proof foreign = prove(its->other, "worker-1", &claim);
+    assert_non_null(fault_of(its, &foreign, &claim));
 }
 
 /* A certificate that may take any worker's place names none. */
-static void an_unbound_certificate_is_refused(void **state)
+BENCH(an_unbound_certificate_is_refused)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    proof sent = prove(its.home, "worker", &claim);
-    assert_string_equal(fault_of(&its, &sent, &claim),
-                        "its certificate is not that of this worker");
+    begin(its);
+    proof sent = prove(its->home, "worker", &claim);
+    assert_string_equal(fault_of(its, &sent, &claim), "its certificate is not that of this worker");
     key_claim unbound = claim;
     unbound.worker = CREDENTIAL_ANY_ID;
-    sent = prove(its.home, "worker", &unbound);
-    assert_non_null(fault_of(&its, &sent, &claim));
-    end(&its);
+    sent = prove(its->home, "worker", &unbound);
+    assert_non_null(fault_of(its, &sent, &claim));
 }
 
-static void a_revoked_worker_is_refused(void **state)
+BENCH(a_revoked_worker_is_refused)
 {
-    (void)state;
-    bench its;
     char command[2 * PATH + 40];
-    begin(&its);
-    proof sent = prove(its.home, "worker-1", &claim);
+    begin(its);
+    proof sent = prove(its->home, "worker-1", &claim);
     const credential_identity revoked = {.role = CREDENTIAL_WORKER, .worker = 1};
-    assert_int_equal(
-        authority_revoke(its.home, revoked, NULL, time(NULL), &(authority_tally){0}, NULL),
-        TARRY_OK);
-    snprintf(command, sizeof(command), "cp %s/revoked.pem %s/worker-0/", its.home, its.home);
+    assert_ok(authority_revoke(its->home, revoked, NULL, time(NULL), &(authority_tally){0}, NULL));
+    snprintf(command, sizeof(command), "cp %s/revoked.pem %s/worker-0/", its->home, its->home);
     assert_int_equal(system(command), 0);
-    credential_free(its.reader);
-    its.reader = load(its.home, "worker-0");
-    assert_non_null(strstr(fault_of(&its, &sent, &claim), "revoked"));
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_workers_own_key_is_taken),
-        cmocka_unit_test(a_signature_is_of_one_claim_alone),
-        cmocka_unit_test(nobody_signs_for_another),
-        cmocka_unit_test(an_unbound_certificate_is_refused),
-        cmocka_unit_test(a_revoked_worker_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    credential_free(its->reader);
+    its->reader = load(its->home, "worker-0");
+    assert_non_null(strstr(fault_of(its, &sent, &claim), "revoked"));
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS over two sockets, without a loop: how keys are renewed, and that a peer can't do it for ever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,8 +11,8 @@
 #include <tarry/error.h>
 
 #include "pair.h"
-#include "runtime/tcp/net/link.h"
-#include "runtime/tcp/net/link_tls.h"
+#include "runtime/tcp/net/channel.h"
+#include "test.h"
 
 enum {
     RECORD_BYTES = 16 << 10,
@@ -57,7 +51,7 @@ static world *world_make(uint32_t most_records)
         SSL *ssl = i == 0 ? pair_accepting(&w->contexts) : pair_connecting(w->contexts.client);
         its->fd = fds[i];
         assert_int_equal(fcntl(fds[i], F_SETFL, O_NONBLOCK), 0);
-        assert_int_equal(link_tls_init(&its->tls, ssl, fds[i]), TARRY_OK);
+        assert_ok(link_tls_init(&its->tls, ssl, fds[i]));
         if (most_records > 0)
             its->tls.most_records = most_records;
     }
@@ -83,6 +77,8 @@ static void world_free(world *w)
     pair_contexts_free(&w->contexts);
     free(w);
 }
+
+OWNED_BY(world, world_free)
 
 /* As a link does, which hears from its loop when there is room. */
 static bool has_room(const side *its)
@@ -132,10 +128,9 @@ static void exchange(world *w, size_t most)
     }
 }
 
-static void test_keys_are_renewed(void **state)
+TEST(test_keys_are_renewed)
 {
-    (void)state;
-    world *w = world_make(MANY_RECORDS);
+    OWNED(world) w = world_make(MANY_RECORDS);
     for (size_t round = 1; round <= ROUNDS; round++)
         exchange(w, round * LENGTH);
     /* While there is no room a key lasts longer, but there is some when a round begins. */
@@ -143,14 +138,12 @@ static void test_keys_are_renewed(void **state)
         assert_true(w->sides[i].tls.renewals >= ROUNDS - 1);
         assert_true(w->sides[i].tls.renewals <= ROUNDS);
     }
-    world_free(w);
 }
 
 /* Small writes are records, too, and nothing is renewed before its time. */
-static void test_records_are_counted(void **state)
+TEST(test_records_are_counted)
 {
-    (void)state;
-    world *w = world_make(FEW_RECORDS);
+    OWNED(world) w = world_make(FEW_RECORDS);
     side *from = &w->sides[0], *to = &w->sides[1];
     for (size_t most = 1; most <= 3 * FEW_RECORDS + 1; most++) {
         send_some(w, from, most);
@@ -161,18 +154,15 @@ static void test_records_are_counted(void **state)
         assert_int_equal(to->tls.renewals, (most - 1) / FEW_RECORDS);
     }
     assert_int_equal(from->tls.renewals, 0);
-    world_free(w);
 }
 
-static void test_as_it_is(void **state)
+TEST(test_as_it_is)
 {
-    (void)state;
-    world *w = world_make(0);
+    OWNED(world) w = world_make(0);
     assert_int_equal(w->sides[0].tls.most_records, 1 << 22);
     exchange(w, LENGTH);
     assert_int_equal(w->sides[0].tls.records, LENGTH / RECORD_BYTES);
     assert_int_equal(w->sides[1].tls.renewals, 0);
-    world_free(w);
 }
 
 /* As much as there is room for. False: there is none any more. */
@@ -184,10 +174,9 @@ static bool renew(side *its)
 }
 
 /* There is always one more to be read, which a reader can't see the end of by itself. */
-static void test_renewing_for_ever(void **state)
+TEST(test_renewing_for_ever)
 {
-    (void)state;
-    world *w = world_make(0);
+    OWNED(world) w = world_make(0);
     side *from = &w->sides[0], *to = &w->sides[1];
     char failure[LINK_FAILURE_TEXT] = "";
     uint8_t place[PIECE];
@@ -212,16 +201,4 @@ static void test_renewing_for_ever(void **state)
     assert_true(renewed > 0);
     /* What was in the buffer already is all that it still looks at. */
     assert_true(to->tls.renewals <= 16 + 1 + (64 << 10) / 20);
-    world_free(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_are_renewed),
-        cmocka_unit_test(test_records_are_counted),
-        cmocka_unit_test(test_as_it_is),
-        cmocka_unit_test(test_renewing_for_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Held sums and states from one worker to another. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +10,12 @@
 #include "mesh_group.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
+#include "test.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
 #define LIMIT_NS UINT64_C(3600000000000) /* of silence; beyond what a busy machine takes */
+
+enum { WRITING_LIMITS = 30 }; /* as in mesh_streams.c */
 
 enum { TWO = 2, LENGTH = 1000000, STATE_BYTES = 3 << 20 };
 
@@ -38,8 +35,7 @@ static void pair_make(pair *its)
     mesh_group_form(&its->group);
     its->taker = mesh_exchange(its->group.members[0]);
     its->giver = mesh_exchange(its->group.members[1]);
-    its->held = calloc(LENGTH, sizeof(float));
-    assert_non_null(its->held);
+    its->held = checked_calloc(LENGTH, sizeof(float));
     for (size_t i = 0; i < LENGTH; i++)
         its->held[i] = (float)i / 3;
 }
@@ -50,6 +46,8 @@ static void pair_free(pair *its)
     free(its->held);
 }
 
+#define PAIR(name) TEST_OF(name, pair, its, pair_free)
+
 static exchange_progress wait_for(exchange *its)
 {
     exchange_progress progress;
@@ -57,77 +55,65 @@ static exchange_progress wait_for(exchange *its)
     return progress;
 }
 
-static void a_held_sum_is_fetched(void **state)
+PAIR(a_held_sum_is_fetched)
 {
-    (void)state;
-    pair its;
-    float *got = calloc(LENGTH, sizeof(float));
-    pair_make(&its);
-    its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
+    OWNED(float) got = calloc(LENGTH, sizeof(float));
+    pair_make(its);
+    its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
     for (int again = 0; again < 2; again++) {
         memset(got, 0, LENGTH * sizeof(float));
-        assert_int_equal(its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH), TARRY_OK);
-        exchange_progress progress = wait_for(its.taker);
+        assert_ok(its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH));
+        exchange_progress progress = wait_for(its->taker);
         assert_int_equal(progress.state, EXCHANGE_DONE);
         assert_int_equal(progress.got, LENGTH * sizeof(float));
-        assert_memory_equal(got, its.held, LENGTH * sizeof(float));
+        assert_memory_equal(got, its->held, LENGTH * sizeof(float));
     }
-    free(got);
-    pair_free(&its);
 }
 
 /* Another sum, other numbers, another worker, or one that is let go of. */
-static void what_is_not_there_fails(void **state)
+PAIR(what_is_not_there_fails)
 {
-    (void)state;
-    pair its;
-    float *got = calloc(LENGTH, sizeof(float));
+    OWNED(float) got = calloc(LENGTH, sizeof(float));
     tarry_sum_id other = third;
-    pair_make(&its);
-    its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
+    pair_make(its);
+    its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
     other.digest++;
-    its.taker->methods->fetch(its.taker, 10, &other, got, LENGTH);
-    exchange_progress progress = wait_for(its.taker);
+    its->taker->methods->fetch(its->taker, 10, &other, got, LENGTH);
+    exchange_progress progress = wait_for(its->taker);
     assert_int_equal(progress.state, EXCHANGE_FAILED);
     assert_string_equal(progress.why, "worker 10: it does not have it any more");
-    its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH - 1);
-    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
-    its.taker->methods->fetch(its.taker, 77, &third, got, LENGTH);
-    assert_string_equal(wait_for(its.taker).why, "worker 77: it is no member");
-    its.taker->methods->load(its.taker, 10, &third); /* nobody offers */
-    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
-    its.giver->methods->hold(its.giver, NULL, NULL, 0);
-    its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH);
-    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
-    free(got);
-    pair_free(&its);
+    its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH - 1);
+    assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
+    its->taker->methods->fetch(its->taker, 77, &third, got, LENGTH);
+    assert_string_equal(wait_for(its->taker).why, "worker 77: it is no member");
+    its->taker->methods->load(its->taker, 10, &third); /* nobody offers */
+    assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
+    its->giver->methods->hold(its->giver, NULL, NULL, 0);
+    its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH);
+    assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
 }
 
 /* Whenever a fetch is given up, or the sum let go of: nothing is written or read any more. */
-static void transfers_end_at_once(void **state)
+PAIR(transfers_end_at_once)
 {
-    (void)state;
-    pair its;
-    float *got = calloc(LENGTH, sizeof(float));
-    pair_make(&its);
+    OWNED(float) got = calloc(LENGTH, sizeof(float));
+    pair_make(its);
     for (uint64_t trial = 0; trial < 20; trial++) {
-        its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
-        its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH);
+        its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
+        its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH);
         exchange_progress progress;
-        its.taker->methods->wait(its.taker, clock_from_now(trial * 100000), &progress);
+        its->taker->methods->wait(its->taker, clock_from_now(trial * 100000), &progress);
         if (trial % 2 == 0) {
-            its.taker->methods->abandon(its.taker);
+            its->taker->methods->abandon(its->taker);
             memset(got, 0, LENGTH * sizeof(float));
         }
-        its.giver->methods->hold(its.giver, NULL, NULL, 0);
-        memset(its.held, 7, LENGTH * sizeof(float)); /* the sanitizers see who reads it */
-        progress = wait_for(its.taker);
+        its->giver->methods->hold(its->giver, NULL, NULL, 0);
+        memset(its->held, 7, LENGTH * sizeof(float)); /* the sanitizers see who reads it */
+        progress = wait_for(its->taker);
         assert_int_not_equal(progress.state, EXCHANGE_RUNNING);
         for (size_t i = 0; trial % 2 == 0 && i < LENGTH; i++)
             assert_true(got[i] == 0);
     }
-    free(got);
-    pair_free(&its);
 }
 
 static void on_wanted(void *user)
@@ -154,71 +140,62 @@ static void wait_until_wanted(pair *its, int count)
     }
 }
 
-static void a_state_is_copied_and_loaded(void **state)
+PAIR(a_state_is_copied_and_loaded)
 {
-    (void)state;
-    pair its;
     tarry_sum_id later = {.step = 4, .term = 1, .attempt = 5, .digest = 5};
-    pair_make(&its);
-    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
-    its.taker->methods->load(its.taker, 10, &third);
-    wait_until_wanted(&its, 1);
+    pair_make(its);
+    its->giver->methods->serve(its->giver, on_wanted, &its->wanted);
+    its->taker->methods->load(its->taker, 10, &third);
+    wait_until_wanted(its, 1);
     uint8_t *copy = make_state(1), *expected = make_state(1);
-    its.giver->methods->offer(its.giver, &later, copy, STATE_BYTES);
-    exchange_progress progress = wait_for(its.taker);
+    its->giver->methods->offer(its->giver, &later, copy, STATE_BYTES);
+    exchange_progress progress = wait_for(its->taker);
     assert_int_equal(progress.state, EXCHANGE_DONE);
     assert_int_equal(progress.size, STATE_BYTES);
     assert_int_equal(progress.after.step, 4);
     assert_int_equal(progress.after.digest, 5);
     assert_memory_equal(progress.bytes, expected, STATE_BYTES);
-    its.taker->methods->abandon(its.taker);
+    its->taker->methods->abandon(its->taker);
 
     /* One that is too old is not taken, and none is neither. */
     for (int older = 0; older < 2; older++) {
         const tarry_sum_id second = {.step = 2};
-        its.taker->methods->load(its.taker, 10, &third);
-        wait_until_wanted(&its, 2 + older);
-        its.giver->methods->offer(its.giver, &second, older != 0 ? make_state(2) : NULL,
-                                  older != 0 ? STATE_BYTES : 0);
-        assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
+        its->taker->methods->load(its->taker, 10, &third);
+        wait_until_wanted(its, 2 + older);
+        its->giver->methods->offer(its->giver, &second, older != 0 ? make_state(2) : NULL,
+                                   older != 0 ? STATE_BYTES : 0);
+        assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
     }
     free(expected);
-    pair_free(&its);
 }
 
-static void the_loss_of_the_source_ends_it(void **state)
+PAIR(the_loss_of_the_source_ends_it)
 {
-    (void)state;
-    pair its;
-    pair_make(&its);
-    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
-    its.taker->methods->load(its.taker, 10, &third);
-    wait_until_wanted(&its, 1);
-    mesh_free(its.group.members[1]);
-    its.group.members[1] = NULL;
-    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
-    pair_free(&its);
+    pair_make(its);
+    its->giver->methods->serve(its->giver, on_wanted, &its->wanted);
+    its->taker->methods->load(its->taker, 10, &third);
+    wait_until_wanted(its, 1);
+    mesh_free(its->group.members[1]);
+    its->group.members[1] = NULL;
+    assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
 }
 
 /* Neither of two connects to the other for good: the one that should connect hears nothing, and the
  * other one would wait for ever. */
-static void a_source_that_never_connects_ends_it(void **state)
+MESH_GROUP(a_source_that_never_connects_ends_it)
 {
-    (void)state;
     static const uint8_t plain[32];
-    mesh_group group;
-    mesh_group_make_limited(&group, TWO, 50000000);
+    mesh_group_make_limited(group, TWO, 50000000);
     for (uint32_t i = 0; i < TWO; i++) {
         uint8_t at[TARRY_ENGINE_ADDRESS_MOST];
         size_t size;
-        exchange *taker = mesh_exchange(group.members[i]);
-        mesh_own_address(group.members[1 - i], at, &size);
-        assert_int_equal(mesh_admit(group.members[i], 10, at, size, plain), TARRY_OK);
+        exchange *taker = mesh_exchange(group->members[i]);
+        mesh_own_address(group->members[1 - i], at, &size);
+        assert_ok(mesh_admit(group->members[i], 10, at, size, plain));
         taker->methods->load(taker, 10, &third);
         assert_int_equal(wait_for(taker).state, EXCHANGE_FAILED);
-        mesh_remove(group.members[i], 10);
+        mesh_remove(group->members[i], 10);
     }
-    mesh_group_free(&group);
 }
 
 /* ---- transfers that stand still ---- */
@@ -239,12 +216,12 @@ static exchange_progress look_at(mesh *self, uint64_t ahead_ns)
     return progress;
 }
 
-/* Until it is given up, which takes two looks without a move in between: what was on the way when
- * the source came to stand still may come in. */
-static exchange_progress look_long_after(mesh *self)
+/* Until it is given up after so many silence limits, which takes two looks without a move in
+ * between: what was on the way when the source came to stand still may come in. */
+static exchange_progress look_long_after(mesh *self, uint64_t limits)
 {
-    uint64_t until = clock_from_now(PATIENCE_NS), ahead = LIMIT_NS;
-    exchange_progress progress = look_at(self, LIMIT_NS / 2);
+    uint64_t until = clock_from_now(PATIENCE_NS), ahead = limits * LIMIT_NS;
+    exchange_progress progress = look_at(self, ahead - LIMIT_NS / 2);
     assert_int_equal(progress.state, EXCHANGE_RUNNING);
     do {
         assert_true(clock_now_ns() < until);
@@ -265,7 +242,6 @@ typedef struct standing {
 static void stand(mesh *self, void *argument)
 {
     standing *its = argument;
-    (void)self;
     sem_post(&its->stands);
     sem_wait(&its->goes_on);
 }
@@ -294,28 +270,24 @@ static void end_standing(standing *its)
     sem_destroy(&its->goes_on);
 }
 
-/* Before it has anything to send; it is found again afterwards. */
-static void a_source_that_stands_still_ends_it(void **state)
+/* After so many silence limits, in which its owner may write it; it is found again afterwards. */
+PAIR(a_state_that_is_never_written_is_given_up)
 {
-    (void)state;
-    float *got = calloc(LENGTH, sizeof(float));
-    pair its;
+    OWNED(float) got = calloc(LENGTH, sizeof(float));
     standing source;
-    pair_make(&its);
-    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
-    its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
-    its.taker->methods->load(its.taker, 10, &third);
-    wait_until_wanted(&its, 1);
-    begin_standing(&source, its.group.members[1]);
-    exchange_progress progress = look_long_after(its.group.members[0]);
+    pair_make(its);
+    its->giver->methods->serve(its->giver, on_wanted, &its->wanted);
+    its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
+    its->taker->methods->load(its->taker, 10, &third);
+    wait_until_wanted(its, 1);
+    begin_standing(&source, its->group.members[1]);
+    exchange_progress progress = look_long_after(its->group.members[0], WRITING_LIMITS);
     assert_int_equal(progress.state, EXCHANGE_FAILED);
-    assert_string_equal(progress.why, "worker 10: nothing came of it for the silence limit");
+    assert_string_equal(progress.why, "worker 10: it does not write its state");
     end_standing(&source);
-    its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH);
-    assert_int_equal(wait_for(its.taker).state, EXCHANGE_DONE);
-    assert_memory_equal(got, its.held, LENGTH * sizeof(float));
-    free(got);
-    pair_free(&its);
+    its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH);
+    assert_int_equal(wait_for(its->taker).state, EXCHANGE_DONE);
+    assert_memory_equal(got, its->held, LENGTH * sizeof(float));
 }
 
 static void see_asked(mesh *self, void *argument)
@@ -339,12 +311,10 @@ static void wait_until_seen(mesh *self, void (*see)(mesh *self, void *argument))
 
 /* In the middle: the source stands until its taker does, which has asked, and the taker until the
  * source stands again, which has begun. So all of it can't be on the way. */
-static void a_transfer_that_stands_still_ends(void **state)
+TEST(a_transfer_that_stands_still_ends)
 {
-    (void)state;
     enum { LARGE = 40 << 20 }; /* more than the system takes in on the way */
-    uint8_t *large = calloc(LARGE, 1);
-    assert_non_null(large);
+    uint8_t *large = checked_calloc(LARGE, 1);
     pair its;
     standing source, taker;
     pair_make(&its);
@@ -357,7 +327,7 @@ static void a_transfer_that_stands_still_ends(void **state)
     wait_until_seen(its.group.members[1], see_begun);
     begin_standing(&source, its.group.members[1]);
     end_standing(&taker);
-    exchange_progress progress = look_long_after(its.group.members[0]);
+    exchange_progress progress = look_long_after(its.group.members[0], 1);
     assert_int_equal(progress.state, EXCHANGE_FAILED);
     assert_string_equal(progress.why, "worker 10: nothing came of it for the silence limit");
     end_standing(&source);
@@ -369,59 +339,27 @@ static void a_transfer_that_stands_still_ends(void **state)
     free(large);
 }
 
-/* A lent state is there for all who come, and is left alone. */
-/* The giver's thread says that the state is being written, as if the time for that had come. */
-static void say_sign(mesh *self, void *argument)
-{
-    (void)argument;
-    assert_true(mesh_streams_due_ns(self) != TARRY_NEVER);
-    mesh_streams_look(self, mesh_streams_due_ns(self));
-}
-
-static void count_signs(mesh *self, void *argument)
-{
-    *(uint32_t *)argument = self->request.signs;
-}
-
-/* Signs that the taker has seen once the last of them is in, or its transfer has failed. */
-static exchange_progress take_signs(pair *its, uint32_t count)
-{
-    const uint64_t until = clock_from_now(PATIENCE_NS);
-    exchange_progress progress;
-    uint32_t before, seen;
-    mesh_do(its->group.members[0], count_signs, &before);
-    for (uint32_t i = 0; i < count; i++)
-        mesh_do(its->group.members[1], say_sign, NULL);
-    do {
-        assert_true(clock_now_ns() < until);
-        mesh_do(its->group.members[0], count_signs, &seen);
-        its->taker->methods->wait(its->taker, clock_from_now(1000000), &progress);
-    } while (progress.state == EXCHANGE_RUNNING && seen < before + count);
-    return progress;
-}
-
 /* The owner takes long to write its state, and a second worker wants a newer state before the first
  * has all of its own: both get what they asked for. */
-static void a_state_that_is_written_slowly_comes(void **state)
+PAIR(a_state_that_is_written_slowly_comes)
 {
-    (void)state;
-    pair its;
     const tarry_sum_id fourth = {.step = 4, .term = 1, .attempt = 5, .digest = 98};
-    memset(&its, 0, sizeof(its));
-    mesh_group_make_limited(&its.group, TWO + 1, LIMIT_NS);
-    mesh_group_form(&its.group);
-    its.taker = mesh_exchange(its.group.members[0]);
-    its.giver = mesh_exchange(its.group.members[1]);
-    exchange *second = mesh_exchange(its.group.members[2]);
-    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
-    its.taker->methods->load(its.taker, 10, &third);
-    wait_until_wanted(&its, 1);
-    assert_int_equal(take_signs(&its, 20).state, EXCHANGE_RUNNING);
-    its.giver->methods->offer(its.giver, &third, make_state(1), STATE_BYTES);
+    memset(its, 0, sizeof(*its));
+    mesh_group_make_limited(&its->group, TWO + 1, LIMIT_NS);
+    mesh_group_form(&its->group);
+    its->taker = mesh_exchange(its->group.members[0]);
+    its->giver = mesh_exchange(its->group.members[1]);
+    exchange *second = mesh_exchange(its->group.members[2]);
+    its->giver->methods->serve(its->giver, on_wanted, &its->wanted);
+    its->taker->methods->load(its->taker, 10, &third);
+    wait_until_wanted(its, 1);
+    for (int look = 0; look < 2; look++)
+        assert_int_equal(look_at(its->group.members[0], 20 * LIMIT_NS).state, EXCHANGE_RUNNING);
+    its->giver->methods->offer(its->giver, &third, make_state(1), STATE_BYTES);
     second->methods->load(second, 10, &fourth);
-    wait_until_wanted(&its, 2);
-    its.giver->methods->offer(its.giver, &fourth, make_state(2), STATE_BYTES);
-    exchange_progress progress = wait_for(its.taker);
+    wait_until_wanted(its, 2);
+    its->giver->methods->offer(its->giver, &fourth, make_state(2), STATE_BYTES);
+    exchange_progress progress = wait_for(its->taker);
     assert_int_equal(progress.state, EXCHANGE_DONE);
     assert_true(progress.after.step == 3 && progress.bytes[0] == 1);
     progress = wait_for(second);
@@ -431,63 +369,27 @@ static void a_state_that_is_written_slowly_comes(void **state)
     second->methods->abandon(second);
     assert_int_equal(taken[0], 2);
     memory_release(NULL, taken);
-    pair_free(&its);
 }
 
-/* One whose owner never writes it is given up after a while. */
-static void a_state_that_is_never_written_is_given_up(void **state)
+/* A lent state is there for all who come, and is left alone. */
+PAIR(a_state_is_lent)
 {
-    (void)state;
-    pair its;
-    pair_make(&its);
-    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
-    its.taker->methods->load(its.taker, 10, &third);
-    wait_until_wanted(&its, 1);
-    exchange_progress progress;
-    for (int i = 0; (progress = take_signs(&its, 1)).state == EXCHANGE_RUNNING; i++)
-        assert_true(i < 1000);
-    assert_string_equal(progress.why, "worker 10: it does not write its state");
-    pair_free(&its);
-}
-
-static void a_state_is_lent(void **state)
-{
-    (void)state;
-    pair its;
     const tarry_sum_id later = {.step = 4, .term = 1, .attempt = 5, .digest = 98};
-    pair_make(&its);
+    pair_make(its);
     for (int again = 0; again < 3; again++) {
         const tarry_sum_id *after = again < 2 ? &third : &later;
         if (again != 1)
-            mesh_lend(its.group.members[1], after, (const uint8_t *)its.held + again, STATE_BYTES);
-        its.taker->methods->load(its.taker, 10, &third);
-        exchange_progress progress = wait_for(its.taker);
+            mesh_lend(its->group.members[1], after, (const uint8_t *)its->held + again,
+                      STATE_BYTES);
+        its->taker->methods->load(its->taker, 10, &third);
+        exchange_progress progress = wait_for(its->taker);
         assert_int_equal(progress.state, EXCHANGE_DONE);
         assert_true(progress.size == STATE_BYTES && progress.after.step == after->step);
-        assert_memory_equal(progress.bytes, (const uint8_t *)its.held + (again == 2 ? 2 : 0),
+        assert_memory_equal(progress.bytes, (const uint8_t *)its->held + (again == 2 ? 2 : 0),
                             STATE_BYTES);
     }
     /* More bytes than the wire can count: nobody gets them. */
-    mesh_lend(its.group.members[1], &third, (const uint8_t *)its.held, WIRE_BLOB_MOST + 1);
-    its.taker->methods->load(its.taker, 10, &third);
-    assert_string_equal(wait_for(its.taker).why, "worker 10: it does not have it any more");
-    pair_free(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_held_sum_is_fetched),
-        cmocka_unit_test(what_is_not_there_fails),
-        cmocka_unit_test(transfers_end_at_once),
-        cmocka_unit_test(a_state_is_copied_and_loaded),
-        cmocka_unit_test(the_loss_of_the_source_ends_it),
-        cmocka_unit_test(a_source_that_never_connects_ends_it),
-        cmocka_unit_test(a_source_that_stands_still_ends_it),
-        cmocka_unit_test(a_transfer_that_stands_still_ends),
-        cmocka_unit_test(a_state_that_is_written_slowly_comes),
-        cmocka_unit_test(a_state_that_is_never_written_is_given_up),
-        cmocka_unit_test(a_state_is_lent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    mesh_lend(its->group.members[1], &third, (const uint8_t *)its->held, WIRE_BLOB_MOST + 1);
+    its->taker->methods->load(its->taker, 10, &third);
+    assert_string_equal(wait_for(its->taker).why, "worker 10: it does not have it any more");
 }

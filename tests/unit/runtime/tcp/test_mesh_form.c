@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums over connections whose numbers travel in fewer bytes, against the oracle of sums. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mesh_group.h"
-#include "protocol/wire/wire_layout.h"
+#include "protocol/wire/wire_bodies.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 #include "seed.h"
+#include "test.h"
 
 enum { FEW = 4, LONG = 50000, LONGER = 200000, EXACT = 37 };
 
@@ -29,26 +24,23 @@ static const sum_case_forms FORMS[] = {
 enum { FORM_COUNT = sizeof(FORMS) / sizeof(FORMS[0]), BOTH_INT8 = FORM_COUNT - 1 };
 
 /* The same bits at all, each number rounded once on its way and once on its way back. */
-static void every_member_gets_the_same_sum(void **state)
+TEST(every_member_gets_the_same_sum)
 {
-    (void)state;
     static const struct {
         uint32_t count;
         size_t dimension;
     } shapes[] = {{1, 100}, {2, 1}, {2, LONG}, {3, 7}, {5, 9999}, {8, 20}, {8, 300000}};
     uint64_t seed = test_seed(__func__, 13);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        mesh_group group;
+        OWNED(mesh_group) group;
         mesh_group_make(&group, shapes[i].count, NULL);
         mesh_group_form(&group);
         for (size_t f = 0; f < FORM_COUNT; f++) {
-            sum_case *of =
-                sum_case_make(shapes[i].dimension, 1, shapes[i].count, f % 2 == 1, seed + i);
+            OWNED(sum_case)
+            of = sum_case_make(shapes[i].dimension, 1, shapes[i].count, f % 2 == 1, seed + i);
             group.forms = FORMS[f];
             mesh_group_sum(&group, of);
-            sum_case_free(of);
         }
-        mesh_group_free(&group);
     }
 }
 
@@ -58,8 +50,7 @@ static void sum_into(mesh_group *group, const sum_case *of, uint64_t step, float
     float *others[MESH_GROUP_MOST];
     group->step = step;
     for (uint32_t i = 0; i < group->count; i++) {
-        others[i] = calloc(of->dimension, sizeof(float));
-        assert_non_null(others[i]);
+        others[i] = checked_calloc(of->dimension, sizeof(float));
         mesh_group_start(group, i, of, others[i]);
     }
     for (uint32_t i = 0; i < group->count; i++)
@@ -78,9 +69,8 @@ static size_t count_different(const float *one, const float *other, size_t count
 }
 
 /* By the seed and the step, and by nothing else; and it is rounding. */
-static void chance_goes_by_seed_and_step(void **state)
+TEST(chance_goes_by_seed_and_step)
 {
-    (void)state;
     mesh_group group;
     sum_case *of = sum_case_make(LONG, 1, 3, false, test_seed(__func__, 13));
     float *first = calloc(LONG, sizeof(float)), *again = calloc(LONG, sizeof(float));
@@ -112,18 +102,17 @@ static uint64_t bytes_of_all(mesh_group *group, const sum_case *of)
     for (uint32_t i = 0; i < group->count; i++) {
         const mesh_sum *sum = &group->members[i]->sum;
         bytes += mesh_group_wait(group, i).moved;
-        bytes +=
-            UINT64_C(2) * sum->cut.stripes * (group->count - 1) * (WIRE_HEAD_BYTES + LAYOUT_BLOCK);
+        bytes += UINT64_C(2) * sum->cut.stripes * (group->count - 1) *
+                 (WIRE_HEAD_BYTES + WIRE_BLOCK_HEAD_BYTES);
     }
     return bytes;
 }
 
 /* Each way: of the two, one is sent as it is while the other is measured. */
-static void int8_takes_a_quarter_of_the_bytes(void **state)
+TEST(int8_takes_a_quarter_of_the_bytes)
 {
-    (void)state;
-    mesh_group group;
-    sum_case *of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
+    OWNED(sum_case) of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     mesh_group_make(&group, FEW, NULL);
     mesh_group_form(&group);
     const double whole = (double)bytes_of_all(&group, of), way = whole / 2;
@@ -137,71 +126,34 @@ static void int8_takes_a_quarter_of_the_bytes(void **state)
     assert_true((double)bytes_of_all(&group, of) < whole / 3.9);
     group.forms = (sum_case_forms){.up = TARRY_COMPRESS_BF16, .down = TARRY_COMPRESS_BF16};
     assert_true((double)bytes_of_all(&group, of) < whole / 1.99);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
-/* What the others say that they have once it is given up is right, and what they have of all of it
- * stands in the next sum. */
-static size_t give_up(mesh_group *group, const sum_case *of, float *const *sum)
+/* One ends in the middle of a sum, earlier and later: nothing of it is in the next one. */
+TEST(those_who_are_left_sum_on)
 {
-    size_t whole = of->dimension;
-    for (uint32_t i = 0; i + 1 < FEW; i++) {
-        tarry_engine *engine = mesh_engine(group->members[i]);
-        tarry_engine_progress progress;
-        engine->methods->wait(engine, 0, &progress);
-        bool done = progress.state == TARRY_ENGINE_DONE;
-        engine->methods->abandon(engine);
-        engine->methods->wait(engine, 0, &progress);
-        if (!done && progress.whole < whole)
-            whole = (size_t)progress.whole;
-    }
-    for (uint32_t i = 1; i + 1 < FEW; i++)
-        assert_memory_equal(sum[i], sum[0], whole * sizeof(float));
-    return whole;
-}
-
-/* One ends in the middle of a sum, earlier and later. */
-static void what_stands_is_what_was_sent(void **state)
-{
-    (void)state;
     uint64_t seed = test_seed(__func__, 13);
     for (uint64_t trial = 0; trial < 5; trial++) {
-        mesh_group group;
         float *sum[FEW];
-        sum_case *first = sum_case_make(LONGER, 1, FEW, false, ++seed);
-        sum_case *second = sum_case_make(LONGER, 1, FEW - 1, false, ++seed);
+        OWNED(sum_case) first = sum_case_make(LONGER, 1, FEW, false, ++seed);
+        OWNED(sum_case) second = sum_case_make(LONGER, 1, FEW - 1, false, ++seed);
+        OWNED(mesh_group) group;
         mesh_group_make(&group, FEW, NULL);
         mesh_group_form(&group);
         group.forms = FORMS[trial % 2 == 0 ? BOTH_INT8 : 2];
         group.step++;
         for (uint32_t i = 0; i < FEW; i++) {
-            sum[i] = calloc(LONGER, sizeof(float));
-            assert_non_null(sum[i]);
+            sum[i] = checked_calloc(LONGER, sizeof(float));
             mesh_group_start(&group, i, first, sum[i]);
         }
         tarry_engine_progress progress;
         tarry_engine *watched = mesh_engine(group.members[0]);
         watched->methods->wait(watched, clock_from_now(trial * UINT64_C(1500000)), &progress);
         mesh_free(group.members[FEW - 1]);
-        group.members[FEW - 1] = NULL;
-        layout cut = layout_make(LONGER, 1, 1);
-        size_t whole = layout_stand(&cut, give_up(&group, first, sum));
+        group.count--;
         mesh_group_form(&group);
-        group.step++;
-        for (uint32_t i = 0; i + 1 < FEW; i++)
-            mesh_group_start_behind(&group, i, second, sum[i], whole, NULL);
-        for (uint32_t i = 0; i + 1 < FEW; i++)
-            assert_int_equal(mesh_group_wait(&group, i).state, TARRY_ENGINE_DONE);
-        for (uint32_t i = 1; i + 1 < FEW; i++)
-            assert_memory_equal(sum[i], sum[0], LONGER * sizeof(float));
-        sum_case_check_rounded(first, &group.forms, sum[0], 0, whole);
-        sum_case_check_rounded(second, &group.forms, sum[0], whole, LONGER);
+        mesh_group_sum(&group, second);
         for (uint32_t i = 0; i < FEW; i++)
             free(sum[i]);
-        mesh_group_free(&group);
-        sum_case_free(first);
-        sum_case_free(second);
     }
 }
 
@@ -219,14 +171,12 @@ static tarry_engine_progress start_two(mesh_group *group, const sum_case *of, fl
     return progress;
 }
 
-static void who_has_another_form_is_suspected(void **state)
+MESH_GROUP(who_has_another_form_is_suspected)
 {
-    (void)state;
-    mesh_group group;
-    sum_case *of = sum_case_make(1000, 1, 2, false, 5);
+    OWNED(sum_case) of = sum_case_make(1000, 1, 2, false, 5);
     float *sum[2] = {calloc(1000, sizeof(float)), calloc(1000, sizeof(float))};
-    mesh_group_make(&group, 2, NULL);
-    mesh_group_form(&group);
+    mesh_group_make(group, 2, NULL);
+    mesh_group_form(group);
     for (size_t f = 0; f < FORM_COUNT; f++) {
         sum_case_forms other = FORMS[f];
         if (f % 2 == 0)
@@ -234,27 +184,23 @@ static void who_has_another_form_is_suspected(void **state)
         else
             other.down =
                 other.down == TARRY_COMPRESS_NONE ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_NONE;
-        tarry_engine_progress progress = start_two(&group, of, sum, FORMS[f], other);
+        tarry_engine_progress progress = start_two(group, of, sum, FORMS[f], other);
         assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
         assert_int_equal(progress.suspect, 10);
-        assert_non_null(strstr(progress.why, "in another way"));
+        assert_non_null(strstr(progress.why, "in another form"));
     }
     free(sum[0]);
     free(sum[1]);
-    sum_case_free(of);
-    mesh_group_free(&group);
 }
 
-/* Forms with feedback, of several parts, and where each hop would round. */
-static void forms_that_are_none_of_sums_are_refused(void **state)
+/* Forms with feedback, and of several parts. */
+MESH_GROUP(forms_that_are_none_of_sums_are_refused)
 {
-    (void)state;
     static const float weights[4 * FEW];
     float sum[100];
-    mesh_group group;
-    mesh_group_make(&group, FEW, NULL);
-    mesh_group_form(&group);
-    tarry_engine *engine = mesh_engine(group.members[0]);
+    mesh_group_make(group, FEW, NULL);
+    mesh_group_form(group);
+    tarry_engine *engine = mesh_engine(group->members[0]);
     tarry_engine_sum asked = {
         .name = {.step = 1}, .dimension = 100, .parts = 1, .weights = weights, .sum = sum};
     asked.compress = TARRY_COMPRESS_INT4;
@@ -265,22 +211,4 @@ static void forms_that_are_none_of_sums_are_refused(void **state)
     asked.compress_down = TARRY_COMPRESS_BF16;
     asked.parts = 2;
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
-    group.shape = (tarry_shape){TARRY_SHAPE_TREE, 0};
-    mesh_group_form(&group);
-    asked.parts = 1;
-    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
-    mesh_group_free(&group);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_member_gets_the_same_sum),
-        cmocka_unit_test(chance_goes_by_seed_and_step),
-        cmocka_unit_test(int8_takes_a_quarter_of_the_bytes),
-        cmocka_unit_test(what_stands_is_what_was_sent),
-        cmocka_unit_test(who_has_another_form_is_suspected),
-        cmocka_unit_test(forms_that_are_none_of_sums_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums over connections of which a member ends, says nothing, or loses its connection. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,23 +10,22 @@
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 #include "seed.h"
+#include "test.h"
 
 enum { FEW = 4, LONG = 50000, LONGER = 400000 };
 
 /* It never gives a sum of some, and the others go on without the one that died. */
-static void a_member_that_ends_fails_the_sum(void **state)
+TEST(a_member_that_ends_fails_the_sum)
 {
-    (void)state;
-    mesh_group group;
     float *sum[FEW];
-    sum_case *of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
+    OWNED(sum_case) of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     mesh_group_make(&group, FEW, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of); /* all are connected, so that all hear of the end */
     group.step++;
     for (uint32_t i = 0; i < FEW; i++) {
-        sum[i] = calloc(LONGER, sizeof(float));
-        assert_non_null(sum[i]);
+        sum[i] = checked_calloc(LONGER, sizeof(float));
         if (i != 1) /* which never begins */
             mesh_group_start(&group, i, of, sum[i]);
     }
@@ -50,16 +43,14 @@ static void a_member_that_ends_fails_the_sum(void **state)
     group.count = FEW;
     for (uint32_t i = 0; i < FEW; i++)
         free(sum[i]);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
 static void is_dropped_at_once(size_t dimension)
 {
     enum { TWO = 2 };
-    mesh_group group;
-    float *sum = calloc(dimension, sizeof(float));
-    sum_case *of = sum_case_make(dimension, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(float) sum = calloc(dimension, sizeof(float));
+    OWNED(sum_case) of = sum_case_make(dimension, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     mesh_group_make(&group, TWO, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
@@ -69,14 +60,10 @@ static void is_dropped_at_once(size_t dimension)
     tarry_engine_progress progress = mesh_group_wait(&group, 0);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
     assert_int_equal(progress.suspect, 10);
-    free(sum);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
-static void one_that_is_removed_is_dropped_at_once(void **state)
+TEST(one_that_is_removed_is_dropped_at_once)
 {
-    (void)state;
     is_dropped_at_once(LONG);
     is_dropped_at_once(1); /* it has no share of the sum, but a coded part */
 }
@@ -114,8 +101,7 @@ typedef struct arrivals {
 
 static bool has_come(const mesh_sum *sum, uint32_t place)
 {
-    int32_t flow = sum->intake[place].coded[0];
-    return flow == MESH_NO_FLOW || mesh_flow_is_over(sum, &sum->route.flows[flow]);
+    return place == sum->place || mesh_flow_is_over(sum, &sum->intake[place].coded);
 }
 
 /* Whether what the others send before the idle one begins is in. */
@@ -148,18 +134,17 @@ static void begin_all_but(mesh_group *group, uint32_t idle, const sum_case *of, 
     for (uint32_t i = 0; i < FEW; i++) {
         if (i == idle)
             continue;
-        sums[i] = calloc(of->dimension, sizeof(float));
-        assert_non_null(sums[i]);
+        sums[i] = checked_calloc(of->dimension, sizeof(float));
         mesh_group_start(group, i, of, sums[i]);
     }
 }
 
 static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
 {
-    mesh_group group;
     float *sum[FEW] = {NULL};
     char said[64];
-    sum_case *of = sum_case_make(dimension, 1, FEW, false, test_seed(__func__, 13));
+    OWNED(sum_case) of = sum_case_make(dimension, 1, FEW, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     mesh_group_make(&group, FEW, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
@@ -175,13 +160,10 @@ static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
     mesh_group_sum(&group, of);
     for (uint32_t i = 0; i < FEW; i++)
         free(sum[i]);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
-static void who_never_begins_is_suspected(void **state)
+TEST(who_never_begins_is_suspected)
 {
-    (void)state;
     is_suspected(LONG, 0, FEW - 1);
     is_suspected(1, FEW - 1, 0); /* it has no share of the sum, but a coded part */
 }
@@ -198,14 +180,13 @@ static void look_at_link(mesh *self, void *argument)
 }
 
 /* Two say nothing, one of which may have heard of the other's end. */
-static void who_is_not_connected_is_suspected_first(void **state)
+TEST(who_is_not_connected_is_suspected_first)
 {
-    (void)state;
     enum { THREE = 3, GONE = 1, WATCHER = 2 };
-    mesh_group group;
-    float *sum = calloc(LONG, sizeof(float));
+    OWNED(float) sum = calloc(LONG, sizeof(float));
     company its = {.place = GONE, .linked = true};
-    sum_case *of = sum_case_make(LONG, 1, THREE, false, test_seed(__func__, 13));
+    OWNED(sum_case) of = sum_case_make(LONG, 1, THREE, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     mesh_group_make(&group, THREE, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
@@ -218,19 +199,15 @@ static void who_is_not_connected_is_suspected_first(void **state)
     tarry_engine_progress progress = mesh_group_wait(&group, WATCHER);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
     assert_int_equal(progress.suspect, 10 * GONE);
-    free(sum);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
 /* The timer itself. */
-static void a_sum_that_stands_still_ends(void **state)
+TEST(a_sum_that_stands_still_ends)
 {
-    (void)state;
     enum { TWO = 2 };
-    mesh_group group;
-    float *sum = calloc(LONG, sizeof(float));
-    sum_case *of = sum_case_make(LONG, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(float) sum = calloc(LONG, sizeof(float));
+    OWNED(sum_case) of = sum_case_make(LONG, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     mesh_group_make_limited(&group, TWO, 20000000);
     mesh_group_form(&group);
     group.step++;
@@ -238,9 +215,6 @@ static void a_sum_that_stands_still_ends(void **state)
     tarry_engine_progress progress = mesh_group_wait(&group, 0);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
     assert_int_equal(progress.suspect, 10);
-    free(sum);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
 typedef struct stopped {
@@ -255,15 +229,14 @@ static void stand(void *user)
     sem_wait(&its->goes_on);
 }
 
-static void who_stops_reading_is_suspected(void **state)
+TEST(who_stops_reading_is_suspected)
 {
-    (void)state;
     enum { TWO = 2 };
     mesh_group group;
     stopped its;
     float *sum[TWO];
     const tarry_sum_id none = {0};
-    sum_case *of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(sum_case) of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
     sem_init(&its.stands, 0, 0);
     sem_init(&its.goes_on, 0, 0);
     mesh_group_make(&group, TWO, NULL);
@@ -273,10 +246,9 @@ static void who_stops_reading_is_suspected(void **state)
     mesh_group_sum(&group, of);
     group.step++;
     for (uint32_t i = TWO; i-- > 0;) {
-        sum[i] = calloc(LONGER, sizeof(float));
-        assert_non_null(sum[i]);
+        sum[i] = checked_calloc(LONGER, sizeof(float));
         if (i == 0) {
-            assert_int_equal(taker->methods->load(taker, 10, &none), TARRY_OK);
+            assert_ok(taker->methods->load(taker, 10, &none));
             sem_wait(&its.stands);
         }
         mesh_group_start(&group, i, of, sum[i]);
@@ -294,7 +266,6 @@ static void who_stops_reading_is_suspected(void **state)
     mesh_group_free(&group);
     sem_destroy(&its.stands);
     sem_destroy(&its.goes_on);
-    sum_case_free(of);
 }
 
 /* ---- connections that break ---- */
@@ -343,17 +314,15 @@ static void wait_for_bond(mesh *member, uint64_t after_ns)
 }
 
 /* Both hear of it: neither waits for the limit of silence. */
-static void a_break_keeps_nobody_waiting(void **state)
+TEST(a_break_keeps_nobody_waiting)
 {
-    (void)state;
     enum { TWO = 2 };
     static const uint64_t past[] = {0, 1, 400000, 800000, 1200000, 1600000};
-    mesh_group group;
-    sum_case *of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(sum_case) of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
+    OWNED(mesh_group) group;
     float *sum[TWO];
     for (uint32_t i = 0; i < TWO; i++) {
-        sum[i] = calloc(LONGER, sizeof(float));
-        assert_non_null(sum[i]);
+        sum[i] = checked_calloc(LONGER, sizeof(float));
     }
     mesh_group_make(&group, TWO, NULL);
     mesh_group_form(&group);
@@ -385,25 +354,22 @@ static void a_break_keeps_nobody_waiting(void **state)
     }
     for (uint32_t i = 0; i < TWO; i++)
         free(sum[i]);
-    mesh_group_free(&group);
-    sum_case_free(of);
 }
 
 /* However often: who is waited for was reached each time, and tries as soon as at the first. */
-static void who_was_reached_is_soon_called_again(void **state)
+MESH_GROUP(who_was_reached_is_soon_called_again)
 {
-    (void)state;
     enum { TWO = 2, BREAKS = 4 };
     static const tarry_sum_id name = {.step = 3, .term = 1, .attempt = 4, .digest = 99};
     static const float held[LONG] = {7};
-    float *got = calloc(LONG, sizeof(float));
-    mesh_group group;
+    OWNED(float) got = calloc(LONG, sizeof(float));
     bond seen;
-    mesh_group_make(&group, TWO, NULL);
-    mesh_group_form(&group);
-    wait_for_bond(group.members[0], 0);
-    mesh_do(group.members[0], look_at_bond, &seen);
-    mesh *called = group.members[seen.dialed ? 1 : 0], *caller = group.members[seen.dialed ? 0 : 1];
+    mesh_group_make(group, TWO, NULL);
+    mesh_group_form(group);
+    wait_for_bond(group->members[0], 0);
+    mesh_do(group->members[0], look_at_bond, &seen);
+    mesh *called = group->members[seen.dialed ? 1 : 0],
+         *caller = group->members[seen.dialed ? 0 : 1];
     exchange *taker = mesh_exchange(called), *giver = mesh_exchange(caller);
     giver->methods->hold(giver, &name, held, LONG);
     wait_for_bond(caller, 0);
@@ -419,21 +385,4 @@ static void who_was_reached_is_soon_called_again(void **state)
         mesh_do(caller, look_at_bond, &now);
         assert_true(now.bound_ns <= 2 * BACKOFF_LEAST_NS);
     }
-    free(got);
-    mesh_group_free(&group);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_member_that_ends_fails_the_sum),
-        cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
-        cmocka_unit_test(who_never_begins_is_suspected),
-        cmocka_unit_test(who_is_not_connected_is_suspected_first),
-        cmocka_unit_test(a_sum_that_stands_still_ends),
-        cmocka_unit_test(who_stops_reading_is_suspected),
-        cmocka_unit_test(a_break_keeps_nobody_waiting),
-        cmocka_unit_test(who_was_reached_is_soon_called_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many may make room for others before those that have just come are heard. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "runtime/tcp/server/newcomers.h"
+#include "runtime/tcp/server/peer.h"
+#include "test.h"
 
 enum { BEFORE = 1000 };
 
@@ -20,9 +14,8 @@ static uint32_t most_of(uint32_t count, uint32_t listeners)
     return all.displaced - BEFORE;
 }
 
-static void test_half_of_them_stay(void **state)
+TEST(test_half_of_them_stay)
 {
-    (void)state;
     for (uint32_t listeners = 1; listeners <= 3; listeners++)
         for (uint32_t count = 2 * listeners; count <= 2000; count++) {
             uint32_t most = most_of(count, listeners);
@@ -31,18 +24,8 @@ static void test_half_of_them_stay(void **state)
         }
 }
 
-static void test_each_listener_lets_one_in(void **state)
+TEST(test_each_listener_lets_one_in)
 {
-    (void)state;
     for (uint32_t count = 0; count <= 8; count++)
         assert_true(most_of(count, 16) == 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half_of_them_stay),
-        cmocka_unit_test(test_each_listener_lets_one_in),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

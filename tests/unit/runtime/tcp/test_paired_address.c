@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine's address beside that of connections, and bytes that are none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "runtime/tcp/mesh/paired_address.h"
+#include "runtime/tcp/mesh/direct.h"
+#include "test.h"
 
 static const uint8_t OWN[] = {1, 2, 3};
 
@@ -18,9 +13,8 @@ static paired_address address_of(const char *name)
         .name = name, .name_size = strlen(name), .own = OWN, .own_size = sizeof(OWN)};
 }
 
-static void what_is_encoded_is_decoded(void **state)
+TEST(what_is_encoded_is_decoded)
 {
-    (void)state;
     static const char *const names[] = {"", "gloo", "a-name-of-just-32-characters----"};
     static const char *const texts[] = {"direct", "gloo", "a-name-of-just-32-characters----"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -40,9 +34,8 @@ static void what_is_encoded_is_decoded(void **state)
     }
 }
 
-static void engines_of_two_names_are_not_alike(void **state)
+TEST(engines_of_two_names_are_not_alike)
 {
-    (void)state;
     const paired_address gloo = address_of("gloo"), glue = address_of("glue"),
                          direct = address_of("");
     assert_false(paired_address_alike(&gloo, &glue));
@@ -50,9 +43,8 @@ static void engines_of_two_names_are_not_alike(void **state)
 }
 
 /* Bytes behind the engine's are the connections'. */
-static void the_rest_is_of_connections(void **state)
+TEST(the_rest_is_of_connections)
 {
-    (void)state;
     const paired_address from = address_of("gloo");
     paired_address to;
     uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
@@ -64,9 +56,8 @@ static void the_rest_is_of_connections(void **state)
     assert_int_equal(to.connected[0], 77);
 }
 
-static void any_other_bytes_are_none(void **state)
+TEST(any_other_bytes_are_none)
 {
-    (void)state;
     const paired_address from = address_of("gloo");
     paired_address to;
     uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
@@ -80,15 +71,4 @@ static void any_other_bytes_are_none(void **state)
     assert_false(paired_address_decode(empty_name, sizeof(empty_name), &to));
     assert_false(paired_address_decode(long_name, sizeof(long_name), &to));
     assert_false(paired_address_decode(odd_name, sizeof(odd_name), &to));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_encoded_is_decoded),
-        cmocka_unit_test(engines_of_two_names_are_not_alike),
-        cmocka_unit_test(the_rest_is_of_connections),
-        cmocka_unit_test(any_other_bytes_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-#include "runtime/tcp/worker/report_batch.h"
+#include "runtime/tcp/worker/tcp_worker.h"
 #include "seed.h"
 
 #include "base/random.h"
+#include "test.h"
 
 #define NS_PER_US UINT64_C(1000)
 #define NS_PER_MS UINT64_C(1000000)
@@ -44,16 +39,16 @@ static uint32_t read_frame(const uint8_t *frame, size_t size, tarry_message *rep
 {
     const codec_shape no_sets = {0};
     wire_head head;
-    assert_int_equal(wire_head_decode(frame, &head), TARRY_OK);
+    assert_ok(wire_head_decode(frame, &head));
     assert_int_equal(WIRE_HEAD_BYTES + head.length, size);
     const uint8_t *body = frame + WIRE_HEAD_BYTES;
     if (head.kind == WIRE_MESSAGE) {
-        assert_int_equal(codec_decode(&no_sets, body, head.length, NULL, reports), TARRY_OK);
+        assert_ok(codec_decode(&no_sets, body, head.length, NULL, reports));
         return 1;
     }
     wire_batch batch;
     assert_int_equal(head.kind, WIRE_BATCH);
-    assert_int_equal(wire_batch_decode(&head, body, &batch), TARRY_OK);
+    assert_ok(wire_batch_decode(&head, body, &batch));
     assert_true(batch.count > 1);
     for (uint32_t i = 0; i < batch.count; i++)
         wire_batch_get(&batch, i, &reports[i]);
@@ -83,17 +78,15 @@ static uint32_t count_frames(uint32_t count, uint64_t piece_ns)
     return frames;
 }
 
-static void reports_of_long_pieces_go_at_once(void **state)
+TEST(reports_of_long_pieces_go_at_once)
 {
-    (void)state;
     assert_int_equal(count_frames(100, 10 * NS_PER_MS), 100);
     assert_int_equal(count_frames(100, NS_PER_MS), 100);
     assert_int_equal(count_frames(100, REPORT_BATCH_NS / 4), 100);
 }
 
-static void reports_of_short_pieces_share_frames(void **state)
+TEST(reports_of_short_pieces_share_frames)
 {
-    (void)state;
     assert_true(count_frames(1000, 20 * NS_PER_US) < 80);
     assert_true(count_frames(100000, 20 * NS_PER_US) < 100000 / 40);
     assert_int_equal(count_frames(7, 20 * NS_PER_US), 7); /* a round that is over at once */
@@ -101,9 +94,8 @@ static void reports_of_short_pieces_share_frames(void **state)
 
 /* Pieces of any length, but for none so long that the caller's timer would have to look: each
  * report goes out within a fraction of the round so far, and of the longest wait. */
-static void no_report_waits_long(void **state)
+TEST(no_report_waits_long)
 {
-    (void)state;
     random_stream random =
         random_stream_make(test_seed("no_report_waits_long", 1), RANDOM_TEST, 0, 0);
     for (uint32_t run = 0; run < 2000; run++) {
@@ -144,18 +136,16 @@ static bool waits(uint64_t round, bool failed, bool more)
     return waited;
 }
 
-static void the_first_the_last_and_the_failed_go_at_once(void **state)
+TEST(the_first_the_last_and_the_failed_go_at_once)
 {
-    (void)state;
     assert_true(waits(1, false, true));
     assert_false(waits(2, false, true));
     assert_false(waits(1, true, true));
     assert_false(waits(1, false, false));
 }
 
-static void others_stand_in_another_frame(void **state)
+TEST(others_stand_in_another_frame)
 {
-    (void)state;
     report_batch batch = {0};
     tarry_message said[REPORT_BATCH_MOST];
     tarry_message report = report_of(1, 0), round = report_of(2, 0), term = report_of(1, 1),
@@ -180,9 +170,8 @@ static void others_stand_in_another_frame(void **state)
     assert_int_equal(report_batch_close(&batch), 0);
 }
 
-static void a_full_frame_goes_out(void **state)
+TEST(a_full_frame_goes_out)
 {
-    (void)state;
     report_batch batch = {0};
     tarry_message said[REPORT_BATCH_MOST], report = report_of(1, 0);
     report_batch_put(&batch, &report, true, 1);
@@ -197,17 +186,4 @@ static void a_full_frame_goes_out(void **state)
     size_t size = report_batch_close(&batch);
     assert_true(size == sizeof(batch.frame));
     assert_int_equal(read_frame(batch.frame, size, said), REPORT_BATCH_MOST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reports_of_long_pieces_go_at_once),
-        cmocka_unit_test(reports_of_short_pieces_share_frames),
-        cmocka_unit_test(no_report_waits_long),
-        cmocka_unit_test(the_first_the_last_and_the_failed_go_at_once),
-        cmocka_unit_test(others_stand_in_another_frame),
-        cmocka_unit_test(a_full_frame_goes_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

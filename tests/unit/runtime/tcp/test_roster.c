@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "failing_allocator.h"
-#include "runtime/tcp/server/roster.h"
+#include "runtime/tcp/server/tcp_server_step.h"
+#include "test.h"
 
 enum { WORKERS = 3, QUIET = 100 };
 
@@ -35,12 +30,11 @@ static roster_arrival sit(roster *its, uint32_t worker, uint32_t process, uint64
 
 static void begin(roster *its)
 {
-    assert_int_equal(roster_init(its, WORKERS, NULL), TARRY_OK);
+    assert_ok(roster_init(its, WORKERS, NULL));
 }
 
-static void credentials_say_who_may_be_whom(void **state)
+TEST(credentials_say_who_may_be_whom)
 {
-    (void)state;
     roster its;
     begin(&its);
     uint32_t worker = 77;
@@ -55,9 +49,8 @@ static void credentials_say_who_may_be_whom(void **state)
     roster_destroy(&its, NULL);
 }
 
-static void a_seat_is_held_while_its_holder_is_heard(void **state)
+TEST(a_seat_is_held_while_its_holder_is_heard)
 {
-    (void)state;
     roster its;
     begin(&its);
     uint32_t worker;
@@ -77,9 +70,8 @@ static void a_seat_is_held_while_its_holder_is_heard(void **state)
     roster_destroy(&its, NULL);
 }
 
-static void whoever_comes_back_finds_its_own_seat(void **state)
+TEST(whoever_comes_back_finds_its_own_seat)
 {
-    (void)state;
     roster its;
     begin(&its);
     uint32_t worker;
@@ -103,9 +95,8 @@ static void whoever_comes_back_finds_its_own_seat(void **state)
 }
 
 /* One whose holder is away for a moment is the last that is given to another. */
-static void the_seat_longest_free_goes_first(void **state)
+TEST(the_seat_longest_free_goes_first)
 {
-    (void)state;
     roster its;
     begin(&its);
     uint32_t worker;
@@ -126,9 +117,8 @@ static void the_seat_longest_free_goes_first(void **state)
     roster_destroy(&its, NULL);
 }
 
-static void bound_credentials_go_before_others(void **state)
+TEST(bound_credentials_go_before_others)
 {
-    (void)state;
     roster its;
     begin(&its);
     uint32_t worker;
@@ -149,9 +139,8 @@ static void bound_credentials_go_before_others(void **state)
     roster_destroy(&its, NULL);
 }
 
-static void the_seats_of_bound_workers_are_given_last(void **state)
+TEST(the_seats_of_bound_workers_are_given_last)
 {
-    (void)state;
     roster its;
     begin(&its);
     uint32_t worker;
@@ -175,7 +164,6 @@ static void the_seats_of_bound_workers_are_given_last(void **state)
 
 static int make(void *user, const tarry_allocator *allocator)
 {
-    (void)user;
     roster its;
     int error = roster_init(&its, WORKERS, allocator);
     if (error == TARRY_OK)
@@ -183,22 +171,7 @@ static int make(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void does_without_memory(void **state)
+TEST(does_without_memory)
 {
-    (void)state;
     assert_int_equal(fail_each_allocation(make, NULL), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(credentials_say_who_may_be_whom),
-        cmocka_unit_test(a_seat_is_held_while_its_holder_is_heard),
-        cmocka_unit_test(whoever_comes_back_finds_its_own_seat),
-        cmocka_unit_test(the_seat_longest_free_goes_first),
-        cmocka_unit_test(bound_credentials_go_before_others),
-        cmocka_unit_test(the_seats_of_bound_workers_are_given_last),
-        cmocka_unit_test(does_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +8,12 @@
 #include "base/memory.h"
 #include "failing_allocator.h"
 #include "pki/authority.h"
-#include "pki/authority_files.h"
-#include "runtime/tcp/trust/pem.h"
+#include "runtime/tcp/trust/private_file.h"
 #include "runtime/tcp/trust/roster_file.h"
+#include "test.h"
+
+OWNED_BY(roster_file, roster_file_free)
+OWNED_BY(credential, credential_free)
 
 enum { PATH = 300, TEXT = 4096 };
 
@@ -34,8 +31,8 @@ static void begin(bench *its)
     assert_non_null(mkdtemp(its->root));
     snprintf(its->home, PATH, "%s/home", its->root);
     snprintf(its->other, PATH, "%s/other", its->root);
-    assert_int_equal(authority_init(its->home, 3, no_hosts, NOW, NULL, NULL), TARRY_OK);
-    assert_int_equal(authority_init(its->other, 1, no_hosts, NOW, NULL, NULL), TARRY_OK);
+    assert_ok(authority_init(its->home, 3, no_hosts, NOW, NULL, NULL));
+    assert_ok(authority_init(its->other, 1, no_hosts, NOW, NULL, NULL));
 }
 
 static void end(bench *its)
@@ -43,10 +40,12 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
 static credential_identity identity(const char *name)
 {
     credential_identity read;
-    assert_int_equal(identity_parse(name, &read), TARRY_OK);
+    assert_ok(identity_parse(name, &read));
     return read;
 }
 
@@ -64,7 +63,7 @@ static X509 *read_certificate(const char *home, const char *name)
     char path[PATH + 40];
     X509 *read;
     snprintf(path, sizeof(path), "%s/%s", home, name);
-    assert_int_equal(pem_read_certificate(path, &read, NULL), TARRY_OK);
+    assert_ok(pem_read_certificate(path, &read, NULL));
     return read;
 }
 
@@ -85,20 +84,18 @@ static roster_file *read_roster(const char *home)
 {
     roster_file *read;
     tarry_diagnostic why;
-    assert_int_equal(authority_read_roster(home, &read, &why), TARRY_OK);
+    assert_ok(authority_read_roster(home, &read, &why));
     assert_non_null(read);
     return read;
 }
 
-static void a_roster_has_each_worker_s_certificate(void **state)
+BENCH(a_roster_has_each_worker_s_certificate)
 {
-    (void)state;
-    bench its;
-    begin(&its);
+    begin(its);
     roster_file *none;
-    assert_int_equal(authority_read_roster(its.home, &none, NULL), TARRY_OK);
+    assert_ok(authority_read_roster(its->home, &none, NULL));
     assert_null(none);
-    authority_rostered made = sign(its.home, NOW);
+    authority_rostered made = sign(its->home, NOW);
     assert_int_equal(made.number, 1);
     assert_int_equal(made.workers, 3);
     assert_false(made.same);
@@ -106,103 +103,86 @@ static void a_roster_has_each_worker_s_certificate(void **state)
         uint8_t expected[CREDENTIAL_FINGERPRINT_BYTES];
         char name[40];
         snprintf(name, sizeof(name), "worker-%u/cert.pem", worker);
-        X509 *certificate = read_certificate(its.home, name);
+        X509 *certificate = read_certificate(its->home, name);
         credential_fingerprint(certificate, expected);
         X509_free(certificate);
-        roster_file *roster = read_roster(its.home);
+        OWNED(roster_file) roster = read_roster(its->home);
         assert_int_equal(roster->count, 3);
         assert_memory_equal(roster_file_find(roster, worker), expected, sizeof(expected));
         assert_null(roster_file_find(roster, 3));
         assert_null(roster_file_find(roster, CREDENTIAL_ANY_ID));
-        roster_file_free(roster);
     }
-    end(&its);
 }
 
-static void a_list_that_differs_has_the_next_number(void **state)
+BENCH(a_list_that_differs_has_the_next_number)
 {
-    (void)state;
-    bench its;
-    begin(&its);
-    sign(its.home, NOW);
-    roster_file *before = read_roster(its.home);
-    authority_rostered made = sign(its.home, NOW + 5);
+    begin(its);
+    sign(its->home, NOW);
+    OWNED(roster_file) before = read_roster(its->home);
+    authority_rostered made = sign(its->home, NOW + 5);
     assert_true(made.same);
     assert_int_equal(made.number, 1);
-    roster_file *again = read_roster(its.home);
+    OWNED(roster_file) again = read_roster(its->home);
     assert_memory_equal(again->digest, before->digest, sizeof(before->digest));
-    assert_int_equal(
-        authority_revoke(its.home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL),
-        TARRY_OK);
-    made = sign(its.home, NOW);
+    assert_ok(
+        authority_revoke(its->home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL));
+    made = sign(its->home, NOW);
     assert_int_equal(made.number, 2);
     assert_int_equal(made.workers, 2);
-    roster_file *after = read_roster(its.home);
+    OWNED(roster_file) after = read_roster(its->home);
     assert_null(roster_file_find(after, 1));
     assert_memory_not_equal(after->digest, before->digest, sizeof(before->digest));
     /* Back to who was there before, and yet no list of before. */
-    assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW, NULL), TARRY_OK);
-    made = sign(its.home, NOW);
+    assert_ok(authority_add(its->home, identity("worker-1"), no_hosts, NOW, NULL));
+    made = sign(its->home, NOW);
     assert_int_equal(made.number, 3);
-    roster_file *last = read_roster(its.home);
+    OWNED(roster_file) last = read_roster(its->home);
     assert_memory_not_equal(roster_file_find(last, 1), roster_file_find(before, 1),
                             CREDENTIAL_FINGERPRINT_BYTES);
-    roster_file_free(last);
-    roster_file_free(after);
-    roster_file_free(again);
-    roster_file_free(before);
-    end(&its);
 }
 
 /* A folder that was moved away leaves two good certificates: one id is one worker all the same. */
-static void of_two_certificates_the_last_one_counts(void **state)
+BENCH(of_two_certificates_the_last_one_counts)
 {
-    (void)state;
-    bench its;
     char from[PATH + 20], to[PATH + 20];
     uint8_t expected[CREDENTIAL_FINGERPRINT_BYTES];
-    begin(&its);
-    snprintf(from, sizeof(from), "%s/worker-2", its.home);
-    snprintf(to, sizeof(to), "%s/away", its.root);
+    begin(its);
+    snprintf(from, sizeof(from), "%s/worker-2", its->home);
+    snprintf(to, sizeof(to), "%s/away", its->root);
     assert_int_equal(rename(from, to), 0);
-    assert_int_equal(authority_add(its.home, identity("worker-2"), no_hosts, NOW + 9, NULL),
-                     TARRY_OK);
-    assert_int_equal(sign(its.home, NOW + 10).workers, 3);
-    X509 *certificate = read_certificate(its.home, "worker-2/cert.pem");
+    assert_ok(authority_add(its->home, identity("worker-2"), no_hosts, NOW + 9, NULL));
+    assert_int_equal(sign(its->home, NOW + 10).workers, 3);
+    X509 *certificate = read_certificate(its->home, "worker-2/cert.pem");
     credential_fingerprint(certificate, expected);
     X509_free(certificate);
-    roster_file *roster = read_roster(its.home);
+    roster_file *roster = read_roster(its->home);
     assert_memory_equal(roster_file_find(roster, 2), expected, sizeof(expected));
     roster_file_free(roster);
     /* Who has expired is on none. */
     authority_rostered made;
     tarry_diagnostic why;
-    assert_int_equal(authority_roster(its.home, NOW + INT64_C(86400) * 3000, &made, &why),
+    assert_int_equal(authority_roster(its->home, NOW + INT64_C(86400) * 3000, &made, &why),
                      TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "has no worker with an id of its own"));
-    end(&its);
 }
 
-static void all_folders_that_are_there_get_it(void **state)
+BENCH(all_folders_that_are_there_get_it)
 {
-    (void)state;
-    bench its;
     char text[TEXT], copy[TEXT], path[PATH + 20];
-    begin(&its);
-    snprintf(path, sizeof(path), "%s/worker-1", its.home);
+    begin(its);
+    snprintf(path, sizeof(path), "%s/worker-1", its->home);
     authority_remove(path);
-    sign(its.home, NOW);
-    size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
+    sign(its->home, NOW);
+    size_t size = read_text(its->home, ROSTER_FILE_NAME, text);
     static const char *const there[] = {"server/roster.txt", "worker-0/roster.txt",
                                         "worker-2/roster.txt"};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(read_text(its.home, there[i], copy), size);
+        assert_int_equal(read_text(its->home, there[i], copy), size);
         assert_memory_equal(text, copy, size);
     }
     assert_int_not_equal(access(path, F_OK), 0);
-    snprintf(path, sizeof(path), "%s/worker/roster.txt", its.home);
+    snprintf(path, sizeof(path), "%s/worker/roster.txt", its->home);
     assert_int_not_equal(access(path, F_OK), 0);
-    end(&its);
 }
 
 static void refuse(const void *text, size_t size, X509 *authority, const char *expected)
@@ -216,9 +196,8 @@ static void refuse(const void *text, size_t size, X509 *authority, const char *e
 }
 
 /* Every bit that is not as it was signed, every end that is missing, and all that is behind it. */
-static void no_other_bytes_are_a_roster(void **state)
+TEST(no_other_bytes_are_a_roster)
 {
-    (void)state;
     bench its;
     char text[TEXT];
     begin(&its);
@@ -226,7 +205,7 @@ static void no_other_bytes_are_a_roster(void **state)
     X509 *authority = read_certificate(its.home, "ca.pem");
     size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
     roster_file *read;
-    assert_int_equal(roster_file_decode(text, size, authority, NULL, &read, NULL), TARRY_OK);
+    assert_ok(roster_file_decode(text, size, authority, NULL, &read, NULL));
     roster_file_free(read);
     for (size_t bit = 0; bit < 8 * size; bit++) {
         text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
@@ -253,9 +232,8 @@ static size_t replace(char text[TEXT], const char *from, const char *to)
     return strlen(text);
 }
 
-static void it_says_what_is_wrong(void **state)
+BENCH(it_says_what_is_wrong)
 {
-    (void)state;
     static const struct {
         const char *from, *to, *expected;
     } cases[] = {
@@ -271,69 +249,58 @@ static void it_says_what_is_wrong(void **state)
         {"worker-0", "worker", "a worker's line is none, or not in its place"},
         {"signature ", "sign ", "has no signature"},
     };
-    bench its;
     char text[TEXT];
-    begin(&its);
-    sign(its.home, NOW);
-    sign(its.other, NOW);
-    X509 *authority = read_certificate(its.home, "ca.pem");
+    begin(its);
+    sign(its->home, NOW);
+    sign(its->other, NOW);
+    X509 *authority = read_certificate(its->home, "ca.pem");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        read_text(its.home, ROSTER_FILE_NAME, text);
+        read_text(its->home, ROSTER_FILE_NAME, text);
         refuse(text, replace(text, cases[i].from, cases[i].to), authority, cases[i].expected);
     }
-    size_t size = read_text(its.other, ROSTER_FILE_NAME, text);
+    size_t size = read_text(its->other, ROSTER_FILE_NAME, text);
     refuse(text, size, authority, "of another cluster than ca.pem");
     X509_free(authority);
-    end(&its);
 }
 
 /* The authority signs certificates and revocation lists with the same key. */
-static void what_a_member_signs_is_no_roster(void **state)
+BENCH(what_a_member_signs_is_no_roster)
 {
-    (void)state;
-    bench its;
     char path[PATH + 40], *bytes;
     size_t size;
     EVP_PKEY *key;
-    begin(&its);
-    X509 *authority = read_certificate(its.home, "ca.pem");
-    snprintf(path, sizeof(path), "%s/server/key.pem", its.home);
-    assert_int_equal(pem_read_key(path, &key, NULL), TARRY_OK);
+    begin(its);
+    X509 *authority = read_certificate(its->home, "ca.pem");
+    snprintf(path, sizeof(path), "%s/server/key.pem", its->home);
+    assert_ok(pem_read_key(path, &key, NULL));
     const roster_entry entry = {.worker = 4};
-    assert_int_equal(roster_file_encode(&entry, 1, 9, authority, key, &bytes, &size, NULL),
-                     TARRY_OK);
+    assert_ok(roster_file_encode(&entry, 1, 9, authority, key, &bytes, &size, NULL));
     refuse(bytes, size, authority, "not signed by the authority in ca.pem");
     memory_release(NULL, bytes);
     EVP_PKEY_free(key);
     X509_free(authority);
-    end(&its);
 }
 
-static void a_folder_says_what_is_missing(void **state)
+BENCH(a_folder_says_what_is_missing)
 {
-    (void)state;
-    bench its;
     char folder[64 + 16];
-    credential *own;
-    roster_file *roster;
+    OWNED(credential) own;
+    OWNED(roster_file) roster;
     tarry_diagnostic why;
     const int64_t now = (int64_t)time(NULL); /* a credential has to be good when it is loaded */
-    strcpy(its.root, "/tmp/tarry-roster-XXXXXX");
-    assert_non_null(mkdtemp(its.root));
-    snprintf(its.home, PATH, "%s/home", its.root);
-    assert_int_equal(authority_init(its.home, 1, no_hosts, now, NULL, NULL), TARRY_OK);
-    snprintf(folder, sizeof(folder), "%s/home/worker-0", its.root);
-    assert_int_equal(credential_load(folder, NULL, &own, NULL), TARRY_OK);
+    strcpy(its->root, "/tmp/tarry-roster-XXXXXX");
+    assert_non_null(mkdtemp(its->root));
+    snprintf(its->home, PATH, "%s/home", its->root);
+    assert_ok(authority_init(its->home, 1, no_hosts, now, NULL, NULL));
+    snprintf(folder, sizeof(folder), "%s/home/worker-0", its->root);
+    assert_ok(credential_load(folder, NULL, &own, NULL));
     assert_int_equal(credential_roster(own, NULL, &roster, &why), TARRY_ERROR_FILE);
     assert_non_null(strstr(why.text, "worker-0/roster.txt: is missing; tarry keys roster makes"));
-    sign(its.home, now);
-    assert_int_equal(credential_roster(own, NULL, &roster, &why), TARRY_OK);
+    sign(its->home, now);
+    assert_ok(credential_roster(own, NULL, &roster, &why));
     uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
     credential_own_fingerprint(own, fingerprint);
     assert_memory_equal(roster_file_find(roster, 0), fingerprint, sizeof(fingerprint));
-    roster_file_free(roster);
-    credential_free(own);
-    end(&its);
 }
 
 typedef struct content {
@@ -352,33 +319,14 @@ static int decode(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-static void no_allocation_has_to_succeed(void **state)
+BENCH(no_allocation_has_to_succeed)
 {
-    (void)state;
-    bench its;
     char text[TEXT];
-    begin(&its);
-    sign(its.home, NOW);
-    X509 *authority = read_certificate(its.home, "ca.pem");
-    size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
+    begin(its);
+    sign(its->home, NOW);
+    X509 *authority = read_certificate(its->home, "ca.pem");
+    size_t size = read_text(its->home, ROSTER_FILE_NAME, text);
     const content its_own = {text, size, authority};
     assert_int_equal(fail_each_allocation(decode, (void *)&its_own), 2);
     X509_free(authority);
-    end(&its);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_roster_has_each_worker_s_certificate),
-        cmocka_unit_test(a_list_that_differs_has_the_next_number),
-        cmocka_unit_test(of_two_certificates_the_last_one_counts),
-        cmocka_unit_test(all_folders_that_are_there_get_it),
-        cmocka_unit_test(no_other_bytes_are_a_roster),
-        cmocka_unit_test(it_says_what_is_wrong),
-        cmocka_unit_test(what_a_member_signs_is_no_roster),
-        cmocka_unit_test(a_folder_says_what_is_missing),
-        cmocka_unit_test(no_allocation_has_to_succeed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
