@@ -25,7 +25,7 @@ class Handle:
 
     Calls (`use`) and arrays over its memory (`lend`) count as uses. `close` makes the object do no more, and the last
     use that is over frees it. All of this may happen in any thread, and in the middle of a garbage collection: nothing
-    here takes a lock, and what several threads touch changes by single operations of lists, which are atomic.
+    here takes a lock, and what several threads touch changes by single operations of lists and sets, which are atomic.
     """
 
     def __init__(self, what: str, pointer: Any, kept: object) -> None:
@@ -35,7 +35,7 @@ class Handle:
         self._memory = [pointer]
         self._calls: list[None] = []
         self._ends: list[None] = []  # of calls: the last one may free the object, which joins its threads
-        self._arrays: list[None] = []
+        self._arrays: set[object] = set()
         self._closed = False
         self._stopped = False
         self.number = next(_numbers)
@@ -86,8 +86,9 @@ class Handle:
 
     def lend(self, pointer: Any, count: int, *, writable: bool) -> Floats:
         """An array over `count` numbers of the object's memory, which is not freed before the array."""
-        lent = Lent(pointer, count, self._take_back, writable=writable)
-        self._arrays.append(None)
+        name = object()  # of its own: what an interrupt keeps from being counted is not taken back either
+        lent = Lent(pointer, count, lambda: self._take_back(name), writable=writable)
+        self._arrays.add(name)
         return lent.array
 
     def close(self, limit: float | None = None) -> None:
@@ -108,8 +109,8 @@ class Handle:
         self._closed = self._stopped = True
         self._memory.clear()
 
-    def _take_back(self) -> None:
-        self._arrays.pop()
+    def _take_back(self, name: object) -> None:
+        self._arrays.discard(name)
         self._free_if_unused()
 
     def _free_if_unused(self) -> None:

@@ -65,6 +65,8 @@ def pointer_to(array: Floats) -> Any:
 class Lent:
     """Memory of the library's that Python reads or writes; `over` is called when no array over it is left."""
 
+    _over: Callable[[], None] | None = None  # until it has begun, which an interrupt may prevent
+
     def __init__(self, pointer: Any, count: int, over: Callable[[], None], *, writable: bool) -> None:
         self._over = over
         self.__array_interface__ = {
@@ -79,4 +81,5 @@ class Lent:
         return np.asarray(self)
 
     def __del__(self) -> None:
-        self._over()
+        if self._over is not None:
+            self._over()

@@ -2,11 +2,14 @@
 """Vectors that pass between Python and the library without a copy."""
 
 import array
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tarry._native import ffi
+from tarry.lifetime import Handle
 from tarry.vectors import as_floats
 
 
@@ -106,3 +109,28 @@ def test_tensors_that_do_not_fit_are_errors() -> None:
     ):
         with pytest.raises(error, match="x "):
             as_floats(vector, 4, "x")
+
+
+def test_memory_whose_lending_is_interrupted_was_never_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come at any line: what was not lent is not taken back, and what is lent stays until its array goes."""
+    told, freed = [], []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    class Memory(Handle):
+        def stop(self, pointer: Any, limit: float | None) -> bool:
+            return True
+
+        def free(self, pointer: Any) -> None:
+            freed.append(pointer)
+
+    memory = ffi.new("float[3]")
+    handle = Memory("a memory", memory, None)
+    array_over = handle.lend(memory, 3, writable=True)
+    with pytest.raises(TypeError):  # in the middle of it, as an interrupt
+        handle.lend("no pointer", 3, writable=True)
+    handle.close()
+    assert not freed
+    assert array_over.size == 3
+    del array_over
+    assert freed == [memory]
+    assert not told
