@@ -230,10 +230,23 @@ void cluster_begin_server(cluster *its)
         its->shipped[i] = UINT64_C(0x9e3779b97f4a7c15) * (i + 1);
 }
 
+/* What the workers that are no more there said last. */
+static void tell_ended(cluster *its)
+{
+    pthread_mutex_lock(&its->lock);
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        if (its->members[worker].ended)
+            print_error("worker %u ended: %s\n", worker, its->members[worker].diagnostic.text);
+    pthread_mutex_unlock(&its->lock);
+}
+
 void cluster_wait(cluster *its, uint32_t workers)
 {
     tarry_diagnostic diagnostic;
-    assert_ok_or(diagnostic, tarry_runtime_wait(its->server, workers, WAIT_NS, &diagnostic));
+    int error = tarry_runtime_wait(its->server, workers, WAIT_NS, &diagnostic);
+    if (error != TARRY_OK)
+        tell_ended(its);
+    assert_ok_or(diagnostic, error);
 }
 
 /* ---- workers ---- */
@@ -272,6 +285,9 @@ static void *work(void *argument)
 {
     cluster_member *member = argument;
     member->result = tarry_tcp_worker_run(member->worker, &member->diagnostic);
+    pthread_mutex_lock(&member->cluster->lock);
+    member->ended = true;
+    pthread_mutex_unlock(&member->cluster->lock);
     return NULL;
 }
 
@@ -281,7 +297,7 @@ void cluster_start(cluster *its, uint32_t worker)
     member->cluster = its;
     member->begun = 0;
     member->connections = 0;
-    member->joined = false;
+    member->joined = member->ended = false;
     tarry_tcp_worker_settings *settings = &member->settings;
     tarry_tcp_worker_settings_init(settings);
     settings->connect = its->connect;

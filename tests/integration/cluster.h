@@ -31,6 +31,7 @@ typedef struct cluster_member {
     tarry_secure_member member; /* secure sums: but for `required` */
     uint64_t numerics;          /* that it states */
     uint32_t connections;       /* of this run */
+    bool ended;                 /* the run */
     uint64_t wait_ns;           /* until it tries to connect again, as it said last */
     uint32_t free;              /* computations before it is held up */
     bool held;                  /* in the middle of one */

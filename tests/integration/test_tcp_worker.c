@@ -261,6 +261,38 @@ static void begin_round(const stage *its)
     tell(its, numbers, sizeof(numbers));
 }
 
+/* The server may have gone over to another plan meanwhile, and would refuse whom it did not let in.
+ */
+TEST(says_nothing_of_a_round_before_to_a_server_that_has_not_spoken)
+{
+    stage its;
+    begin(&its);
+    its.welcome.terms.server.reports_per_frame = 1;
+    its.held = true;
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+    begin_round(&its);
+    pass(&its.computing);
+    hang_up(&its);
+    its.welcome.plan_bytes = 0;
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+    sem_post(&its.go);
+    pass(&its.computing); /* the chunk before is finished */
+    shutdown(its.fd, SHUT_WR);
+    uint8_t byte;
+    assert_int_equal(recv(its.fd, &byte, 1, MSG_WAITALL), 0);
+    hang_up(&its);
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    sem_post(&its.go);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    tell(&its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
+    end(&its, TARRY_OK);
+}
+
 /* Reads a frame of reports, or one alone. Gives back how many; they follow `next`. */
 static uint32_t take_reports(const stage *its, uint32_t next)
 {

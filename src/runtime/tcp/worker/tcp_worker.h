@@ -185,6 +185,7 @@ typedef struct worker_link {
     uint32_t turn;      /* of the plan that came last (wire_ready) */
     worker_waiting waiting;
     worker_view view;
+    bool spoken_to;      /* the server has sent a message over this connection */
     bool in_round;       /* the server began a round over this connection, and did not end it */
     bool signalled;      /* the last that the machine was told is to send what it has */
     uint64_t machine_ns; /* when it was last told something, or something of it went out */

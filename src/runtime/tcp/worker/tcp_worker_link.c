@@ -82,7 +82,7 @@ static void detach(tarry_tcp_worker *worker, worker_stage next)
     link->intake = INTAKE_NOTHING;
     link->offered = link->answered = 0;
     link->turn = 0;
-    link->in_round = link->signalled = false;
+    link->in_round = link->signalled = link->spoken_to = false;
     link->counted_received = link->counted_sent = 0;
     link->stage = next;
 }
@@ -800,7 +800,6 @@ static void tcp_worker_answer(tarry_tcp_worker *worker)
     if (link->stage != WORKER_PREPARING)
         return;
     link->stage = WORKER_READY;
-    tcp_worker_open_uplink(worker, true);
 }
 
 /* What the machine is told. A round begins once all its parameters are there; what the server says
@@ -963,6 +962,16 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
     return NULL;
 }
 
+/* A server that has gone over to another plan meanwhile takes no READY for this one, and then no
+ * message: what is computed is still of the connection before, until the server's first word. */
+static void tcp_worker_begin_talk(tarry_tcp_worker *worker)
+{
+    if (worker->link.spoken_to)
+        return;
+    worker->link.spoken_to = true;
+    tcp_worker_open_uplink(worker, true);
+}
+
 static worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame,
                                             size_t size)
 {
@@ -971,6 +980,7 @@ static worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint
     uint64_t round;
     if (worker->link.stage != WORKER_READY || codec_peek(frame, size, &type, &round) != TARRY_OK)
         return NOT_HERE;
+    tcp_worker_begin_talk(worker);
     worker->link.machine_ns = clock_now_ns();
     switch (type) {
     case TARRY_MESSAGE_ROUND:
