@@ -108,7 +108,7 @@ class GoodData(TarryTest):
     def test_indices_from_0(self):
         self.write("zero.txt", "+1 0:0.5 3:1\n-1 1:1\n" * 10)
         self.write("one.txt", "+1 1:0.5 4:1\n-1 2:1\n" * 10)
-        form = ["--rounds", "3", "--quiet", "--workers", "2", "--chunks", "2", "--processes"]
+        form = ["--rounds", "3", "--quiet", "--workers", "2", "--chunks", "2", "--processes", "--reproducible"]
         self.succeed("train", "--data", "zero.txt", "--zero-based", "--save", "zero.npy", *form)
         self.succeed("train", "--data", "one.txt", "--save", "one.npy", *form)
         self.assertEqual(self.read("zero.npy", "rb"), self.read("one.npy", "rb"))
