@@ -138,8 +138,7 @@ static void put(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
     }
 }
 
-/* With the lock held: what is said from now on comes behind the reports that wait. */
-static void put_reports(tarry_tcp_worker *worker)
+void tcp_worker_put_reports(tarry_tcp_worker *worker)
 {
     report_batch *reports = &worker->uplink.reports;
     size_t size = report_batch_close(reports);
@@ -166,7 +165,7 @@ static bool put_report(tarry_tcp_worker *worker, const tarry_message *report, bo
     const uint32_t most = worker->job.offer.welcome.terms.server.reports_per_frame;
     bool first = up->size == 0;
     if (!report_batch_fits(reports, report))
-        put_reports(worker);
+        tcp_worker_put_reports(worker);
     more = more && reports->held.count + 1 < most;
     if (report_batch_put(reports, report, more, clock_now_ns()))
         return !up->ticking || (first && up->size > 0);
@@ -187,7 +186,7 @@ static bool put_message(tarry_tcp_worker *worker, const tarry_message *message)
     wire_message_head(size, 0, frame);
     codec_encode(&NO_SETS, message, frame + WIRE_HEAD_BYTES);
     bool first = up->size == 0;
-    put_reports(worker);
+    tcp_worker_put_reports(worker);
     if (send_aside(up, frame, WIRE_HEAD_BYTES + size))
         return false;
     put(worker, frame, WIRE_HEAD_BYTES + size);
@@ -229,7 +228,7 @@ static bool put_load(tarry_tcp_worker *worker, const tarry_message *message,
     up->lost = up->lost || (up->open && load == NULL);
     if (load == NULL)
         return up->open;
-    put_reports(worker);
+    tcp_worker_put_reports(worker);
     if (++up->tags == 0)
         up->tags = 1;
     *load = (worker_load){
@@ -257,7 +256,7 @@ static void post_part(void *user, const tarry_message *message, const executor_s
         wake(worker);
 }
 
-static bool is_claimed(const worker_uplink *up, const worker_load *load)
+bool tcp_worker_is_claimed(const worker_uplink *up, const worker_load *load)
 {
     const executor_stripe *its = &load->stripe;
     return up->claiming && its->first < up->claim_end && up->claim_first < its->first + its->count;
@@ -267,7 +266,7 @@ static bool is_claimed(const worker_uplink *up, const worker_load *load)
 static bool has_claimed(const worker_uplink *up)
 {
     for (const worker_load *load = up->loads; load != NULL; load = load->next)
-        if (is_claimed(up, load))
+        if (tcp_worker_is_claimed(up, load))
             return true;
     return false;
 }
@@ -352,193 +351,6 @@ executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
         .voided = voided,
         .refused = refused,
     };
-}
-
-/* ---- the loop's side ---- */
-
-/* With the lock held: nobody reads its numbers. */
-static void forget(worker_uplink *up, worker_load *load)
-{
-    worker_load **at = &up->loads;
-    while (*at != load)
-        at = &(*at)->next;
-    *at = load->next;
-    load->next = up->spare;
-    up->spare = load;
-    pthread_cond_signal(&up->released);
-}
-
-/* The channel does not read a load any more. */
-static void tcp_worker_load_released(void *user, void *owner)
-{
-    (void)user;
-    worker_load *load = owner;
-    tarry_tcp_worker *worker = load->worker;
-    worker_uplink *up = &worker->uplink;
-    worker->link.machine_ns = clock_now_ns();
-    pthread_mutex_lock(&up->lock);
-    forget(up, load);
-    pthread_mutex_unlock(&up->lock);
-}
-
-/* With the lock held. What the channel has not is forgotten. */
-static void forget_waiting(worker_uplink *up, bool claimed)
-{
-    for (worker_load *load = up->loads, *next; load != NULL; load = next) {
-        next = load->next;
-        if (!load->handed_on && (!claimed || is_claimed(up, load)))
-            forget(up, load);
-    }
-}
-
-void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    up->open = open;
-    up->aside = open && worker->link.welcome.terms.server.sum == TARRY_SUM_EVERYWHERE
-                    ? worker->link.channel
-                    : NULL;
-    up->lost = false;
-    up->size = 0;
-    report_batch_clear(&up->reports);
-    forget_waiting(up, false);
-    pthread_mutex_unlock(&up->lock);
-}
-
-bool tcp_worker_hold_reports(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    bool begins = !up->ticking && up->reports.held.count > 0;
-    up->ticking = up->ticking || begins;
-    pthread_mutex_unlock(&up->lock);
-    return begins;
-}
-
-bool tcp_worker_take_reports(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    up->ticking = up->reports.held.count > 0;
-    bool any = up->ticking;
-    put_reports(worker);
-    pthread_mutex_unlock(&up->lock);
-    return any;
-}
-
-bool tcp_worker_is_drained(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    bool drained = up->loads == NULL;
-    pthread_mutex_unlock(&up->lock);
-    return drained;
-}
-
-/* The first load that the channel has and that is claimed, or any; 0: there is none. */
-static uint32_t find_handed_on(worker_uplink *up, bool claimed, uint32_t after)
-{
-    uint32_t tag = 0;
-    pthread_mutex_lock(&up->lock);
-    bool behind = after == 0;
-    for (const worker_load *load = up->loads; load != NULL && tag == 0; load = load->next) {
-        if (behind && load->handed_on && (!claimed || is_claimed(up, load)))
-            tag = load->tag;
-        behind = behind || load->tag == after;
-    }
-    pthread_mutex_unlock(&up->lock);
-    return tag;
-}
-
-static worker_fault let_go(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    forget_waiting(up, true);
-    bool claiming = up->claiming;
-    pthread_mutex_unlock(&up->lock);
-    if (!claiming)
-        return NULL;
-    for (uint32_t tag; (tag = find_handed_on(up, true, 0)) != 0;) {
-        if (!channel_drop(worker->link.channel, tag))
-            continue;
-        if (!channel_detach(worker->link.channel, tag))
-            return "out of memory";
-    }
-    return NULL;
-}
-
-void tcp_worker_drop_parts(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    forget_waiting(up, false);
-    pthread_mutex_unlock(&up->lock);
-    /* The one that is on its way stays. */
-    uint32_t kept = 0;
-    for (uint32_t tag; (tag = find_handed_on(up, false, kept)) != 0;)
-        if (channel_drop(worker->link.channel, tag))
-            kept = tag;
-}
-
-/* The next load that the channel is to get. */
-static worker_load *next_load(worker_uplink *up)
-{
-    pthread_mutex_lock(&up->lock);
-    worker_load *load = up->loads;
-    while (load != NULL && load->handed_on)
-        load = load->next;
-    if (load != NULL)
-        load->handed_on = true;
-    pthread_mutex_unlock(&up->lock);
-    return load;
-}
-
-static bool send_loads(tarry_tcp_worker *worker)
-{
-    for (worker_load *load; (load = next_load(&worker->uplink)) != NULL;) {
-        const channel_load wanted = {
-            .bytes = load->stripe.bytes,
-            .size = load->stripe.size,
-            .tag = load->tag,
-            .released = tcp_worker_load_released,
-            .owner = load,
-        };
-        if (channel_send_load(worker->link.channel, load->prefix, sizeof(load->prefix), &wanted))
-            continue;
-        tcp_worker_load_released(NULL, load);
-        return false;
-    }
-    return true;
-}
-
-static bool send_messages(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    bool good = up->size == 0 || channel_send(worker->link.channel, up->bytes, up->size);
-    if (up->size > 0)
-        worker->link.machine_ns = clock_now_ns();
-    up->size = 0;
-    pthread_mutex_unlock(&up->lock);
-    return good;
-}
-
-worker_fault tcp_worker_flush(tarry_tcp_worker *worker)
-{
-    worker_uplink *up = &worker->uplink;
-    worker_fault fault = let_go(worker);
-    pthread_mutex_lock(&up->lock);
-    bool open = up->open, lost = up->lost;
-    pthread_mutex_unlock(&up->lock);
-    if (fault != NULL || !open)
-        return fault;
-    if (lost)
-        return "can't go on in this round";
-    if (send_messages(worker))
-        send_loads(worker);
-    return NULL;
 }
 
 /* What the caller's threads may ask of a worker. */
@@ -682,6 +494,20 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
     made->settings.rack = made->settings.listen = made->settings.advertise = NULL;
     *worker = made;
     return TARRY_OK;
+}
+
+/* Ends the thread of the run, if there is one. */
+static void tcp_worker_end_pull(tarry_tcp_worker *worker)
+{
+    worker_pull *pull = &worker->pull;
+    if (!pull->started)
+        return;
+    tcp_worker_end(worker, TARRY_ERROR_INTERRUPTED, "%s", "the worker was freed");
+    pthread_mutex_lock(&worker->lock);
+    if (pull->out)
+        executor_abandon(&worker->job.executor);
+    pthread_mutex_unlock(&worker->lock);
+    pthread_join(pull->thread, NULL);
 }
 
 void tarry_tcp_worker_free(tarry_tcp_worker *worker)

@@ -5,14 +5,13 @@
  *   - the loop's has the connection, and hands on what comes and goes;
  *   - the executor's two compute, encode and talk to the machine (runtime/executor.h).
  * Each of the structures below says which threads may touch it.
- *   tcp_worker.c       creation, the run and the calls of other threads; what goes out, and reports
- *                      that wait for the next ones; counts what is computed
- *   tcp_worker_job.c   from an offer to an executor that can take its rounds; the other workers,
- *                      where they make the sum; rules and keys of secure sums; tasks that the
- * caller takes tcp_worker_link.c  the loop's thread: turns, timers, leaving; the connection, from
- * an address to WELCOME and READY, and to its end; what comes once the worker is welcome, and what
- * of it is for the machine; samples that the server ships; parameters that come as changes of a
- * view
+ *   tcp_worker.c       creation, the run and the calls of other threads; what the executor puts
+ *                      into the uplink, and reports that wait there; counts what is computed
+ *   tcp_worker_job.c   from an offer to an executor that can take its rounds; the way to other
+ *                      workers; rules and the own key of secure sums; tasks that the caller takes
+ *   tcp_worker_link.c  the loop's thread: turns, timers, leaving; the connection, from an address
+ *                      to WELCOME and READY, and to its end; what goes out of the uplink; what
+ *                      comes from the server, or through it from other workers
  */
 #ifndef RUNTIME_TCP_WORKER_H
 #define RUNTIME_TCP_WORKER_H
@@ -357,49 +356,24 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other);
 void tcp_worker_drop_job(tarry_tcp_worker *worker);
 void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer);
 
-/* Ends the thread of the run, if there is one. */
-void tcp_worker_end_pull(tarry_tcp_worker *worker);
-
 /* tcp_worker_link.c */
 int tcp_worker_start_loop(tarry_tcp_worker *worker);
 /* Ends the thread and closes the loop, if they are there. Nothing is sent to the server by then. */
 void tcp_worker_stop_loop(tarry_tcp_worker *worker);
 
 /* tcp_worker_job.c */
+#define RULES_CHANGED "it has changed the rules of secure sums within a job: "
+
 static inline ring grid_of(const tarry_secure_rules *rules)
 {
     return (ring){.bits = rules->bits, .fraction = rules->fraction, .bound = rules->bound};
 }
-/* Whether the worker works by what WELCOME says of secure sums: if not, the run ends. */
-bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welcome);
-/* Sends the own KEY, if there is one and it was not sent yet. The loop thread's. */
-bool tcp_worker_say_key(tarry_tcp_worker *worker);
-/* KEY came. The same. */
-worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head,
-                                 const uint8_t *body);
-
-/* MEMBER came. The loop thread's. */
-worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
-                                    const uint8_t *body);
 
 /* tcp_worker.c */
 executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
-/* The rest is the loop thread's. From now on messages are taken, or dropped, with all that wait. */
-void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open);
-/* Hands on what waits, and lets go of what the executor claims. */
-worker_fault tcp_worker_flush(tarry_tcp_worker *worker);
-/* Whether reports have begun to wait: they are to be taken each REPORT_BATCH_NS from now on. */
-bool tcp_worker_hold_reports(tarry_tcp_worker *worker);
-/* What waits is to be handed on. False: nothing waited, and nobody has to look again before
- * tcp_worker_hold_reports says so. */
-bool tcp_worker_take_reports(tarry_tcp_worker *worker);
-/* Whether no part waits or is being sent. */
-bool tcp_worker_is_drained(tarry_tcp_worker *worker);
-/* Parts that wait are outdated: the server wants another attempt, or none. */
-void tcp_worker_drop_parts(tarry_tcp_worker *worker);
-
-/* Room for those of the plan's origins; the running thread's. Errors: NO_MEMORY. */
-int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins);
-void tcp_worker_drop_chunks(tarry_tcp_worker *worker);
+/* With the uplink's lock held: what is said from now on comes behind the reports that wait. */
+void tcp_worker_put_reports(tarry_tcp_worker *worker);
+/* Whether the executor waits for this one to be let go. With the uplink's lock held. */
+bool tcp_worker_is_claimed(const worker_uplink *up, const worker_load *load);
 
 #endif

@@ -17,8 +17,6 @@
 
 /* From what the server offers to an executor that can take its rounds. */
 
-#define RULES_CHANGED "it has changed the rules of secure sums within a job: "
-
 enum { SNAPSHOT_HOLDERS = 2 }; /* the computing thread; and the talking one, for a factor */
 
 static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
@@ -63,6 +61,19 @@ static void drop_executor(tarry_tcp_worker *worker)
         snapshots_destroy(&worker->job.snapshots);
     worker->job.has_snapshots = false;
     worker->job.there = false;
+}
+
+static void tcp_worker_drop_chunks(tarry_tcp_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    for (uint32_t origin = 0; origin < worker->samples.count; origin++)
+        assembly_clear(&worker->samples.chunks[origin].bytes, &worker->allocator);
+    memory_release(&worker->allocator, worker->samples.chunks);
+    worker->samples.chunks = NULL;
+    worker->samples.count = 0;
+    worker->samples.wanted = NULL;
+    worker->samples.open = false;
+    pthread_mutex_unlock(&worker->lock);
 }
 
 void tcp_worker_drop_job(tarry_tcp_worker *worker)
@@ -294,6 +305,27 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     return TARRY_OK;
 }
 
+/* Room for the chunks of so many origins. Errors: NO_MEMORY. */
+static int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins)
+{
+    worker_chunk *chunks = memory_allocate(&worker->allocator, origins, sizeof(*chunks));
+    if (chunks == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t origin = 0; origin < origins; origin++)
+        chunks[origin].origin = origin;
+    pthread_mutex_lock(&worker->lock);
+    worker->samples.chunks = chunks;
+    worker->samples.count = origins;
+    worker->samples.of = worker->job.offer.welcome;
+    /* Another offer may have come since this one was taken. */
+    worker->samples.outdated =
+        worker->offers.waiting.number != 0 &&
+        !tcp_worker_is_same_job(&worker->samples.of, &worker->offers.waiting.welcome);
+    worker->samples.open = true;
+    pthread_mutex_unlock(&worker->lock);
+    return TARRY_OK;
+}
+
 static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
                      tarry_diagnostic *diagnostic)
 {
@@ -401,8 +433,6 @@ int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diag
 /* The other workers, where they make the sum. */
 
 #define FAILURE_NS UINT64_C(30000000000) /* between two words on the same failure */
-
-static const char NO_MEMBER[] = "the server tells of a member that makes no sense";
 
 void tarry_tcp_worker_replica(tarry_tcp_worker *worker, const tarry_replica *replica,
                               const tarry_sum_id *last)
@@ -572,81 +602,7 @@ static void tcp_worker_drop_others(tarry_tcp_worker *worker)
     job->has_replica = false;
 }
 
-/* What the address of another worker says is that one's word: if it makes no sense, sums with it
- * fail, and name it. */
-worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
-                                    const uint8_t *body)
-{
-    const worker_link *link = &worker->link;
-    worker_job *job = &worker->job;
-    wire_member member;
-    if (link->stage != WORKER_READY || link->welcome.terms.server.sum != TARRY_SUM_EVERYWHERE ||
-        wire_decode(head, body, &member) != TARRY_OK || member.worker > link->welcome.terms.workers)
-        return NO_MEMBER;
-    bool known =
-        member.present && paired_address_admit(job->mesh, member.worker, member.address,
-                                               member.size, member.fingerprint) == TARRY_OK;
-    if (!known)
-        mesh_remove(job->mesh, member.worker);
-    if (member.worker == link->welcome.terms.workers)
-        return NULL; /* the server itself, which holds states */
-    int error =
-        collective_meet(job->collective, member.worker, member.address, known ? member.size : 0);
-    return error == TARRY_OK ? NULL : "out of memory";
-}
-
-/*
- * Secure sums: the server's rules, which the worker takes or ends; its own key, which goes before
- * READY; and those of the others, each of which is verified before it is used.
- */
-
-static const char NOT_HERE[] = "the server sent a frame that makes no sense here";
-
-static bool is_required(const tarry_tcp_worker *worker)
-{
-    return worker->settings.secure.required;
-}
-
-/* ---- the rules ---- */
-
-/* Why the worker can't work by what the server announced; NULL: it can. `changed` has room for the
- * words. */
-static const char *fault_of(tarry_tcp_worker *worker, const run_terms *terms,
-                            const uint8_t job[WIRE_ID_BYTES], char changed[2 * TERMS_TEXT_BYTES])
-{
-    const tarry_secure_rules *rules = &terms->secure;
-    const tarry_server_settings *server = &terms->server;
-    char what[TERMS_TEXT_BYTES];
-    if (!is_required(worker))
-        return rules->bits == 0 ? NULL : "its sums are secure, and the worker is not set for that";
-    if (rules->bits == 0)
-        return "its sums are not secure, as the worker wants them";
-    if (memcmp(rules->roster, worker->roster->digest, sizeof(rules->roster)) != 0)
-        return "it goes by another list of workers (" ROSTER_FILE_NAME ") than the worker";
-    if (server->keep != TARRY_KEEP_CREDITED || server->sum != TARRY_SUM_SERVER || terms->ships ||
-        server->fill == TARRY_FILL_STALE || server->compress != TARRY_COMPRESS_NONE ||
-        server->compress_down != TARRY_COMPRESS_NONE)
-        return "it wants sums of a kind that can't be secure";
-    pthread_mutex_lock(&worker->lock);
-    const bool differs = memcmp(worker->held.job, job, WIRE_ID_BYTES) == 0 &&
-                         worker->held.agreed.secure.bits != 0 &&
-                         terms_differ(terms, &worker->held.agreed, TERMS_AGREED, what);
-    pthread_mutex_unlock(&worker->lock);
-    if (!differs)
-        return NULL;
-    snprintf(changed, 2 * TERMS_TEXT_BYTES, RULES_CHANGED "%s", what);
-    return changed;
-}
-
-bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welcome)
-{
-    char changed[2 * TERMS_TEXT_BYTES];
-    const char *fault = fault_of(worker, &welcome->terms, welcome->job, changed);
-    if (fault == NULL)
-        return true;
-    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: %s", worker->connect, fault);
-    return false;
-}
+/* ---- secure sums: the terms, and the own key, which goes before READY ---- */
 
 /* The masks of the job are of what the server says now. The running thread's. Errors: NO_MEMORY. */
 static int tcp_worker_renew_terms(tarry_tcp_worker *worker, const run_terms *told)
@@ -659,8 +615,6 @@ static int tcp_worker_renew_terms(tarry_tcp_worker *worker, const run_terms *tol
         masking_set_terms(worker->job.masking, terms);
     return error;
 }
-
-/* ---- the own key ---- */
 
 static int digest_job(const worker_offer *offer, uint8_t out[TARRY_DIGEST_SIZE])
 {
@@ -766,71 +720,6 @@ static void tcp_worker_drop_masking(tarry_tcp_worker *worker)
     pthread_mutex_unlock(&worker->lock);
     masking_free(worker->job.masking);
     worker->job.masking = NULL;
-}
-
-bool tcp_worker_say_key(tarry_tcp_worker *worker)
-{
-    uint8_t frame[sizeof(worker->held.key)];
-    pthread_mutex_lock(&worker->lock);
-    size_t size = worker->held.key_size;
-    memcpy(frame, worker->held.key, size);
-    pthread_mutex_unlock(&worker->lock);
-    if (size == 0 || worker->link.key_said)
-        return true;
-    worker->link.key_said = true;
-    return channel_send(worker->link.channel, frame, size);
-}
-
-/* ---- the others' ---- */
-
-/* Why the key is not taken; NULL: it is good. */
-static const char *check_key(const tarry_tcp_worker *worker, const wire_key *words,
-                             char text[CREDENTIAL_REFUSAL_SIZE])
-{
-    uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
-    key_claim claim = {.worker = words->worker, .numerics = words->numerics};
-    memcpy(claim.job, worker->link.welcome.job, sizeof(claim.job));
-    memcpy(claim.instance, words->instance, sizeof(claim.instance));
-    memcpy(claim.key, words->key, sizeof(claim.key));
-    int error =
-        key_proof_verify(worker->credential, words->certificate, words->certificate_size,
-                         words->signature, words->signature_size, &claim, fingerprint, text);
-    if (error != TARRY_OK)
-        return text;
-    const uint8_t *listed = roster_file_find(worker->roster, words->worker);
-    return listed != NULL && memcmp(listed, fingerprint, sizeof(fingerprint)) == 0
-               ? NULL
-               : "its certificate is not in the list of workers (" ROSTER_FILE_NAME ")";
-}
-
-/* Workers that work out other bits for a chunk don't hide each other's copies. */
-static bool has_own_numerics(tarry_tcp_worker *worker, uint64_t other)
-{
-    pthread_mutex_lock(&worker->lock);
-    uint64_t own = worker->held.numerics;
-    pthread_mutex_unlock(&worker->lock);
-    return own == other;
-}
-
-worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head,
-                                 const uint8_t *body)
-{
-    wire_key words;
-    char text[CREDENTIAL_REFUSAL_SIZE] = "";
-    if (worker->link.stage != WORKER_READY || worker->job.masking == NULL ||
-        wire_decode(head, body, &words) != TARRY_OK)
-        return NOT_HERE;
-    const char *fault = check_key(worker, &words, text);
-    if (fault == NULL && !has_own_numerics(worker, words.numerics))
-        fault = "it computes chunks to other bits than this worker";
-    if (fault == NULL &&
-        masking_hear(worker->job.masking, words.worker, words.epoch, words.key) != TARRY_OK)
-        fault = "it is none";
-    if (fault == NULL)
-        return NULL;
-    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: the key of worker %u: %s", worker->connect,
-                   words.worker, fault);
-    return "the key of another worker is not good";
 }
 
 /* Tasks that the caller takes: the run has a thread of its own, and the caller's code is called in
@@ -957,17 +846,4 @@ int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns, const tarr
     else
         diagnose(diagnostic, error, "%s", pull->over ? pull->diagnostic.text : "");
     return error;
-}
-
-void tcp_worker_end_pull(tarry_tcp_worker *worker)
-{
-    worker_pull *pull = &worker->pull;
-    if (!pull->started)
-        return;
-    tcp_worker_end(worker, TARRY_ERROR_INTERRUPTED, "%s", "the worker was freed");
-    pthread_mutex_lock(&worker->lock);
-    if (pull->out)
-        executor_abandon(&worker->job.executor);
-    pthread_mutex_unlock(&worker->lock);
-    pthread_join(pull->thread, NULL);
 }

@@ -8,6 +8,7 @@
 #include "protocol/form.h"
 #include "protocol/wire/codec.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/mesh/direct.h"
 #include "runtime/tcp/net/session.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
@@ -42,6 +43,200 @@ static void tcp_worker_forget_view(tarry_tcp_worker *worker);
 
 /* A frame that has no place here. */
 static const char NOT_HERE[] = "what came is not of this protocol";
+
+/* ---- the uplink: what the executor's side (tcp_worker.c) has put there ---- */
+
+/* With the lock held: nobody reads its numbers. */
+static void forget(worker_uplink *up, worker_load *load)
+{
+    worker_load **at = &up->loads;
+    while (*at != load)
+        at = &(*at)->next;
+    *at = load->next;
+    load->next = up->spare;
+    up->spare = load;
+    pthread_cond_signal(&up->released);
+}
+
+/* The channel does not read a load any more. */
+static void tcp_worker_load_released(void *user, void *owner)
+{
+    (void)user;
+    worker_load *load = owner;
+    tarry_tcp_worker *worker = load->worker;
+    worker_uplink *up = &worker->uplink;
+    worker->link.machine_ns = clock_now_ns();
+    pthread_mutex_lock(&up->lock);
+    forget(up, load);
+    pthread_mutex_unlock(&up->lock);
+}
+
+/* With the lock held. What the channel has not is forgotten. */
+static void forget_waiting(worker_uplink *up, bool claimed)
+{
+    for (worker_load *load = up->loads, *next; load != NULL; load = next) {
+        next = load->next;
+        if (!load->handed_on && (!claimed || tcp_worker_is_claimed(up, load)))
+            forget(up, load);
+    }
+}
+
+/* From now on messages are taken, or dropped, with all that wait. */
+static void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    up->open = open;
+    up->aside = open && worker->link.welcome.terms.server.sum == TARRY_SUM_EVERYWHERE
+                    ? worker->link.channel
+                    : NULL;
+    up->lost = false;
+    up->size = 0;
+    report_batch_clear(&up->reports);
+    forget_waiting(up, false);
+    pthread_mutex_unlock(&up->lock);
+}
+
+/* Whether reports have begun to wait: they are to be taken each REPORT_BATCH_NS from now on. */
+static bool tcp_worker_hold_reports(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    bool begins = !up->ticking && up->reports.held.count > 0;
+    up->ticking = up->ticking || begins;
+    pthread_mutex_unlock(&up->lock);
+    return begins;
+}
+
+/* What waits is to be handed on. False: nothing waited, and nobody has to look again before
+ * tcp_worker_hold_reports says so. */
+static bool tcp_worker_take_reports(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    up->ticking = up->reports.held.count > 0;
+    bool any = up->ticking;
+    tcp_worker_put_reports(worker);
+    pthread_mutex_unlock(&up->lock);
+    return any;
+}
+
+/* Whether no part waits or is being sent. */
+static bool tcp_worker_is_drained(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    bool drained = up->loads == NULL;
+    pthread_mutex_unlock(&up->lock);
+    return drained;
+}
+
+/* The first load that the channel has and that is claimed, or any; 0: there is none. */
+static uint32_t find_handed_on(worker_uplink *up, bool claimed, uint32_t after)
+{
+    uint32_t tag = 0;
+    pthread_mutex_lock(&up->lock);
+    bool behind = after == 0;
+    for (const worker_load *load = up->loads; load != NULL && tag == 0; load = load->next) {
+        if (behind && load->handed_on && (!claimed || tcp_worker_is_claimed(up, load)))
+            tag = load->tag;
+        behind = behind || load->tag == after;
+    }
+    pthread_mutex_unlock(&up->lock);
+    return tag;
+}
+
+static worker_fault let_go(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    forget_waiting(up, true);
+    bool claiming = up->claiming;
+    pthread_mutex_unlock(&up->lock);
+    if (!claiming)
+        return NULL;
+    for (uint32_t tag; (tag = find_handed_on(up, true, 0)) != 0;) {
+        if (!channel_drop(worker->link.channel, tag))
+            continue;
+        if (!channel_detach(worker->link.channel, tag))
+            return "out of memory";
+    }
+    return NULL;
+}
+
+/* Parts that wait are outdated: the server wants another attempt, or none. */
+static void tcp_worker_drop_parts(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    forget_waiting(up, false);
+    pthread_mutex_unlock(&up->lock);
+    /* The one that is on its way stays. */
+    uint32_t kept = 0;
+    for (uint32_t tag; (tag = find_handed_on(up, false, kept)) != 0;)
+        if (channel_drop(worker->link.channel, tag))
+            kept = tag;
+}
+
+/* The next load that the channel is to get. */
+static worker_load *next_load(worker_uplink *up)
+{
+    pthread_mutex_lock(&up->lock);
+    worker_load *load = up->loads;
+    while (load != NULL && load->handed_on)
+        load = load->next;
+    if (load != NULL)
+        load->handed_on = true;
+    pthread_mutex_unlock(&up->lock);
+    return load;
+}
+
+static bool send_loads(tarry_tcp_worker *worker)
+{
+    for (worker_load *load; (load = next_load(&worker->uplink)) != NULL;) {
+        const channel_load wanted = {
+            .bytes = load->stripe.bytes,
+            .size = load->stripe.size,
+            .tag = load->tag,
+            .released = tcp_worker_load_released,
+            .owner = load,
+        };
+        if (channel_send_load(worker->link.channel, load->prefix, sizeof(load->prefix), &wanted))
+            continue;
+        tcp_worker_load_released(NULL, load);
+        return false;
+    }
+    return true;
+}
+
+static bool send_messages(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    bool good = up->size == 0 || channel_send(worker->link.channel, up->bytes, up->size);
+    if (up->size > 0)
+        worker->link.machine_ns = clock_now_ns();
+    up->size = 0;
+    pthread_mutex_unlock(&up->lock);
+    return good;
+}
+
+/* Hands on what waits, and lets go of what the executor claims. */
+static worker_fault tcp_worker_flush(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    worker_fault fault = let_go(worker);
+    pthread_mutex_lock(&up->lock);
+    bool open = up->open, lost = up->lost;
+    pthread_mutex_unlock(&up->lock);
+    if (fault != NULL || !open)
+        return fault;
+    if (lost)
+        return "can't go on in this round";
+    if (send_messages(worker))
+        send_loads(worker);
+    return NULL;
+}
 
 /* ---- the end ---- */
 
@@ -132,6 +327,46 @@ static void say_hello(tarry_tcp_worker *worker)
     link->claimed_worker = hello.worker;
     memcpy(link->claimed_job, hello.job, WIRE_ID_BYTES);
     channel_send(link->channel, frame, wire_encode(WIRE_HELLO, &hello, frame));
+}
+
+/* Why the worker can't work by what the server announced; NULL: it can. `changed` has room for the
+ * words. */
+static const char *rules_fault(tarry_tcp_worker *worker, const run_terms *terms,
+                               const uint8_t job[WIRE_ID_BYTES], char changed[2 * TERMS_TEXT_BYTES])
+{
+    const tarry_secure_rules *rules = &terms->secure;
+    const tarry_server_settings *server = &terms->server;
+    char what[TERMS_TEXT_BYTES];
+    if (!worker->settings.secure.required)
+        return rules->bits == 0 ? NULL : "its sums are secure, and the worker is not set for that";
+    if (rules->bits == 0)
+        return "its sums are not secure, as the worker wants them";
+    if (memcmp(rules->roster, worker->roster->digest, sizeof(rules->roster)) != 0)
+        return "it goes by another list of workers (" ROSTER_FILE_NAME ") than the worker";
+    if (server->keep != TARRY_KEEP_CREDITED || server->sum != TARRY_SUM_SERVER || terms->ships ||
+        server->fill == TARRY_FILL_STALE || server->compress != TARRY_COMPRESS_NONE ||
+        server->compress_down != TARRY_COMPRESS_NONE)
+        return "it wants sums of a kind that can't be secure";
+    pthread_mutex_lock(&worker->lock);
+    const bool differs = memcmp(worker->held.job, job, WIRE_ID_BYTES) == 0 &&
+                         worker->held.agreed.secure.bits != 0 &&
+                         terms_differ(terms, &worker->held.agreed, TERMS_AGREED, what);
+    pthread_mutex_unlock(&worker->lock);
+    if (!differs)
+        return NULL;
+    snprintf(changed, 2 * TERMS_TEXT_BYTES, RULES_CHANGED "%s", what);
+    return changed;
+}
+
+/* Whether the worker works by what WELCOME says of secure sums: if not, the run ends. */
+static bool tcp_worker_accepts_rules(tarry_tcp_worker *worker, const wire_welcome *welcome)
+{
+    char changed[2 * TERMS_TEXT_BYTES];
+    const char *fault = rules_fault(worker, &welcome->terms, welcome->job, changed);
+    if (fault == NULL)
+        return true;
+    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: %s", worker->connect, fault);
+    return false;
 }
 
 static worker_fault take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
@@ -314,39 +549,6 @@ static int tcp_worker_connect(tarry_tcp_worker *worker)
 _Static_assert(ASSEMBLY_MOST_BYTES >= TARRY_TCP_SHIP_MOST, "what is shipped is taken");
 
 enum { ASKED_MOST = 16 }; /* at a time; a server takes no more than twice as many */
-
-int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins)
-{
-    worker_chunk *chunks = memory_allocate(&worker->allocator, origins, sizeof(*chunks));
-    if (chunks == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t origin = 0; origin < origins; origin++)
-        chunks[origin].origin = origin;
-    pthread_mutex_lock(&worker->lock);
-    worker->samples.chunks = chunks;
-    worker->samples.count = origins;
-    worker->samples.of = worker->job.offer.welcome;
-    /* Another offer may have come since this one was taken. */
-    worker->samples.outdated =
-        worker->offers.waiting.number != 0 &&
-        !tcp_worker_is_same_job(&worker->samples.of, &worker->offers.waiting.welcome);
-    worker->samples.open = true;
-    pthread_mutex_unlock(&worker->lock);
-    return TARRY_OK;
-}
-
-void tcp_worker_drop_chunks(tarry_tcp_worker *worker)
-{
-    pthread_mutex_lock(&worker->lock);
-    for (uint32_t origin = 0; origin < worker->samples.count; origin++)
-        assembly_clear(&worker->samples.chunks[origin].bytes, &worker->allocator);
-    memory_release(&worker->allocator, worker->samples.chunks);
-    worker->samples.chunks = NULL;
-    worker->samples.count = 0;
-    worker->samples.wanted = NULL;
-    worker->samples.open = false;
-    pthread_mutex_unlock(&worker->lock);
-}
 
 /* With the lock held. */
 static void want(tarry_tcp_worker *worker, worker_chunk *chunk)
@@ -551,6 +753,85 @@ static void take_empty_blob(tarry_tcp_worker *worker, const wire_blob *blob)
 {
     if (blob->kind == WIRE_BLOB_DATA && tcp_worker_chunk_room(worker, blob->index) != NULL)
         tcp_worker_chunk_complete(worker, blob->index);
+}
+
+/* ---- what other workers say ---- */
+
+static const char NO_KEY[] = "the server sent a frame that makes no sense here";
+
+/* Why the key is not taken; NULL: it is good. */
+static const char *check_key(const tarry_tcp_worker *worker, const wire_key *words,
+                             char text[CREDENTIAL_REFUSAL_SIZE])
+{
+    uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
+    key_claim claim = {.worker = words->worker, .numerics = words->numerics};
+    memcpy(claim.job, worker->link.welcome.job, sizeof(claim.job));
+    memcpy(claim.instance, words->instance, sizeof(claim.instance));
+    memcpy(claim.key, words->key, sizeof(claim.key));
+    int error =
+        key_proof_verify(worker->credential, words->certificate, words->certificate_size,
+                         words->signature, words->signature_size, &claim, fingerprint, text);
+    if (error != TARRY_OK)
+        return text;
+    const uint8_t *listed = roster_file_find(worker->roster, words->worker);
+    return listed != NULL && memcmp(listed, fingerprint, sizeof(fingerprint)) == 0
+               ? NULL
+               : "its certificate is not in the list of workers (" ROSTER_FILE_NAME ")";
+}
+
+/* Workers that work out other bits for a chunk don't hide each other's copies. */
+static bool has_own_numerics(tarry_tcp_worker *worker, uint64_t other)
+{
+    pthread_mutex_lock(&worker->lock);
+    uint64_t own = worker->held.numerics;
+    pthread_mutex_unlock(&worker->lock);
+    return own == other;
+}
+
+static worker_fault tcp_worker_take_key(tarry_tcp_worker *worker, const wire_head *head,
+                                        const uint8_t *body)
+{
+    wire_key words;
+    char text[CREDENTIAL_REFUSAL_SIZE] = "";
+    if (worker->link.stage != WORKER_READY || worker->job.masking == NULL ||
+        wire_decode(head, body, &words) != TARRY_OK)
+        return NO_KEY;
+    const char *fault = check_key(worker, &words, text);
+    if (fault == NULL && !has_own_numerics(worker, words.numerics))
+        fault = "it computes chunks to other bits than this worker";
+    if (fault == NULL &&
+        masking_hear(worker->job.masking, words.worker, words.epoch, words.key) != TARRY_OK)
+        fault = "it is none";
+    if (fault == NULL)
+        return NULL;
+    tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: the key of worker %u: %s", worker->connect,
+                   words.worker, fault);
+    return "the key of another worker is not good";
+}
+
+static const char NO_MEMBER[] = "the server tells of a member that makes no sense";
+
+/* What the address of another worker says is that one's word: if it makes no sense, sums with it
+ * fail, and name it. */
+static worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
+                                           const uint8_t *body)
+{
+    const worker_link *link = &worker->link;
+    worker_job *job = &worker->job;
+    wire_member member;
+    if (link->stage != WORKER_READY || link->welcome.terms.server.sum != TARRY_SUM_EVERYWHERE ||
+        wire_decode(head, body, &member) != TARRY_OK || member.worker > link->welcome.terms.workers)
+        return NO_MEMBER;
+    bool known =
+        member.present && paired_address_admit(job->mesh, member.worker, member.address,
+                                               member.size, member.fingerprint) == TARRY_OK;
+    if (!known)
+        mesh_remove(job->mesh, member.worker);
+    if (member.worker == link->welcome.terms.workers)
+        return NULL; /* the server itself, which holds states */
+    int error =
+        collective_meet(job->collective, member.worker, member.address, known ? member.size : 0);
+    return error == TARRY_OK ? NULL : "out of memory";
 }
 
 /* ---- handlers ---- */
@@ -766,6 +1047,20 @@ void tcp_worker_stop_loop(tarry_tcp_worker *worker)
 }
 
 /* READY: what the server offers is prepared. */
+
+/* Sends the own KEY, if there is one and it was not sent yet. */
+static bool tcp_worker_say_key(tarry_tcp_worker *worker)
+{
+    uint8_t frame[sizeof(worker->held.key)];
+    pthread_mutex_lock(&worker->lock);
+    size_t size = worker->held.key_size;
+    memcpy(frame, worker->held.key, size);
+    pthread_mutex_unlock(&worker->lock);
+    if (size == 0 || worker->link.key_said)
+        return true;
+    worker->link.key_said = true;
+    return channel_send(worker->link.channel, frame, size);
+}
 
 static bool say_ready(tarry_tcp_worker *worker)
 {
