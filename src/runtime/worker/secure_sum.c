@@ -65,11 +65,6 @@ static bool executor_add_bound(executor *self, uint64_t round,
 
 /* ---- masked sums ---- */
 
-void secure_sum_init(secure_sum *self, const ring *grid)
-{
-    *self = (secure_sum){.grid = *grid};
-}
-
 static void begin(secure_sum *self, uint64_t generation)
 {
     self->clamped = 0;

@@ -22,8 +22,6 @@ typedef struct secure_sum {
     uint64_t version;    /* no two contents of a sum have the same */
 } secure_sum;
 
-void secure_sum_init(secure_sum *self, const ring *grid);
-
 /*
  * What a worker has for the secure sums of one job: its key, the keys of the others, and the masks
  * of the attempt that it is at. docs/privacy.md argues why this is enough.

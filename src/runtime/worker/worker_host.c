@@ -484,7 +484,7 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     machine.server.dimension = cut->dimension;
     machine.server.stripe_length = cut->stripe_length;
     machine.server.secure = settings->grid.bits;
-    secure_sum_init(&self->secret, &settings->grid);
+    self->secret = (secure_sum){.grid = settings->grid};
     int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)
         error = allocate_packed(self, cut, settings, allocator);
