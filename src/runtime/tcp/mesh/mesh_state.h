@@ -220,8 +220,6 @@ struct mesh {
 void mesh_do(mesh *self, void (*carry)(mesh *self, void *argument), void *argument);
 /* Has the thread carry this out by and by: it is done before what it is asked for next. */
 void mesh_post(mesh *self, void (*carry)(mesh *self, void *argument), void *argument);
-void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, const char *why);
-void mesh_exchange_is(mesh *self, exchange_state state, const char *why);
 /* With the lock held: waits until `runs` says no, until_ns (0: not at all), or *woken, which is
  * reset. */
 void mesh_wait(mesh *self, bool *woken, uint64_t until_ns, bool (*runs)(const mesh *self));
@@ -284,8 +282,6 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block);
 
 /* ---- mesh_sum.c: a sum that stands still ---- */
 
-/* When mesh_watch is to be called; TARRY_NEVER: need not be. */
-uint64_t mesh_watch_due_ns(const mesh *self);
 /* A sum of which nothing has moved for the silence limit fails; suspected is who owes something
  * and was heard of longest ago, and of several of which nothing was heard one that is not
  * connected: the others may have ended because of that one. */
@@ -299,8 +295,6 @@ void mesh_exchange_lost(mesh *self, mesh_member *member, const char *why);
 bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer);
 channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
 bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece);
-/* When mesh_exchange_look is to be called; TARRY_NEVER: need not be. */
-uint64_t mesh_exchange_due_ns(const mesh *self);
 /* A request of which nothing has moved for the silence limit fails: its source has not connected,
  * or sends nothing. */
 void mesh_exchange_look(mesh *self, uint64_t now_ns);

@@ -416,6 +416,23 @@ static void let_go(mesh *self)
     end_request(self, false);
 }
 
+static void mesh_exchange_is(mesh *self, exchange_state state, const char *why)
+{
+    const mesh_request *request = &self->request;
+    bool loaded = state == EXCHANGE_DONE && request->state != NULL;
+    pthread_mutex_lock(&self->lock);
+    exchange_progress *now = &self->exchange_progress;
+    *now = (exchange_progress){.state = state, .got = request->got};
+    if (loaded) {
+        now->bytes = request->state;
+        now->size = request->size;
+        now->after = request->sum;
+    }
+    snprintf(now->why, sizeof(now->why), "%s", why);
+    pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->moved);
+}
+
 static void fail(mesh *self, const char *why)
 {
     char text[sizeof(self->exchange_progress.why)];
@@ -546,12 +563,6 @@ void mesh_exchange_lost(mesh *self, mesh_member *member, const char *why)
 {
     if (self->request.kind != WIRE_ASK_NOTHING && self->request.from == member->worker)
         fail(self, why);
-}
-
-uint64_t mesh_exchange_due_ns(const mesh *self)
-{
-    const mesh_request *request = &self->request;
-    return request->kind != WIRE_ASK_NOTHING ? mesh_pace_due_ns(&request->pace) : TARRY_NEVER;
 }
 
 /* One that connects by itself may never do so. */

@@ -54,6 +54,17 @@ static void mesh_sum_let_go(mesh *self)
     }
 }
 
+static void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, const char *why)
+{
+    pthread_mutex_lock(&self->lock);
+    self->engine_progress.state = state;
+    self->engine_progress.suspect = suspect;
+    self->engine_progress.moved = self->sum.moved;
+    snprintf(self->engine_progress.why, sizeof(self->engine_progress.why), "%s", why);
+    pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->moved);
+}
+
 /* It fails, and the member in that place is suspected; the group's count: nobody is. */
 static void mesh_sum_fail(mesh *self, uint32_t place, const char *why)
 {
@@ -1140,12 +1151,6 @@ static void mesh_watch_begin(mesh *self)
      * before it looks for one. */
     sum->pace.limit_ns = mesh_has_share(sum, sum->place) ? self->silence_ns : 2 * self->silence_ns;
     mesh_pace_moves(&sum->pace, clock_now_ns());
-}
-
-uint64_t mesh_watch_due_ns(const mesh *self)
-{
-    const mesh_sum *sum = &self->sum;
-    return sum->runs ? mesh_pace_due_ns(&sum->pace) : TARRY_NEVER;
 }
 
 /* Whether the sum still waits for it to send something, or to take something. */
