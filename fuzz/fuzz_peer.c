@@ -515,7 +515,7 @@ static void begin_round(run *its)
         return;
     its->parameters[server->base.host->round.number % PARAMETERS] += 1;
     server->parameters = host_see(server->base.host, its->parameters);
-    tcp_server_begin_round(server, its->sum);
+    host_begin(server->base.host, its->sum);
     settle_round(server);
 }
 

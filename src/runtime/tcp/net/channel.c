@@ -828,6 +828,14 @@ static void on_ready(void *user)
         self->handlers.opened(self->handlers.user);
 }
 
+/* Reads and forgets. False: the stream is over. */
+static bool channel_discard(channel *self)
+{
+    struct iovec part = {self->settings.shared, CHANNEL_SHARED_BYTES};
+    ptrdiff_t got = link_read(self->link, &part, 1);
+    return got > 0 || got == LINK_AGAIN;
+}
+
 static void on_readable(void *user)
 {
     channel *self = user;
@@ -858,7 +866,7 @@ static void on_closed(uv_handle_t *handle)
     channel *self = handle->data;
     if (--self->handles > 0)
         return;
-    channel_free_in(self);
+    memory_release(&self->allocator, self->in.kept);
     pthread_mutex_destroy(&self->out.gate);
     tarry_allocator allocator = self->allocator;
     memory_release(&allocator, self);

@@ -304,18 +304,6 @@ void channel_read_turn(channel *self)
     }
 }
 
-bool channel_discard(channel *self)
-{
-    struct iovec part = {self->settings.shared, CHANNEL_SHARED_BYTES};
-    ptrdiff_t got = link_read(self->link, &part, 1);
-    return got > 0 || got == LINK_AGAIN;
-}
-
-void channel_free_in(channel *self)
-{
-    memory_release(&self->allocator, self->in.kept);
-}
-
 /* ---- assembly ---- */
 
 enum { LEAST_ROOM = 4096 };

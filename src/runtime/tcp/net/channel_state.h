@@ -89,9 +89,6 @@ static inline bool channel_takes(const channel *self)
 
 /* Reads for one turn. */
 void channel_read_turn(channel *self);
-/* Reads and forgets. False: the stream is over. */
-bool channel_discard(channel *self);
-void channel_free_in(channel *self);
 
 /* Drops all loads that have not begun, and makes the bytes of that which has its own. False: no
  * memory for them. */

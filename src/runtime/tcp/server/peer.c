@@ -774,15 +774,6 @@ void peer_send_large(peer *self, const outgoing_stream *stream)
     peer_defer(self, PEER_PUMP);
 }
 
-bool peer_is_revoked(const peer *self)
-{
-    if (self->trusted || self->state == PEER_OVER)
-        return false;
-    /* While it is not there yet, it is the handshake that will look at the list. */
-    X509 *certificate = channel_certificate(self->channel);
-    return certificate != NULL && credential_is_revoked(self->all->credential, certificate);
-}
-
 /* What a peer goes through as time passes. */
 
 #define HELLO_NS UINT64_C(10000000000) /* until HELLO has come */

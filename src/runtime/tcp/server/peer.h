@@ -224,8 +224,6 @@ void peer_drop(peer *self, outgoing_tag tag);
 void peer_beat(peer *self, uint64_t now);
 /* A heartbeat if nothing was sent lately; the end of one that does not get on. */
 void peer_tick(peer *self, uint64_t now);
-/* Whether its certificate is on the list that is in force now. */
-bool peer_is_revoked(const peer *self);
 /* True if it is a worker that has joined and is still here; NULL is not. */
 static inline bool peer_is_there(const peer *self)
 {

@@ -87,7 +87,7 @@ static void begin_round(tarry_runtime *runtime, void *argument)
     tarry_tcp_server *server = tcp_server_of(runtime);
     const round_request *wanted = argument;
     server->parameters = wanted->parameters;
-    tcp_server_begin_round(server, wanted->sum);
+    host_begin(server->base.host, wanted->sum);
 }
 
 /* Waits for a change, until limit_ns at most; with the lock held, which is given up while the
@@ -520,6 +520,16 @@ static void refuse_list(tarry_tcp_server *server, const tarry_diagnostic *why)
         return;
     server->list_failure = *why;
     tell_revocation(server, why->text);
+}
+
+/* Whether its certificate is on the list that is in force now. */
+static bool peer_is_revoked(const peer *self)
+{
+    if (self->trusted || self->state == PEER_OVER)
+        return false;
+    /* While it is not there yet, it is the handshake that will look at the list. */
+    X509 *certificate = channel_certificate(self->channel);
+    return certificate != NULL && credential_is_revoked(self->all->credential, certificate);
 }
 
 /* Whoever was revoked since it connected. A list that can't be read changes nothing. */

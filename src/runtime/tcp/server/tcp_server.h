@@ -184,8 +184,6 @@ void tcp_server_accept(tarry_tcp_server *server, bool accepting);
 /* tcp_server_step.c */
 /* What the host does over connections. */
 host_transport tcp_server_transport(tarry_tcp_server *server);
-/* Begins a round with server->parameters. */
-void tcp_server_begin_round(tarry_tcp_server *server, float *sum);
 /* Tells the caller's thread how many take part in a round that begins now, if that has changed. */
 void tcp_server_count_ready(tarry_tcp_server *server);
 

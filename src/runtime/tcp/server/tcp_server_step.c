@@ -748,11 +748,6 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
     };
 }
 
-void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
-{
-    host_begin(server->base.host, sum);
-}
-
 static void tcp_server_join(tarry_tcp_server *server, peer *who)
 {
     tcp_member *member = &server->members[who->worker];
