@@ -10,6 +10,7 @@
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <stdatomic.h>
@@ -178,6 +179,40 @@ static void authority_close(authority_state *state)
     sk_X509_pop_free(state->issued, X509_free);
     if (state->lock != NULL)
         closedir(state->lock);
+}
+
+/* Writes what was encoded into `content`, which it frees. */
+static int write_content(const char *path, BIO *content, int encoded, private_file_writer *write,
+                         tarry_diagnostic *diagnostic)
+{
+    int error = encoded == 1 ? write(path, content, diagnostic)
+                             : diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, path);
+    BIO_free(content);
+    return error;
+}
+
+int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
+                          tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new(BIO_s_mem());
+    int encoded = content != NULL ? PEM_write_bio_X509(content, certificate) : 0;
+    return write_content(path, content, encoded, write, diagnostic);
+}
+
+static int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new(BIO_s_mem());
+    int encoded =
+        content != NULL ? PEM_write_bio_PrivateKey(content, key, NULL, NULL, 0, NULL, NULL) : 0;
+    return write_content(path, content, encoded, private_file_create, diagnostic);
+}
+
+int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
+                   tarry_diagnostic *diagnostic)
+{
+    BIO *content = BIO_new(BIO_s_mem());
+    int encoded = content != NULL ? PEM_write_bio_X509_CRL(content, list) : 0;
+    return write_content(path, content, encoded, write, diagnostic);
 }
 
 /* One unreadable certificate would keep all others from being revoked: each comes to its name in

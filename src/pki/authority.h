@@ -27,6 +27,7 @@
 #include <tarry/error.h>
 
 #include "runtime/tcp/trust/credential.h"
+#include "runtime/tcp/trust/private_file.h"
 #include "runtime/tcp/trust/roster_file.h"
 
 /* Names and addresses that go into the certificate of a server. */
@@ -162,5 +163,11 @@ int authority_path(char path[PATH_MAX], const char *first, const char *second,
 void authority_serial(const X509 *certificate, char serial[AUTHORITY_SERIAL_SIZE]);
 /* Removes a folder and all that is in it, as far as it can. */
 void authority_remove(const char *path);
+/* PEM files, which private_file_create or private_file_replace writes. Errors: FILE, NO_MEMORY,
+ * with a diagnostic that begins with the path. */
+int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
+                          tarry_diagnostic *diagnostic);
+int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
+                   tarry_diagnostic *diagnostic);
 
 #endif

@@ -231,37 +231,3 @@ int pem_read_list(const char *path, X509_CRL **out, struct stat *state,
         *state = found;
     return TARRY_OK;
 }
-
-/* Writes what was encoded into `content`, which it frees. */
-static int write_content(const char *path, BIO *content, int encoded, private_file_writer *write,
-                         tarry_diagnostic *diagnostic)
-{
-    int error = encoded == 1 ? write(path, content, diagnostic)
-                             : diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, path);
-    BIO_free(content);
-    return error;
-}
-
-int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
-                          tarry_diagnostic *diagnostic)
-{
-    BIO *content = BIO_new(BIO_s_mem());
-    int encoded = content != NULL ? PEM_write_bio_X509(content, certificate) : 0;
-    return write_content(path, content, encoded, write, diagnostic);
-}
-
-int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic)
-{
-    BIO *content = BIO_new(BIO_s_mem());
-    int encoded =
-        content != NULL ? PEM_write_bio_PrivateKey(content, key, NULL, NULL, 0, NULL, NULL) : 0;
-    return write_content(path, content, encoded, private_file_create, diagnostic);
-}
-
-int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
-                   tarry_diagnostic *diagnostic)
-{
-    BIO *content = BIO_new(BIO_s_mem());
-    int encoded = content != NULL ? PEM_write_bio_X509_CRL(content, list) : 0;
-    return write_content(path, content, encoded, write, diagnostic);
-}

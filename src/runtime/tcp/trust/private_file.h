@@ -51,11 +51,4 @@ int pem_read_key(const char *path, EVP_PKEY **out, tarry_diagnostic *diagnostic)
 int pem_read_list(const char *path, X509_CRL **out, struct stat *state,
                   tarry_diagnostic *diagnostic);
 
-/* Written by private_file_create or private_file_replace; a key is created. */
-int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
-                          tarry_diagnostic *diagnostic);
-int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic);
-int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
-                   tarry_diagnostic *diagnostic);
-
 #endif
