@@ -57,9 +57,7 @@ tarry_matrix lowrank_square(uint64_t numbers);
 /* Numbers of a factor of the whole part: as many as are needed in even rounds, or in odd ones. */
 size_t lowrank_factor_numbers(const compress_lowrank *form);
 
-/* As compress_bytes, compress_encode and compress_decode_add (compress.h), of a stripe, or of a
- * whole part; bytes: also without a factor. */
-size_t lowrank_bytes(const compress_lowrank *form, size_t count);
+/* As compress_encode and compress_decode_add (compress.h), of a stripe, or of a whole part. */
 void lowrank_put(const compress_lowrank *form, const lowrank_way *way, const float *numbers,
                  size_t count, uint8_t *bytes);
 void lowrank_add(const compress_lowrank *form, const lowrank_way *way, const uint8_t *bytes,
