@@ -37,7 +37,7 @@ static int set_decode(tarry_plan *plan)
     drawn.decode = decode;
     random_stream stream = random_stream_make(plan->seed, RANDOM_TEST, plan->workers, plan->parts);
     draw_columns(decode, plan->parts, plan->workers, &stream);
-    return decode_keep(plan, &drawn);
+    return decode_make(plan, plan->seed, &drawn);
 }
 
 static tarry_plan *make_plan(const tarry_plan_settings *settings)

@@ -224,7 +224,7 @@ static int complete(tarry_plan *plan)
     plan->origins = plan->chunks;
     int error = plan_arrange(plan, plan->order);
     if (error == TARRY_OK)
-        error = decode_design(plan, plan->seed);
+        error = decode_make(plan, plan->seed, NULL);
     if (error == TARRY_OK)
         error = plan_take_digest(plan);
     return error;

@@ -52,8 +52,7 @@ static int spread(const tarry_plan *plan, uint64_t seed, double *best,
     return error;
 }
 
-/* Takes the matrix of `from`, or a new one if `from` is NULL. */
-static int make_matrix(tarry_plan *plan, uint64_t seed, const tarry_plan *from)
+int decode_make(tarry_plan *plan, uint64_t seed, const tarry_plan *from)
 {
     assert(plan->min_replication >= plan->parts);
     size_t numbers = (size_t)plan->parts * plan->workers;
@@ -77,16 +76,6 @@ static int make_matrix(tarry_plan *plan, uint64_t seed, const tarry_plan *from)
     plan->decode = matrix;
     plan->conditioning = conditioning;
     return TARRY_OK;
-}
-
-int decode_design(tarry_plan *plan, uint64_t seed)
-{
-    return make_matrix(plan, seed, NULL);
-}
-
-int decode_keep(tarry_plan *plan, const tarry_plan *from)
-{
-    return make_matrix(plan, plan->seed, from);
 }
 
 /* ---- conditioning ---- */

@@ -16,13 +16,10 @@
 /*
  * Sets plan->decode (taken from plan->allocator, owned by the plan; untouched on failure) and
  * plan->conditioning, from the seed and the plan's assignment: all else but the digest is set.
- * Every chunk has at least `parts` holders. Errors: NO_MEMORY.
+ * The matrix is a new one, or, unless `from` is NULL, that of `from`, a plan of as many workers and
+ * parts. Every chunk has at least `parts` holders. Errors: NO_MEMORY.
  */
-int decode_design(tarry_plan *plan, uint64_t seed);
-
-/* Sets both to the matrix of `from`, a plan of as many workers and parts, and to its conditioning
- * under this plan's assignment. Else as above. */
-int decode_keep(tarry_plan *plan, const tarry_plan *from);
+int decode_make(tarry_plan *plan, uint64_t seed, const tarry_plan *from);
 
 /* How well the sets of workers that share a chunk can be decoded. */
 

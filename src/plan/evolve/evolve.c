@@ -644,6 +644,19 @@ static int copy_spans(tarry_plan *plan, const draft *made)
     return span_weigh(plan);
 }
 
+/* Gives the plan racks that are numbered as rack_number does; NULL: none. Errors: NO_MEMORY. */
+static int rack_take(tarry_plan *plan, const uint32_t *rack, uint32_t racks)
+{
+    if (rack == NULL)
+        return TARRY_OK;
+    plan->rack = memory_allocate(&plan->allocator, plan->workers, sizeof(*plan->rack));
+    if (plan->rack == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    memcpy(plan->rack, rack, plan->workers * sizeof(*rack));
+    plan->racks = racks;
+    return TARRY_OK;
+}
+
 /*
  * Makes the plan; the caller owns *out. Each worker's chunks have the sequence that they had in
  * `from`, and those that are new to it follow; if the draft was changed, they are then arranged by
@@ -672,7 +685,7 @@ static int draft_finish(const draft *made, bool changed, const tarry_allocator *
     if (error == TARRY_OK)
         error = plan_arrange(plan, changed ? plan->order : TARRY_ORDER_AS_IS);
     if (error == TARRY_OK)
-        error = decode_keep(plan, from);
+        error = decode_make(plan, plan->seed, from);
     if (error == TARRY_OK)
         error = plan_take_digest(plan);
     if (error != TARRY_OK) {

@@ -55,18 +55,6 @@ int rack_number(const uint32_t *given, uint32_t workers, const tarry_allocator *
     return TARRY_OK;
 }
 
-int rack_take(tarry_plan *plan, const uint32_t *rack, uint32_t racks)
-{
-    if (rack == NULL)
-        return TARRY_OK;
-    plan->rack = memory_allocate(&plan->allocator, plan->workers, sizeof(*plan->rack));
-    if (plan->rack == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    memcpy(plan->rack, rack, plan->workers * sizeof(*rack));
-    plan->racks = racks;
-    return TARRY_OK;
-}
-
 int rack_assign(tarry_plan *plan, const tarry_plan_settings *settings, tarry_diagnostic *diagnostic)
 {
     if (settings->rack_size == 0 && settings->rack_file == NULL)

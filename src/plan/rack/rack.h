@@ -40,9 +40,6 @@ int rack_assign(tarry_plan *plan, const tarry_plan_settings *settings,
 int rack_number(const uint32_t *given, uint32_t workers, const tarry_allocator *allocator,
                 uint32_t *rack, uint32_t *racks);
 
-/* Gives the plan racks that are numbered as rack_number does; NULL: none. Errors: NO_MEMORY. */
-int rack_take(tarry_plan *plan, const uint32_t *rack, uint32_t racks);
-
 /* Sets plan->rack_spread, once holders are known. Errors: NO_MEMORY. */
 int rack_measure(tarry_plan *plan);
 

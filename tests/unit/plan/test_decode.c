@@ -24,7 +24,7 @@ static void assert_unit_columns(const tarry_plan *plan, const double *decode)
 TEST(one_part_has_all_ones)
 {
     OWNED(tarry_plan) plan = edge_plan_cyclic(7, 7, 3, 1);
-    assert_ok(decode_design(plan, 1));
+    assert_ok(decode_make(plan, 1, NULL));
     for (uint32_t worker = 0; worker < 7; worker++)
         assert_true(plan->decode[worker] == 1);
     assert_true(plan->conditioning.worst == 1 && plan->conditioning.median == 1);
@@ -43,7 +43,7 @@ TEST(columns_have_unit_length)
             edge_plan_random(20, 5, 6, parts, seed),
         };
         for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++) {
-            assert_ok(decode_design(plans[i], seed));
+            assert_ok(decode_make(plans[i], seed, NULL));
             assert_unit_columns(plans[i], plans[i]->decode);
             tarry_plan_free(plans[i]);
         }
@@ -77,7 +77,7 @@ TEST(a_seed_gives_the_same_bits_everywhere)
     };
     for (size_t i = 0; i < sizeof(golden) / sizeof(*golden); i++) {
         OWNED(tarry_plan) plan = edge_plan_cyclic(10, 10, 5, golden[i].parts);
-        assert_ok(decode_design(plan, golden[i].seed));
+        assert_ok(decode_make(plan, golden[i].seed, NULL));
         if (plan->decode[0] != golden[i].first || hash_decode(plan) != golden[i].hash)
             fail_msg("{%u, %llu, UINT64_C(0x%llx), %a}", golden[i].parts,
                      (unsigned long long)golden[i].seed, (unsigned long long)hash_decode(plan),
@@ -90,12 +90,12 @@ TEST(ideal_columns_are_found)
 {
     for (uint32_t parts = 2; parts <= 4; parts++) {
         OWNED(tarry_plan) plan = edge_plan_fractional(2 * parts, 2 * parts, parts, parts);
-        assert_ok(decode_design(plan, 1));
+        assert_ok(decode_make(plan, 1, NULL));
         assert_true(plan->conditioning.worst < 1.00001);
     }
     for (uint32_t replication = 3; replication <= 6; replication++) {
         OWNED(tarry_plan) plan = edge_plan_fractional(replication, 2, replication, 2);
-        assert_ok(decode_design(plan, 1));
+        assert_ok(decode_make(plan, 1, NULL));
         double ideal = 1 / sqrt(1 - cos(3.141592653589793 / replication));
         assert_true(plan->conditioning.worst < 1.01 * ideal);
     }
@@ -110,7 +110,7 @@ TEST(designs_are_far_better_than_random_columns)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         uint32_t workers = cases[i].workers, replication = cases[i].replication;
         OWNED(tarry_plan) plan = edge_plan_random(workers, workers, replication, cases[i].parts, 1);
-        assert_ok(decode_design(plan, 1));
+        assert_ok(decode_make(plan, 1, NULL));
         if (plan->conditioning.worst > cases[i].worst)
             fail_msg("worst is %g, median %g", plan->conditioning.worst, plan->conditioning.median);
     }
@@ -119,7 +119,7 @@ TEST(designs_are_far_better_than_random_columns)
 TEST(the_conditioning_told_is_that_of_the_matrix)
 {
     OWNED(tarry_plan) plan = edge_plan_random(12, 15, 5, 3, 1);
-    assert_ok(decode_design(plan, 7));
+    assert_ok(decode_make(plan, 7, NULL));
     tarry_conditioning found;
     assert_ok(conditioning_measure(plan, plan->parts, plan->decode, 7, &found));
     assert_true(found.worst == plan->conditioning.worst);
@@ -145,7 +145,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
 {
     tarry_plan *plan = user;
     plan->allocator = *allocator;
-    int error = decode_design(plan, 1);
+    int error = decode_make(plan, 1, NULL);
     if (error != TARRY_OK)
         assert_null(plan->decode);
     memory_release(allocator, plan->decode);
