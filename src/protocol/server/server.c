@@ -394,6 +394,13 @@ static int review_one(tarry_server *server, uint64_t now, uint32_t worker, bool 
     return TARRY_OK;
 }
 
+/* All that vote_next_moved would tell is known. */
+static void vote_forget_moved(vote *it)
+{
+    while (vote_next_moved(it) != TARRY_NO_WORKER)
+        ;
+}
+
 /* All, or those alone whose part in the vote may have changed. */
 static int review(tarry_server *server, uint64_t now)
 {
@@ -426,6 +433,48 @@ static int leave_out_suspect(tarry_server *server, uint64_t now)
         return error;
     vote_hurry(server->vote);
     return server_late_exclude(server, now, suspect, 0);
+}
+
+static int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    if (member->epoch >= member->epoch_end)
+        return server_reject(server, worker, TARRY_REJECT_EXHAUSTED);
+    if (member->present) {
+        int error = server_lost(server, now, worker);
+        if (error != TARRY_OK)
+            return error;
+    }
+    *member = (server_member){
+        .present = true,
+        .stopped = true,
+        .reported = member->reported,
+        .late = member->late,
+        .epoch = member->epoch + 1,
+        .epoch_end = member->epoch_end,
+        .pace = member->pace,
+        .heard_ns = now,
+        .probe_ns = TARRY_NEVER,
+    };
+    server_fill_forget(server, worker);
+    steering_arrived(server, worker);
+    if (server->vote != NULL) {
+        member->behind = true;
+        vote_joined(server->vote, worker);
+        return TARRY_OK;
+    }
+    if (server->phase == SERVER_IDLE) {
+        steering_joined(server, now, worker);
+        return TARRY_OK;
+    }
+    server_enlist(server, worker);
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        server_review_chunk(server, plan->slot_chunk[slot]);
+    steering_joined(server, now, worker);
+    server_send_round(server, now, worker);
+    return TARRY_OK;
 }
 
 /* Who has other parameters than most has computed with them: it arrives anew, and will say what it
@@ -848,6 +897,21 @@ static bool is_ready(const tarry_server *server, uint64_t now)
     return server->able > 0 && server_rule_holds(server, &stands, now);
 }
 
+/* Workers that this round excluded as late, and that are present, join it as new arrivals: they may
+ * be at anything by now, and say what they have. */
+static int server_call_back_late(tarry_server *server, uint64_t now)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        const server_member *member = &server->members[worker];
+        if (!member->present || !member->put_off || member->epoch == member->epoch_end)
+            continue;
+        int error = server_joined(server, now, worker);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 static int server_advance(tarry_server *server, uint64_t now)
 {
@@ -1024,6 +1088,21 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
     return server->bits == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
 }
 
+static int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator)
+{
+    if (server->settings.fill != TARRY_FILL_STALE)
+        return TARRY_OK;
+    size_t words = bitset_words(plan_edges(server->plan));
+    server->previous = memory_allocate(allocator, words, sizeof(uint64_t));
+    if (server->previous == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int error = coverage_create(server->plan, server->settings.conditioning_limit, allocator,
+                                &server->stale);
+    return error == TARRY_OK ? coverage_create(server->plan, server->settings.conditioning_limit,
+                                               allocator, &server->supposed_stale)
+                             : error;
+}
+
 static int allocate(tarry_server *server, const tarry_allocator *allocator)
 {
     const tarry_plan *plan = server->plan;
@@ -1118,7 +1197,8 @@ void tarry_server_free(tarry_server *server)
     if (server == NULL)
         return;
     tarry_allocator allocator = server->allocator;
-    server_sample_free(server);
+    memory_release(&allocator, server->sample.slot_weights);
+    memory_release(&allocator, server->sample.weights);
     steering_free(server);
     vote_free(server->vote);
     coverage_free(server->credited);
@@ -1221,6 +1301,21 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
     return server_reject(server, worker, TARRY_REJECT_MISPLACED);
 }
 
+/*
+ * Bytes of a message that was under way say that the worker is there, and nothing of how long it
+ * takes to answer: they may have been sent before it was asked. What comes next may be the answer
+ * to that probe, even if another was sent meanwhile: it is not measured either.
+ */
+static void server_overheard(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    member->heard_ns = now;
+    if (member->probe_ns != TARRY_NEVER) {
+        member->probe_ns = TARRY_NEVER;
+        member->overheard = true;
+    }
+}
+
 static int take_event(tarry_server *server, uint64_t now, const tarry_event *event)
 {
     uint32_t worker = event->worker;
@@ -1305,6 +1400,14 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
         return error;
     *effects = &server->effects;
     return TARRY_OK;
+}
+
+static uint64_t server_next_watch(const tarry_server *server)
+{
+    uint64_t next = server->sweep_ns, tick = steering_next_watch(server);
+    if (server->phase == SERVER_CODING && !server->broken && server->late_ns < next)
+        next = server->late_ns;
+    return tick < next ? tick : next;
 }
 
 /* What has passed without an attempt waits for others who vote, and not for a time. */

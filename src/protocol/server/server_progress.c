@@ -198,48 +198,6 @@ tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t wo
     return &effect->message;
 }
 
-int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    server_member *member = &server->members[worker];
-    if (member->epoch >= member->epoch_end)
-        return server_reject(server, worker, TARRY_REJECT_EXHAUSTED);
-    if (member->present) {
-        int error = server_lost(server, now, worker);
-        if (error != TARRY_OK)
-            return error;
-    }
-    *member = (server_member){
-        .present = true,
-        .stopped = true,
-        .reported = member->reported,
-        .late = member->late,
-        .epoch = member->epoch + 1,
-        .epoch_end = member->epoch_end,
-        .pace = member->pace,
-        .heard_ns = now,
-        .probe_ns = TARRY_NEVER,
-    };
-    server_fill_forget(server, worker);
-    steering_arrived(server, worker);
-    if (server->vote != NULL) {
-        member->behind = true;
-        vote_joined(server->vote, worker);
-        return TARRY_OK;
-    }
-    if (server->phase == SERVER_IDLE) {
-        steering_joined(server, now, worker);
-        return TARRY_OK;
-    }
-    server_enlist(server, worker);
-    const tarry_plan *plan = server->plan;
-    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-         slot++)
-        server_review_chunk(server, plan->slot_chunk[slot]);
-    steering_joined(server, now, worker);
-    server_send_round(server, now, worker);
-    return TARRY_OK;
-}
-
 static int credit_chunk(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     const tarry_plan *plan = server->plan;

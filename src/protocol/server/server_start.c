@@ -46,12 +46,6 @@ int server_sample_allocate(tarry_server *server, const tarry_allocator *allocato
     return TARRY_OK;
 }
 
-void server_sample_free(tarry_server *server)
-{
-    memory_release(&server->allocator, server->sample.slot_weights);
-    memory_release(&server->allocator, server->sample.weights);
-}
-
 /* A round begins, and nothing is credited yet: draws its chunks. */
 static void server_sample_start(tarry_server *server)
 {
@@ -97,21 +91,6 @@ const float *server_sample_weights(const tarry_server *server, uint32_t worker)
 }
 
 /* ---- fill ---- */
-
-int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator)
-{
-    if (server->settings.fill != TARRY_FILL_STALE)
-        return TARRY_OK;
-    size_t words = bitset_words(plan_edges(server->plan));
-    server->previous = memory_allocate(allocator, words, sizeof(uint64_t));
-    if (server->previous == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    int error = coverage_create(server->plan, server->settings.conditioning_limit, allocator,
-                                &server->stale);
-    return error == TARRY_OK ? coverage_create(server->plan, server->settings.conditioning_limit,
-                                               allocator, &server->supposed_stale)
-                             : error;
-}
 
 /* A round begins, and the last one's `done` still stands. */
 /* Who has arrived since has no bit in `done`, and who is lost is not asked. */
@@ -515,20 +494,6 @@ static int exclude_late(tarry_server *server, uint64_t now, uint64_t limit)
     return TARRY_OK;
 }
 
-/* They may be at anything by now: each comes anew, and says what it has. */
-int server_call_back_late(tarry_server *server, uint64_t now)
-{
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        const server_member *member = &server->members[worker];
-        if (!member->present || !member->put_off || member->epoch == member->epoch_end)
-            continue;
-        int error = server_joined(server, now, worker);
-        if (error != TARRY_OK)
-            return error;
-    }
-    return TARRY_OK;
-}
-
 /* What leaving the overdue out would come to. */
 typedef struct exclusion {
     bool as_good;        /* the stop rule holds without them, and the sum is as good */
@@ -627,21 +592,6 @@ static int server_pass_over_late(tarry_server *server, uint64_t now)
 
 /* ---- liveness ---- */
 
-/*
- * Bytes of a message that was under way say that the worker is there, and nothing of how long it
- * takes to answer: they may have been sent before it was asked. What comes next may be the answer
- * to that probe, even if another was sent meanwhile: it is not measured either.
- */
-void server_overheard(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    server_member *member = &server->members[worker];
-    member->heard_ns = now;
-    if (member->probe_ns != TARRY_NEVER) {
-        member->probe_ns = TARRY_NEVER;
-        member->overheard = true;
-    }
-}
-
 /* The time since `from` counts for nobody's silence: the server could not have heard. */
 static void forgive(tarry_server *server, uint64_t from, uint64_t now)
 {
@@ -709,14 +659,6 @@ int server_watch(tarry_server *server, uint64_t now)
         error = server->vote == NULL ? server_pass_over_late(server, now)
                                      : server_vote_pass_over_late(server, now);
     return error;
-}
-
-uint64_t server_next_watch(const tarry_server *server)
-{
-    uint64_t next = server->sweep_ns, tick = steering_next_watch(server);
-    if (server->phase == SERVER_CODING && !server->broken && server->late_ns < next)
-        next = server->late_ns;
-    return tick < next ? tick : next;
 }
 
 /* ---- start ---- */

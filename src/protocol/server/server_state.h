@@ -233,7 +233,6 @@ void server_enlist(tarry_server *server, uint32_t worker);
 tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t worker);
 /* A copy of `chunk` has come or gone, or can't come any more. */
 void server_review_chunk(tarry_server *server, uint32_t chunk);
-int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
 int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
 /* The worker stays connected; this round continues without it. */
 int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
@@ -268,7 +267,6 @@ void server_vote_start(tarry_server *server);
  */
 bool sampling_draws(uint64_t seed, uint64_t round, uint32_t chunk, double chance);
 int server_sample_allocate(tarry_server *server, const tarry_allocator *allocator);
-void server_sample_free(tarry_server *server);
 /* The worker has finished, for all that comes, what was not sampled of its chunks: so many. */
 uint32_t server_sample_spare(tarry_server *server, uint32_t worker);
 /* What ROUND says of the worker's positions. */
@@ -283,7 +281,6 @@ static inline bool server_takes_part(const tarry_server *server, uint32_t chunk)
     return server_weight(server, chunk) > 0;
 }
 
-int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator);
 /* The worker has arrived anew: nothing is left of what it had finished. */
 void server_fill_forget(tarry_server *server, uint32_t worker);
 /* The round can't count on the worker any more. */
@@ -313,7 +310,6 @@ static inline void server_heard(tarry_server *server, uint64_t now, uint32_t wor
     }
     member->overheard = false;
 }
-void server_overheard(tarry_server *server, uint64_t now, uint32_t worker);
 /*
  * A worker that has been silent for a quarter of the limit is asked whether it is there; one that
  * does not answer within the limit is given up. Looking an eighth of the limit apart finds both
@@ -323,13 +319,10 @@ enum { SERVER_QUIET_FRACTION = 4, SERVER_SWEEP_FRACTION = 8 };
 /* Probes the silent, gives up those who did not answer,
  * and passes over late ones where that costs nothing. */
 int server_watch(tarry_server *server, uint64_t now);
-uint64_t server_next_watch(const tarry_server *server);
 
 /* server_start.c */
 /* Another part is complete: sets when to look for late ones. */
 void server_await_parts(tarry_server *server, uint64_t now);
-/* Workers that this round excluded as late, and that are present, join it as new arrivals. */
-int server_call_back_late(tarry_server *server, uint64_t now);
 /* Whether the round can do without the worker and be as good. */
 int server_late_can_spare(tarry_server *server, uint64_t now, uint32_t worker, bool *can);
 /* This round continues without the worker, as late. */

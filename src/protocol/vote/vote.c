@@ -139,12 +139,6 @@ uint32_t vote_next_moved(vote *it)
     return TARRY_NO_WORKER;
 }
 
-void vote_forget_moved(vote *it)
-{
-    while (vote_next_moved(it) != TARRY_NO_WORKER)
-        ;
-}
-
 static void vote_set_catching(vote *it, uint32_t worker, bool catches_up)
 {
     vote_member *member = &it->members[worker];

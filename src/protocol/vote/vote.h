@@ -211,8 +211,6 @@ static inline bool vote_takes_part(const vote *it, uint32_t worker)
 /* The next one, in ascending order, whose part may have changed by what it or others said;
  * TARRY_NO_WORKER. */
 uint32_t vote_next_moved(vote *it);
-/* All that vote_next_moved would tell is known. */
-void vote_forget_moved(vote *it);
 static inline bool vote_is_ready(const vote *it, uint32_t worker)
 {
     return it->members[worker].presence == VOTE_READY;
