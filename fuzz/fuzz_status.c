@@ -7,7 +7,7 @@
 
 #include <tarry/runtime.h>
 
-#include "cli/top/top_view.h"
+#include "cli/top/command_top.h"
 #include "fuzz_input.h"
 
 enum { MOST_LISTED = 64 };

@@ -6,7 +6,7 @@
 #include <tarry/version.h>
 
 #include "base/diagnostic.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/number.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/diagnostic.h"
 
 locale_t number_locale(void)
 {
@@ -57,7 +63,8 @@ static bool names_no_finite_number(const char *text, size_t length)
            (length == 8 && strncasecmp(text, "infinity", 8) == 0);
 }
 
-number_status number_parse(const char *text, size_t length, locale_t c_locale, double *value)
+/* The double nearest to the number that text[0..length-1] is, as number_parse_float. */
+static number_status number_parse(const char *text, size_t length, locale_t c_locale, double *value)
 {
     if (!is_decimal(text, text + length))
         return names_no_finite_number(text, length) ? NUMBER_NOT_FINITE : NUMBER_MALFORMED;
@@ -109,4 +116,90 @@ const char *number_problem(number_status status)
         return "does not fit a float";
     }
     return "is a number";
+}
+
+/* ---- numbers of a stated range ---- */
+
+/* Digits up to the text's end or an 'e'; false if there is none or the number overflows. */
+static bool read_digits(const char **text, uint64_t *value)
+{
+    if (!isdigit((unsigned char)**text))
+        return false;
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(*text, &end, 10);
+    *text = end;
+    *value = number;
+    return errno == 0;
+}
+
+static int out_of_range(const char *text, uint64_t least, uint64_t most,
+                        tarry_diagnostic *diagnostic)
+{
+    if (most == UINT64_MAX)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not at least %" PRIu64, text, least);
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "%s is not in the range %" PRIu64 " to %" PRIu64, text, least, most);
+}
+
+int parse_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value,
+                tarry_diagnostic *diagnostic)
+{
+    const char *rest = text;
+    uint64_t number = 0, exponent = 0;
+    bool fits = read_digits(&rest, &number);
+    bool well_formed = rest != text;
+    if (well_formed && (*rest == 'e' || *rest == 'E')) {
+        const char *digits = ++rest;
+        fits = read_digits(&rest, &exponent) && fits;
+        well_formed = rest != digits;
+    }
+    if (!well_formed || *rest != '\0')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a whole number", text);
+    for (; fits && number != 0 && exponent > 0; exponent--)
+        fits = !__builtin_mul_overflow(number, 10, &number);
+    if (!fits || number < least || number > most)
+        return out_of_range(text, least, most, diagnostic);
+    *value = number;
+    return TARRY_OK;
+}
+
+int parse_integer(const char *text, int least, int most, int *value, tarry_diagnostic *diagnostic)
+{
+    bool negative = *text == '-';
+    const char *digits = text + (negative || *text == '+' ? 1 : 0);
+    uint64_t number = 0;
+    const char *rest = digits;
+    bool fits = read_digits(&rest, &number);
+    if (rest == digits || *rest != '\0')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not an integer", text);
+    int64_t signed_number = 0;
+    if (fits && number <= INT_MAX)
+        signed_number = negative ? -(int64_t)number : (int64_t)number;
+    else
+        fits = false;
+    if (!fits || signed_number < least || signed_number > most)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not in the range %d to %d", text,
+                        least, most);
+    *value = (int)signed_number;
+    return TARRY_OK;
+}
+
+int parse_real(const char *text, double low, double high, bool open, double *value,
+               tarry_diagnostic *diagnostic)
+{
+    locale_t c_locale = number_locale();
+    if (c_locale == (locale_t)0)
+        return diagnose_no_memory(diagnostic, text);
+    double number = 0.0;
+    number_status status = number_parse(text, strlen(text), c_locale, &number);
+    freelocale(c_locale);
+    if (status != NUMBER_OK)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' %s", text, number_problem(status));
+    if (number <= high && (open ? number > low : number >= low)) {
+        *value = number;
+        return TARRY_OK;
+    }
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not in the range %g%s to %g", text, low,
+                    open ? " (excluded)" : "", high);
 }

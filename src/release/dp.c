@@ -19,7 +19,7 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "base/sized.h"
 #include "file/whole_file.h"
 #include "privacy/accountant.h"

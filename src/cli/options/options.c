@@ -17,7 +17,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/options/gone.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"

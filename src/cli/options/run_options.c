@@ -10,7 +10,7 @@
 
 #include "base/diagnostic.h"
 #include "base/hex.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/options/gone.h"
 #include "cli/options/machine_room.h"
 #include "cli/options/options.h"

@@ -6,7 +6,7 @@
 #include <tarry/secure.h>
 
 #include "base/diagnostic.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/text/complain.h"
 
 #define MOST_BOUND 1e30
@@ -139,12 +139,6 @@ static const option_entry secure_entries[] = {
      FIELD(data_text)},
 };
 
-static const option_words worker_words[] = {
-    {"secure", "Take part in secure sums alone, and hold the server to their rules: needs "
-               "credentials with an id, and a roster (tarry keys roster)"},
-    {NULL, NULL},
-};
-
 void secure_options_init(secure_options *options)
 {
     *options = (secure_options){.colluders = 1, .bits = 32, .chunk_samples = CHUNK_SAMPLES};
@@ -165,27 +159,9 @@ option_group secure_options_group(secure_options *options, bool elsewhere)
     return group;
 }
 
-option_group secure_options_insist_group(secure_options *options)
-{
-    option_group group = secure_options_group(options, false);
-    group.words = worker_words;
-    return group;
-}
-
 int secure_options_check(const secure_options *options)
 {
     if (!options->secure && options->first != NULL)
         return complain(EXIT_USAGE, "--%s: has no meaning without --secure", options->first);
     return OPTIONS_PROCEED;
-}
-
-uint64_t secure_options_least(const secure_options *options, uint64_t samples)
-{
-    return options->least != 0 ? options->least : samples / 8 + (samples % 8 != 0);
-}
-
-double secure_options_bound(const secure_options *options, uint64_t samples, uint64_t chunks)
-{
-    uint64_t largest = samples / chunks + (samples % chunks != 0);
-    return options->bound != 0 ? options->bound : TARRY_SECURE_BOUND_PER_SAMPLE * (double)largest;
 }

@@ -27,17 +27,9 @@ typedef struct secure_options {
 void secure_options_init(secure_options *options);
 /* Of a server. `elsewhere`: with the flag that says what data its workers have. */
 option_group secure_options_group(secure_options *options, bool elsewhere);
-/* Of a worker. */
-option_group secure_options_insist_group(secure_options *options);
 
 /* That none of the others is given without --secure. Gives back OPTIONS_PROCEED, or EXIT_USAGE
  * after a complaint. */
 int secure_options_check(const secure_options *options);
-
-/* Samples that colluders may not hold, of so many in all. */
-uint64_t secure_options_least(const secure_options *options, uint64_t samples);
-/* What numbers of a chunk's gradient are held to, of so many samples in chunks of the plan: such a
- * gradient is a sum over the samples of a chunk, each of which is seldom above 4. */
-double secure_options_bound(const secure_options *options, uint64_t samples, uint64_t chunks);
 
 #endif

@@ -1001,11 +1001,71 @@ static int simulate_report_write(FILE *stream, const simulate_trials *trials,
 
 /* tarry simulate: options, inputs and outputs around the trials. */
 
+/* ---- command simulate ---- */
+
 /* Opened before the trials, so that these are not for nothing; NULL where not asked for. */
 typedef struct simulate_outputs {
     output_file *report;
     output_file *plot;
 } simulate_outputs;
+
+/* Workers that were left open are as many as what was given takes. */
+static void fit_workers(simulate_options *options)
+{
+    const scheme_settings *defaults = &options->defaults;
+    const whole_list *lists[] = {&defaults->replications, &defaults->part_counts};
+    for (size_t i = 0; !options->workers_given && i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t k = 0; k < lists[i]->count; k++)
+            if (lists[i]->values[k] > options->workers)
+                options->workers = lists[i]->values[k];
+}
+
+#define IGNORED_SHARE 0.05
+
+/* How many workers are ignored where nothing is said: 5% of them. */
+static uint32_t scheme_ignored(uint32_t workers)
+{
+    return (uint32_t)lround(IGNORED_SHARE * workers);
+}
+
+/*
+ * Checks the options against each other, sets the defaults that depend on others, and reads the
+ * schemes, which the caller frees. Gives back OPTIONS_PROCEED, or EXIT_USAGE or EXIT_FAILED after a
+ * complaint.
+ */
+static int simulate_options_check(simulate_options *options, simulate_variants *variants)
+{
+    if (options->plot != NULL && !gnuplot_draws(options->plot))
+        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
+    if (options->plot != NULL && options->report != NULL &&
+        strcmp(options->plot, options->report) == 0)
+        return complain(EXIT_USAGE, "--plot: %s is the file of --report too", options->plot);
+    if (options->rounds > 1 && options->deadlines.count > 0)
+        return complain(EXIT_USAGE, "--deadline: goes with a single round of each trial only, not "
+                                    "with --rounds; a scheme may have a deadline of its own");
+    if (options->vectors != 0 && options->dimension != 1 && options->dimension != options->vectors)
+        return complain(EXIT_USAGE, "--vectors: differs from --dimension");
+    if (options->vectors != 0)
+        options->dimension = options->vectors;
+    if (options->parameter_bytes == UINT64_MAX)
+        options->parameter_bytes = options->dimension * sizeof(float);
+    if (options->jobs == 0)
+        options->jobs = simulate_usual_jobs();
+    fit_workers(options);
+    if (options->thin.count > options->workers)
+        return complain(EXIT_USAGE, "--slow-links: %u of %u workers", options->thin.count,
+                        options->workers);
+    if (options->defaults.ignore == UINT32_MAX)
+        options->defaults.ignore = scheme_ignored(options->workers);
+    const scheme_frame common = simulate_options_frame(options);
+    tarry_diagnostic why;
+    int error =
+        simulate_variants_read(options->scheme, &options->defaults, &common, variants, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
+    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
+}
 
 static int open_outputs(const simulate_options *options, simulate_outputs *outputs)
 {

@@ -14,7 +14,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/options/options.h"
 #include "cli/options/run_options.h"
 #include "cli/output/gnuplot.h"
@@ -30,8 +30,6 @@ typedef enum scheme_costs {
     SCHEME_COSTS_KNOWN,
     SCHEME_COSTS_EQUAL,
 } scheme_costs;
-
-#define IGNORED_SHARE 0.05
 
 /*
  * What each scheme fixes, in the words of its settings. Tandon et al., Gradient coding, ICML 2017
@@ -308,12 +306,6 @@ static int set_key(scheme_settings *settings, const char *key, const char *value
     option_group groups[1 + SCHEME_GROUPS] = {OPTION_GROUP(NULL, own_entries, settings)};
     scheme_groups(settings, groups + 1);
     return option_set(groups, 1 + SCHEME_GROUPS, key, value, diagnostic);
-}
-
-/* How many workers are ignored where nothing is said: 5% of them. */
-static uint32_t scheme_ignored(uint32_t workers)
-{
-    return (uint32_t)lround(IGNORED_SHARE * workers);
 }
 
 static size_t find_scheme(const char *name)
@@ -1135,52 +1127,8 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     return frame;
 }
 
-/* Workers that were left open are as many as what was given takes. */
-static void fit_workers(simulate_options *options)
-{
-    const scheme_settings *defaults = &options->defaults;
-    const whole_list *lists[] = {&defaults->replications, &defaults->part_counts};
-    for (size_t i = 0; !options->workers_given && i < sizeof(lists) / sizeof(lists[0]); i++)
-        for (size_t k = 0; k < lists[i]->count; k++)
-            if (lists[i]->values[k] > options->workers)
-                options->workers = lists[i]->values[k];
-}
-
 uint32_t simulate_usual_jobs(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS : (uint32_t)cores;
-}
-
-int simulate_options_check(simulate_options *options, simulate_variants *variants)
-{
-    if (options->plot != NULL && !gnuplot_draws(options->plot))
-        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
-    if (options->plot != NULL && options->report != NULL &&
-        strcmp(options->plot, options->report) == 0)
-        return complain(EXIT_USAGE, "--plot: %s is the file of --report too", options->plot);
-    if (options->rounds > 1 && options->deadlines.count > 0)
-        return complain(EXIT_USAGE, "--deadline: goes with a single round of each trial only, not "
-                                    "with --rounds; a scheme may have a deadline of its own");
-    if (options->vectors != 0 && options->dimension != 1 && options->dimension != options->vectors)
-        return complain(EXIT_USAGE, "--vectors: differs from --dimension");
-    if (options->vectors != 0)
-        options->dimension = options->vectors;
-    if (options->parameter_bytes == UINT64_MAX)
-        options->parameter_bytes = options->dimension * sizeof(float);
-    if (options->jobs == 0)
-        options->jobs = simulate_usual_jobs();
-    fit_workers(options);
-    if (options->thin.count > options->workers)
-        return complain(EXIT_USAGE, "--slow-links: %u of %u workers", options->thin.count,
-                        options->workers);
-    if (options->defaults.ignore == UINT32_MAX)
-        options->defaults.ignore = scheme_ignored(options->workers);
-    const scheme_frame frame = simulate_options_frame(options);
-    tarry_diagnostic why;
-    int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);
-    if (error == TARRY_OK)
-        return OPTIONS_PROCEED;
-    bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
-    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
 }

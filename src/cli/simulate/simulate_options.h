@@ -178,11 +178,4 @@ uint32_t simulate_usual_jobs(void);
 /* What all schemes have in common. */
 scheme_frame simulate_options_frame(const simulate_options *options);
 
-/*
- * Checks the options against each other, sets the defaults that depend on others, and reads the
- * schemes, which the caller frees. Gives back OPTIONS_PROCEED, or EXIT_USAGE or EXIT_FAILED after a
- * complaint.
- */
-int simulate_options_check(simulate_options *options, simulate_variants *variants);
-
 #endif

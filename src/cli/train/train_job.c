@@ -86,6 +86,12 @@ static held_cut cut_of(const train_job *job)
                       .origins = tarry_plan_chunks(job->inputs.plan)};
 }
 
+/* Samples that colluders may not hold, of so many in all. */
+static uint64_t secure_options_least(const secure_options *options, uint64_t samples)
+{
+    return options->least != 0 ? options->least : samples / 8 + (samples % 8 != 0);
+}
+
 /* Checks what every worker will check. */
 static int check_left(const train_job *job, const held_cut *cut, tarry_diagnostic *why)
 {
@@ -120,6 +126,14 @@ static int check_chunks(const train_job *job, const held_cut *cut, tarry_diagnos
                     " in each at least (--secure-chunk-samples, at the server and at all workers): "
                     "fewer chunks, or fewer --pieces, have more",
                     chunk, fewest, wanted);
+}
+
+/* What numbers of a chunk's gradient are held to, of so many samples in chunks of the plan: such a
+ * gradient is a sum over the samples of a chunk, each of which is seldom above 4. */
+static double secure_options_bound(const secure_options *options, uint64_t samples, uint64_t chunks)
+{
+    uint64_t largest = samples / chunks + (samples % chunks != 0);
+    return options->bound != 0 ? options->bound : TARRY_SECURE_BOUND_PER_SAMPLE * (double)largest;
 }
 
 /*
@@ -475,6 +489,12 @@ static int create_gradients(train_job *job)
         error = verification_create(job->model, job->gradients, &options->local, batch.chunks,
                                     &job->verify);
     return error;
+}
+
+/* Whether the workers alone have the samples, of which only the sizes are known here. */
+static bool train_data_is_elsewhere(const dataset *data)
+{
+    return data->label == NULL;
 }
 
 /* Whether the loss of the training data is worked out: not with --dp, which would tell it, and not

@@ -8,7 +8,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/options/data_options.h"
 #include "cli/options/options.h"
 #include "cli/options/run_options.h"
@@ -676,11 +676,6 @@ static int read_file(const train_options *options, const char *path, const char 
     source.labels_path = labels;
     source.labels = objective_labels(options->model);
     return data_options_read(&source, options->quiet, out, why);
-}
-
-bool train_data_is_elsewhere(const dataset *data)
-{
-    return data->label == NULL;
 }
 
 static int describe(const secure_data *data, dataset **out, tarry_diagnostic *why)

@@ -83,9 +83,6 @@ const char *train_model_name(model_kind model);
  */
 int train_data_load(train_options *options, dataset **train, dataset **test);
 
-/* Whether the workers alone have the samples, of which only the sizes are known here. */
-bool train_data_is_elsewhere(const dataset *data);
-
 /* Where the workers of tarry train are. */
 
 typedef enum train_engine {

@@ -13,7 +13,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/command.h"
 #include "cli/job/gradients.h"
 #include "cli/job/job.h"
@@ -586,6 +586,12 @@ static const option_entry server_entries[] = {
     {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
 };
 
+static const option_words secure_words[] = {
+    {"secure", "Take part in secure sums alone, and hold the server to their rules: needs "
+               "credentials with an id, and a roster (tarry keys roster)"},
+    {NULL, NULL},
+};
+
 static const option_words data_words[] = {
     {"data", "Training samples, the same as the server's, gzip or plain (default: what the server "
              "ships, or makes up)"},
@@ -618,6 +624,13 @@ void work_options_init(work_options *options)
         .straggler = "none",
     };
     secure_options_init(&options->secure);
+}
+
+static option_group secure_options_insist_group(secure_options *options)
+{
+    option_group group = secure_options_group(options, false);
+    group.words = secure_words;
+    return group;
 }
 
 static void work_options_groups(work_options *options, option_group groups[WORK_GROUPS])

@@ -16,7 +16,6 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/number.h"
-#include "base/parse.h"
 #include "base/sized.h"
 #include "protocol/form.h"
 

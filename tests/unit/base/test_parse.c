@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/parse.h"
+#include "base/number.h"
 #include "test.h"
 
 TEST(whole_numbers)

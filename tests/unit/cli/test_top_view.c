@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "cli/top/top_view.h"
+#include "cli/top/command_top.h"
 #include "seed.h"
 #include "test.h"
 #include "told.h"
