@@ -10,170 +10,79 @@
 
 #include <tarry/settings.h>
 
+/* As a user writes it; and the server's setting by name, unless it is the plan's or a run's. */
 typedef struct feature {
-    const char *flag; /* as a user writes it */
+    const char *flag;
     tarry_setting setting;
-    void (*choose)(tarry_settings *settings);
+    const char *name, *value;
 } feature;
 
-static void order_static(tarry_settings *settings)
-{
-    settings->server.pick = TARRY_PICK_PLAN;
-}
-
-static void order_dynamic(tarry_settings *settings)
-{
-    settings->server.pick = TARRY_PICK_SHARE;
-}
-
-static void design_file(tarry_settings *settings)
-{
-    settings->plan.design = TARRY_DESIGN_FILE;
-    settings->plan.file = "plan.txt";
-}
-
-static void racks(tarry_settings *settings)
-{
-    settings->plan.rack_size = 2;
-}
-
-static void pieces(tarry_settings *settings)
-{
-    settings->plan.pieces = 16;
-}
-
-static void two_parts(tarry_settings *settings)
-{
-    settings->plan.parts = 2;
-}
-
-static void whole(tarry_settings *settings)
-{
-    settings->server.credit = TARRY_CREDIT_WHOLE;
-}
-
-static void credited(tarry_settings *settings)
-{
-    settings->server.keep = TARRY_KEEP_CREDITED;
-    settings->keep_auto = false;
-}
-
-static void all_kept(tarry_settings *settings)
-{
-    settings->server.keep = TARRY_KEEP_ALL;
-    settings->keep_auto = false;
-}
-
-static void stop_exact(tarry_settings *settings)
-{
-    settings->server.stop = TARRY_STOP_EXACT;
-}
-
-static void stop_deadline(tarry_settings *settings)
-{
-    settings->server.stop = TARRY_STOP_DEADLINE;
-    settings->server.deadline_ns = 1;
-}
-
-static void stop_error(tarry_settings *settings)
-{
-    settings->server.stop = TARRY_STOP_ERROR;
-    settings->server.error_limit = 0.5;
-}
-
-static void stop_workers(tarry_settings *settings)
-{
-    settings->server.stop = TARRY_STOP_WORKERS;
-    settings->server.workers_needed = 4;
-}
-
-static void fill_scale(tarry_settings *settings)
-{
-    settings->server.fill = TARRY_FILL_SCALE;
-}
-
-static void fill_stale(tarry_settings *settings)
-{
-    settings->server.fill = TARRY_FILL_STALE;
-}
-
-static void reproducible(tarry_settings *settings)
-{
-    settings->server.reproducible = true;
-}
-
-static void costs_told(tarry_settings *settings)
-{
-    settings->costs_told = true;
-}
-
-static void adapts(tarry_settings *settings)
-{
-    settings->adapts = true;
-}
-
-static void compresses(tarry_settings *settings)
-{
-    settings->server.compress = TARRY_COMPRESS_INT8;
-}
-
-static void noised(tarry_settings *settings)
-{
-    settings->noised = true;
-}
-
-static void compresses_down(tarry_settings *settings)
-{
-    settings->server.compress_down = TARRY_COMPRESS_INT8;
-}
-
-static void samples(tarry_settings *settings)
-{
-    settings->server.sample_chunks = 4;
-}
-
-static void feeds_back(tarry_settings *settings)
-{
-    settings->server.compress = TARRY_COMPRESS_INT4;
-}
-
-static void sum_everywhere(tarry_settings *settings)
-{
-    settings->server.sum = TARRY_SUM_EVERYWHERE;
-}
-
-static void secure(tarry_settings *settings)
-{
-    settings->server.secure = 32;
-}
-
 static const feature features[] = {
-    {"--sum everywhere", TARRY_SETTING_SUM, sum_everywhere},
-    {"--order dynamic", TARRY_SETTING_ORDER, order_dynamic},
-    {"--order optimal", TARRY_SETTING_ORDER, order_static},
-    {"--pieces 16", TARRY_SETTING_PIECES, pieces},
-    {"--design file:PATH", TARRY_SETTING_DESIGN, design_file},
-    {"--racks 2", TARRY_SETTING_RACKS, racks},
-    {"--parts 2", TARRY_SETTING_PARTS, two_parts},
-    {"--credit whole", TARRY_SETTING_CREDIT, whole},
-    {"--keep credited", TARRY_SETTING_KEEP, credited},
-    {"--keep all", TARRY_SETTING_KEEP, all_kept},
-    {"--stop exact", TARRY_SETTING_STOP, stop_exact},
-    {"--stop deadline:5", TARRY_SETTING_STOP, stop_deadline},
-    {"--stop error:0.5", TARRY_SETTING_STOP, stop_error},
-    {"--stop workers:4", TARRY_SETTING_STOP, stop_workers},
-    {"--fill scale", TARRY_SETTING_FILL, fill_scale},
-    {"--fill stale", TARRY_SETTING_FILL, fill_stale},
-    {"--reproducible", TARRY_SETTING_REPRODUCIBLE, reproducible},
-    {"--chunk-cost equal", TARRY_SETTING_COSTS, costs_told},
-    {"--adapt 2", TARRY_SETTING_ADAPT, adapts},
-    {"--compress int8", TARRY_SETTING_COMPRESS, compresses},
-    {"--compress-down int8", TARRY_SETTING_COMPRESS_DOWN, compresses_down},
-    {"--compress int4", TARRY_SETTING_COMPRESS, feeds_back},
-    {"--sample-chunks 4", TARRY_SETTING_SAMPLE, samples},
-    {"--dp ...", TARRY_SETTING_DP, noised},
-    {"--secure", TARRY_SETTING_SECURE, secure},
+    {"--sum everywhere", TARRY_SETTING_SUM, "sum", "everywhere"},
+    {"--order dynamic", TARRY_SETTING_ORDER, "pick", "share"},
+    {"--order optimal", TARRY_SETTING_ORDER, "pick", "plan"},
+    {"--pieces 16", TARRY_SETTING_PIECES, NULL, NULL},
+    {"--design file:PATH", TARRY_SETTING_DESIGN, NULL, NULL},
+    {"--racks 2", TARRY_SETTING_RACKS, NULL, NULL},
+    {"--parts 2", TARRY_SETTING_PARTS, NULL, NULL},
+    {"--credit whole", TARRY_SETTING_CREDIT, "credit", "whole"},
+    {"--keep credited", TARRY_SETTING_KEEP, "keep", "credited"},
+    {"--keep all", TARRY_SETTING_KEEP, "keep", "all"},
+    {"--stop exact", TARRY_SETTING_STOP, "stop", "exact"},
+    {"--stop deadline:5", TARRY_SETTING_STOP, "stop", "deadline"},
+    {"--stop error:0.5", TARRY_SETTING_STOP, "stop", "error"},
+    {"--stop workers:4", TARRY_SETTING_STOP, "stop", "workers"},
+    {"--fill scale", TARRY_SETTING_FILL, "fill", "scale"},
+    {"--fill stale", TARRY_SETTING_FILL, "fill", "stale"},
+    {"--reproducible", TARRY_SETTING_REPRODUCIBLE, "reproducible", "true"},
+    {"--chunk-cost equal", TARRY_SETTING_COSTS, NULL, NULL},
+    {"--adapt 2", TARRY_SETTING_ADAPT, NULL, NULL},
+    {"--compress int8", TARRY_SETTING_COMPRESS, "compress", "int8"},
+    {"--compress-down int8", TARRY_SETTING_COMPRESS_DOWN, "compress_down", "int8"},
+    {"--compress int4", TARRY_SETTING_COMPRESS, "compress", "int4"},
+    {"--sample-chunks 4", TARRY_SETTING_SAMPLE, "sample_chunks", "4"},
+    {"--dp ...", TARRY_SETTING_DP, NULL, NULL},
+    {"--secure", TARRY_SETTING_SECURE, "secure", "32"},
 };
+
+static void choose(const feature *of, tarry_settings *settings)
+{
+    tarry_diagnostic why;
+    if (of->name != NULL &&
+        tarry_server_settings_set(&settings->server, of->name, of->value, &why) != TARRY_OK) {
+        fprintf(stderr, "pairs: %s: %s\n", of->flag, why.text);
+        exit(EXIT_FAILURE);
+    }
+    switch (of->setting) {
+    case TARRY_SETTING_PIECES:
+        settings->plan.pieces = 16;
+        break;
+    case TARRY_SETTING_DESIGN:
+        settings->plan.design = TARRY_DESIGN_FILE;
+        settings->plan.file = "plan.txt";
+        break;
+    case TARRY_SETTING_RACKS:
+        settings->plan.rack_size = 2;
+        break;
+    case TARRY_SETTING_PARTS:
+        settings->plan.parts = 2;
+        break;
+    case TARRY_SETTING_KEEP:
+        settings->keep_auto = false;
+        break;
+    case TARRY_SETTING_COSTS:
+        settings->costs_told = true;
+        break;
+    case TARRY_SETTING_ADAPT:
+        settings->adapts = true;
+        break;
+    case TARRY_SETTING_DP:
+        settings->noised = true;
+        break;
+    default:
+        break;
+    }
+}
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
 
@@ -185,8 +94,11 @@ static const char *reason_of(const feature *one, const feature *other)
     tarry_settings_init(&settings);
     settings.plan.workers = settings.plan.chunks = 8;
     settings.plan.replication = 3;
-    one->choose(&settings);
-    other->choose(&settings);
+    settings.server.deadline_ns = 1;
+    settings.server.error_limit = 0.5;
+    settings.server.workers_needed = 4;
+    choose(one, &settings);
+    choose(other, &settings);
     uint32_t given = TARRY_SETTING_BIT(one->setting) | TARRY_SETTING_BIT(other->setting);
     if (tarry_settings_settle(&settings, given, &conflict) == TARRY_OK)
         return NULL;
