@@ -4,6 +4,13 @@
 #include "creation.h"
 #include "test.h"
 
+tarry_server *server_make(const tarry_plan *plan, const tarry_server_settings *settings)
+{
+    tarry_server *server;
+    assert_ok(tarry_server_create(plan, settings, NULL, &server, NULL));
+    return server;
+}
+
 int create_server(void *user, const tarry_allocator *allocator)
 {
     const server_creation *its = user;

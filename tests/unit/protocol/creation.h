@@ -16,6 +16,9 @@ typedef struct worker_creation {
     tarry_worker_settings settings;
 } worker_creation;
 
+/* A server, or the case fails. */
+tarry_server *server_make(const tarry_plan *plan, const tarry_server_settings *settings);
+
 /* Attempts for fail_each_allocation; `user` is a creation. */
 int create_server(void *user, const tarry_allocator *allocator);
 int create_worker(void *user, const tarry_allocator *allocator);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bitset.h"
+#include "creation.h"
 #include "edge_plan.h"
 #include "test.h"
 
@@ -28,7 +29,7 @@ void story_plan(story *told, uint32_t workers, uint32_t replication)
 
 void story_begin(story *told)
 {
-    assert_ok(tarry_server_create(told->plan, &told->settings, NULL, &told->server, NULL));
+    told->server = server_make(told->plan, &told->settings);
     for (uint32_t worker = 0; worker < told->plan->workers; worker++)
         joins(told, worker);
     starts(told);
@@ -38,6 +39,31 @@ void story_play(story *told, uint32_t workers, uint32_t replication)
 {
     story_plan(told, workers, replication);
     story_begin(told);
+}
+
+void three_are_signalled(story *told, tarry_compress form)
+{
+    story_plan(told, 3, 2);
+    told->settings.stripe_length = 5;
+    told->settings.compress = form;
+    story_begin(told);
+    at(told, 5);
+    each_reports(told, 3, 0);
+    expect_clear(told, 0);
+    expect_clear(told, 1);
+    expect_signal(told, 0, 1, "1001", "11"); /* chunk 0 at {0, 2}, chunk 1 at {0, 1} */
+    expect_signal(told, 1, 1, "0101", "11"); /* chunk 1 at {0, 1}, chunk 2 at {1, 2} */
+    expect_signal(told, 2, 1, "0110", "11"); /* chunk 2 at {1, 2}, chunk 0 at {0, 2} */
+}
+
+void story_adopt(story *told)
+{
+    tarry_server *server = server_make(told->plan, &told->settings);
+    assert_ok(tarry_server_adopt(server, told->server, NULL));
+    tarry_server_free(told->server);
+    told->server = server;
+    told->effects = NULL;
+    told->expected = 0;
 }
 
 void story_end(story *told)
@@ -83,6 +109,13 @@ void is_lost(story *told, uint32_t worker)
 {
     happens(told, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = worker});
     expect_left_out(told, worker, TARRY_ABSENT_GONE);
+}
+
+void is_aborted(story *told)
+{
+    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    expect_finish(told);
+    expect_done(told, TARRY_ERROR_INTERRUPTED);
 }
 
 void starts(story *told)

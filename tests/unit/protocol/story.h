@@ -33,7 +33,12 @@ void story_plan(story *told, uint32_t workers, uint32_t replication);
 void story_begin(story *told);
 /* Both. */
 void story_play(story *told, uint32_t workers, uint32_t replication);
+/* Begun: a ring of three with two copies of each chunk, in two stripes, whose parts travel in this
+ * form. All have finished their first chunk at 5 ms, and are signalled. */
+void three_are_signalled(story *told, tarry_compress form);
 void story_end(story *told);
+/* A server of the present plan and settings goes on in the place of the one that there is. */
+void story_adopt(story *told);
 /* A case with one (test.h). */
 #define STORY(name) TEST_OF(name, story, told, story_end)
 
@@ -42,6 +47,7 @@ void at(story *told, uint64_t ms);
 void joins(story *told, uint32_t worker);
 void is_lost(story *told, uint32_t worker);  /* expects that it is left out as gone */
 void is_heard(story *told, uint32_t worker); /* bytes of it */
+void is_aborted(story *told);                /* expects that the round ends so */
 void starts(story *told); /* the next round; expects ROUND for all workers present */
 void reports(story *told, uint32_t worker, uint32_t slot);
 void each_reports(story *told, uint32_t count, uint32_t slot); /* workers 0 to count - 1 */

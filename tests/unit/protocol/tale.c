@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tale.h"
 
+#include "creation.h"
 #include "edge_plan.h"
 #include "test.h"
 
@@ -24,7 +25,7 @@ void all_hold_all(tale *it, uint32_t workers, uint32_t chunks, uint32_t parts)
 
 void tale_make_server(tale *it)
 {
-    assert_ok(tarry_server_create(it->told.plan, &it->told.settings, NULL, &it->told.server, NULL));
+    it->told.server = server_make(it->told.plan, &it->told.settings);
 }
 
 /* All join and the first round starts, at 0 ms; its messages are for the test to expect. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "protocol/server/server_state.h"
@@ -14,22 +15,8 @@ static void ring_plan(story *told)
 {
     story_plan(told, WORKERS, 2);
     tarry_plan_free(told->plan);
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = settings.chunks = WORKERS;
-    settings.replication = 2;
-    settings.design = TARRY_DESIGN_CYCLIC;
-    settings.order = TARRY_ORDER_AS_IS;
-    assert_ok(tarry_plan_create(&settings, NULL, &told->plan, NULL));
+    told->plan = plan_of(WORKERS, WORKERS, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 0);
 }
-
-static void ring_end(story *told)
-{
-    tarry_server_free(told->server);
-    tarry_plan_free(told->plan);
-}
-
-#define RING(name) TEST_OF(name, story, told, ring_end)
 
 /* The next plan of the ring: copies away from worker 0, and chunk 0 in two halves. */
 static tarry_plan *other_plan(const tarry_plan *plan)
@@ -47,42 +34,23 @@ static tarry_plan *other_plan(const tarry_plan *plan)
     return next;
 }
 
-static tarry_server *server_of(const tarry_plan *plan, const story *told)
-{
-    tarry_server *server;
-    assert_ok(tarry_server_create(plan, &told->settings, NULL, &server, NULL));
-    return server;
-}
-
-static void abort_round(story *told, uint32_t there)
-{
-    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    expect_each(told, there, TARRY_MESSAGE_FINISH);
-    expect_done(told, TARRY_ERROR_INTERRUPTED);
-}
-
 /* The story goes on with another plan's server. */
 static tarry_plan *turns_to_another_plan(story *told)
 {
     tarry_plan *last = told->plan;
     told->plan = other_plan(last);
-    tarry_server *server = server_of(told->plan, told);
-    assert_ok(tarry_server_adopt(server, told->server, NULL));
-    tarry_server_free(told->server);
-    told->server = server;
-    told->effects = NULL;
-    told->expected = 0;
+    story_adopt(told);
     return last;
 }
 
-RING(the_next_round_follows_for_those_there)
+STORY(the_next_round_follows_for_those_there)
 {
     ring_plan(told);
     story_begin(told);
     at(told, 3);
     reports(told, 1, 0);
     is_lost(told, 2);
-    abort_round(told, 2);
+    is_aborted(told);
     double pace_ns = tarry_server_pace_ns(told->server, 1);
     assert_true(pace_ns > 0);
     OWNED(tarry_plan) last = turns_to_another_plan(told);
@@ -117,7 +85,7 @@ RING(the_next_round_follows_for_those_there)
 }
 
 /* Silence lasts over plans: worker 0 is probed at 260 ms, and said to be there by its answer. */
-RING(a_probe_stays_unanswered)
+STORY(a_probe_stays_unanswered)
 {
     ring_plan(told);
     story_begin(told);
@@ -128,7 +96,7 @@ RING(a_probe_stays_unanswered)
     expect_send(told, 0, TARRY_MESSAGE_PROBE);
     uint64_t probed = told->server->members[0].probe_ns;
     assert_true(probed != TARRY_NEVER);
-    abort_round(told, WORKERS);
+    is_aborted(told);
     OWNED(tarry_plan) last = turns_to_another_plan(told);
     assert_true(told->server->members[0].probe_ns == probed);
     is_alive(told, 0);
@@ -136,11 +104,11 @@ RING(a_probe_stays_unanswered)
 }
 
 /* The checkpoint of the plan before holds until there is one of the next. */
-RING(the_reserve_of_arrivals_stays)
+STORY(the_reserve_of_arrivals_stays)
 {
     ring_plan(told);
     story_begin(told);
-    abort_round(told, WORKERS);
+    is_aborted(told);
     uint8_t bytes[512];
     assert_true(tarry_server_checkpoint_size(told->server) <= sizeof(bytes));
     assert_ok(tarry_server_checkpoint(told->server, bytes));
@@ -155,18 +123,18 @@ RING(the_reserve_of_arrivals_stays)
     joins(told, 0);
 }
 
-RING(what_does_not_fit_is_refused)
+STORY(what_does_not_fit_is_refused)
 {
     ring_plan(told);
     story_begin(told);
-    OWNED(tarry_server) server = server_of(told->plan, told);
+    OWNED(tarry_server) server = server_make(told->plan, &told->settings);
     assert_int_equal(tarry_server_adopt(server, told->server, NULL), TARRY_ERROR_STATE);
-    abort_round(told, WORKERS);
+    is_aborted(told);
     assert_int_equal(tarry_server_adopt(told->server, server, NULL), TARRY_ERROR_STATE);
 
     story larger;
     story_plan(&larger, WORKERS + 1, 2);
-    tarry_server *other = server_of(larger.plan, told);
+    tarry_server *other = server_make(larger.plan, &told->settings);
     assert_int_equal(tarry_server_adopt(other, told->server, NULL), TARRY_ERROR_ARGUMENT);
     tarry_server_free(other);
     tarry_plan_free(larger.plan);
@@ -174,7 +142,7 @@ RING(what_does_not_fit_is_refused)
     /* One that must not step before it is saved again can't be left behind either. */
     uint8_t bytes[512];
     assert_ok(tarry_server_checkpoint(told->server, bytes));
-    OWNED(tarry_server) restored = server_of(told->plan, told);
+    OWNED(tarry_server) restored = server_make(told->plan, &told->settings);
     size_t size = tarry_server_checkpoint_size(restored);
     assert_ok(tarry_server_restore(restored, bytes, size, NULL));
     assert_int_equal(tarry_server_adopt(server, restored, NULL), TARRY_ERROR_STATE);
@@ -188,37 +156,28 @@ static void tell_paces(story *told)
 {
     ring_plan(told);
     told->settings.pick = TARRY_PICK_SHARE;
-    tarry_server *server = server_of(told->plan, told);
-    const tarry_effects *effects;
-    for (uint32_t worker = 0; worker < WORKERS; worker++) {
-        tarry_event joined = {.type = TARRY_EVENT_JOINED, .worker = worker};
-        assert_ok(tarry_server_step(server, 0, &joined, &effects));
-    }
-    tarry_event start = {.type = TARRY_EVENT_START};
-    assert_ok(tarry_server_step(server, 0, &start, &effects));
+    story_begin(told);
     for (uint32_t worker = 2; worker-- > 0;) {
-        tarry_message report = {
-            .type = TARRY_MESSAGE_REPORT,
-            .epoch = 1,
-            .slot = server->steering->workers[worker].current,
-            .next = tarry_plan_load(told->plan, worker),
-            .sequence = 1,
-        };
-        tarry_event said = {.type = TARRY_EVENT_MESSAGE, .worker = worker, .message = &report};
-        assert_ok(
-            tarry_server_step(server, worker == 1 ? 2 * STORY_MS : 4 * STORY_MS, &said, &effects));
+        at(told, worker == 1 ? 2 : 4);
+        says(told, worker,
+             &(tarry_message){
+                 .type = TARRY_MESSAGE_REPORT,
+                 .epoch = 1,
+                 .slot = told->server->steering->workers[worker].current,
+                 .next = tarry_plan_load(told->plan, worker),
+                 .sequence = 1,
+             });
+        told->expected = told->effects->count;
     }
-    tarry_event abort = {.type = TARRY_EVENT_ABORT};
-    assert_ok(tarry_server_step(server, 4 * STORY_MS, &abort, &effects));
-    told->server = server;
+    is_aborted(told);
 }
 
-RING(what_was_learned_goes_along)
+STORY(what_was_learned_goes_along)
 {
     tell_paces(told);
     assert_true(tarry_server_pace_ns(told->server, 0) > tarry_server_pace_ns(told->server, 1));
     OWNED(tarry_plan) next = other_plan(told->plan);
-    OWNED(tarry_server) server = server_of(next, told);
+    OWNED(tarry_server) server = server_make(next, &told->settings);
     const double costs[WORKERS] = {3, 2, 1};
     assert_ok(tarry_server_costs(told->server, costs));
     assert_ok(tarry_server_adopt(server, told->server, NULL));
@@ -239,17 +198,17 @@ RING(what_was_learned_goes_along)
 }
 
 /* Links are what they were, whatever the plan. */
-RING(what_links_take_goes_along)
+STORY(what_links_take_goes_along)
 {
     ring_plan(told);
     story_begin(told);
-    abort_round(told, WORKERS);
+    is_aborted(told);
     estimate_add(&told->server->part_time, 11);
     OWNED(tarry_plan) last = turns_to_another_plan(told);
     assert_true(told->server->part_time.mean == 11);
 }
 
-RING(plans_follow_what_was_learned)
+STORY(plans_follow_what_was_learned)
 {
     tell_paces(told);
     const double costs[WORKERS] = {5, 2, 1};
@@ -266,11 +225,9 @@ RING(plans_follow_what_was_learned)
     /* Of the gone nothing is expected: worker 0 keeps the only copies that matter. */
     limits.heaviest = 0;
     limits.most_moves = 100;
-    const tarry_effects *effects;
-    for (uint32_t worker = 1; worker < WORKERS; worker++) {
-        tarry_event lost = {.type = TARRY_EVENT_LOST, .worker = worker};
-        assert_ok(tarry_server_step(told->server, 5 * STORY_MS, &lost, &effects));
-    }
+    at(told, 5);
+    for (uint32_t worker = 1; worker < WORKERS; worker++)
+        is_lost(told, worker);
     assert_ok(server_evolve(told->server, &limits, NULL, &next, &changes, NULL));
     assert_true(isinf(changes.matched_before));
     assert_true(isfinite(changes.matched_after));
@@ -280,7 +237,7 @@ RING(plans_follow_what_was_learned)
 }
 
 /* The same with the limits that do for most. */
-RING(plans_adapt_to_what_was_learned)
+STORY(plans_adapt_to_what_was_learned)
 {
     tell_paces(told);
     const double even[WORKERS] = {1, 1, 1}, uneven[WORKERS] = {13, 1, 1};
@@ -335,5 +292,5 @@ TEST(missing_memory_is_an_error)
     assert_true(fail_each_allocation(try_to_adopt, &of) > 10);
     assert_true(fail_each_allocation(try_to_evolve, &of) > 3);
     tarry_plan_free(of.next);
-    ring_end(&of.told);
+    story_end(&of.told);
 }

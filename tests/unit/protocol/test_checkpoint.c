@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include <tarry/settings.h>
 
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/random.h"
+#include "creation.h"
 #include "protocol/server/server_state.h"
 #include "seed.h"
 #include "story.h"
@@ -52,19 +54,12 @@ static void reseal(saved *copy)
     assert_int_equal(digest_end(sum, copy->bytes + copy->size - SEAL), 0);
 }
 
-static tarry_server *fresh(const story *told)
-{
-    tarry_server *server;
-    assert_ok(tarry_server_create(told->plan, &told->settings, NULL, &server, NULL));
-    return server;
-}
-
 /* A restart: only what is in the checkpoint comes along; the server's clock begins anew. */
 static void restarts(story *told, const saved *copy)
 {
     expect_nothing(told);
     tarry_server_free(told->server);
-    told->server = fresh(told);
+    told->server = server_make(told->plan, &told->settings);
     told->now = 0;
     told->effects = NULL;
     assert_ok(tarry_server_restore(told->server, copy->bytes, copy->size, NULL));
@@ -72,29 +67,18 @@ static void restarts(story *told, const saved *copy)
     store(told, &own);
 }
 
-/* The diagnostic begins with `text`. */
-static void assert_refused_as(const story *told, const saved *copy, const char *text)
+static void assert_not_restored(const story *told, const saved *copy, const char *text)
 {
-    OWNED(tarry_server) server = fresh(told);
+    OWNED(tarry_server) server = server_make(told->plan, &told->settings);
     tarry_diagnostic why;
     assert_int_equal(tarry_server_restore(server, copy->bytes, copy->size, &why),
                      TARRY_ERROR_FORMAT);
-    assert_memory_equal(why.text, text, strlen(text));
+    assert_string_equal(why.text, text);
     /* Nothing changed: it is as good as new. */
     const tarry_effects *effects;
     tarry_event start = {.type = TARRY_EVENT_START};
     assert_ok(tarry_server_step(server, 0, &start, &effects));
     assert_int_equal(effects->items[effects->count - 1].result->round, 0);
-}
-
-static void assert_refused(const story *told, const saved *copy, const char *text)
-{
-    tarry_diagnostic why = {0};
-    tarry_server *server = fresh(told);
-    tarry_server_restore(server, copy->bytes, copy->size, &why);
-    tarry_server_free(server);
-    assert_string_equal(why.text, text);
-    assert_refused_as(told, copy, text);
 }
 
 STORY(the_round_begins_anew_under_its_number)
@@ -108,8 +92,7 @@ STORY(the_round_begins_anew_under_its_number)
     at(told, 4);
     reports(told, 1, 0);
     reports(told, 2, 0);
-    expect_clear(told, 0);
-    expect_each(told, WORKERS, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     restarts(told, &copy);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         assert_false(tarry_server_present(told->server, worker));
@@ -126,16 +109,13 @@ STORY(the_round_begins_anew_under_its_number)
     expect_reject(told, 1, TARRY_REJECT_STALE);
     told->epoch = 1 + TARRY_CHECKPOINT_ARRIVALS + 1;
     each_reports(told, WORKERS, 0);
-    expect_clear(told, 0);
-    expect_each(told, WORKERS, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
 }
 
 STORY(between_rounds_the_next_number_is_kept)
 {
     story_play(told, WORKERS, 2);
-    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    expect_each(told, WORKERS, TARRY_MESSAGE_FINISH);
-    expect_done(told, TARRY_ERROR_INTERRUPTED);
+    is_aborted(told);
     saved copy;
     save(told, &copy);
     restarts(told, &copy);
@@ -250,7 +230,7 @@ STORY(a_restored_server_is_stored_before_it_steps)
 
     told->effects = NULL;
     tarry_server_free(told->server);
-    told->server = fresh(told);
+    told->server = server_make(told->plan, &told->settings);
     assert_ok(tarry_server_restore(told->server, copy.bytes, copy.size, NULL));
     assert_int_equal(tarry_server_deadline(told->server), TARRY_NEVER);
     is_refused(told, &(tarry_event){.type = TARRY_EVENT_JOINED}, TARRY_ERROR_STATE);
@@ -269,8 +249,7 @@ STORY(what_was_learned_is_kept)
     at(told, 250);
     is_alive(told, 1);
     each_reports(told, WORKERS, 0);
-    expect_clear(told, 0);
-    expect_each(told, WORKERS, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     at(told, 290);
     delivers(told, 0, 1, 0);
     save(told, &before);
@@ -294,59 +273,46 @@ TEST(a_checkpoint_of_something_else_is_refused)
 
     story_plan(&other, WORKERS + 1, 2);
     other.server = NULL;
-    assert_refused(&other, &copy, "checkpoint: it is of another plan");
+    assert_not_restored(&other, &copy, "checkpoint: it is of another plan");
     story_end(&other);
     story_plan(&other, WORKERS, 2);
     other.server = NULL;
     other.plan->digest[31] ^= 1;
-    assert_refused(&other, &copy, "checkpoint: it is of another plan");
+    assert_not_restored(&other, &copy, "checkpoint: it is of another plan");
     story_end(&other);
 
     const tarry_server_settings same = told.settings;
-    static const char *const differences[] = {
-        "stop is exact, not error",
-        "credit is chunk, not whole",
-        "reproducible is false, not true",
-        "conditioning_limit is 1000, not 10",
-        "silence_ns is ",
-        "dimension is ",
-        "stripe_length is ",
-        "fill is none, not stale",
-        "keep is all, not credited",
-        "sample_chunks is 0, not 1",
+    static const struct {
+        const char *name, *value, *difference;
+    } others[] = {
+        {"stop", "error", "stop is exact, not error"},
+        {"credit", "whole", "credit is chunk, not whole"},
+        {"reproducible", "true", "reproducible is false, not true"},
+        {"conditioning_limit", "10", "conditioning_limit is 1000, not 10"},
+        {"silence_ns", "1", "silence_ns is 800000000, not 1"},
+        {"dimension", "11", "dimension is 10, not 11"},
+        {"stripe_length", "17", "stripe_length is 16, not 17"},
+        {"fill", "stale", "fill is none, not stale"},
+        {"keep", "credited", "keep is all, not credited"},
+        {"sample_chunks", "1", "sample_chunks is 0, not 1"},
     };
-    enum { CHANGES = sizeof(differences) / sizeof(differences[0]) };
-    tarry_server_settings changed[CHANGES];
-    for (size_t i = 0; i < CHANGES; i++)
-        changed[i] = same;
-    changed[0].stop = TARRY_STOP_ERROR;
-    changed[1].credit = TARRY_CREDIT_WHOLE;
-    changed[2].reproducible = true;
-    changed[3].conditioning_limit = 10;
-    changed[4].silence_ns++;
-    changed[5].dimension++;
-    changed[6].stripe_length++;
-    changed[7].fill = TARRY_FILL_STALE;
-    changed[8].keep = TARRY_KEEP_CREDITED;
-    changed[9].sample_chunks = 1;
-    for (size_t i = 0; i < CHANGES; i++) {
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         char text[200];
-        told.settings = changed[i];
+        assert_ok(tarry_server_settings_set(&told.settings, others[i].name, others[i].value, NULL));
         snprintf(text, sizeof(text), "checkpoint: it is of a server with other settings: %s",
-                 differences[i]);
-        assert_refused_as(&told, &copy, text);
+                 others[i].difference);
+        assert_not_restored(&told, &copy, text);
+        told.settings = same;
     }
-    told.settings = same;
     told.settings.deadline_ns = 1; /* which no rule looks at */
-    tarry_server *server = fresh(&told);
+    OWNED(tarry_server) server = server_make(told.plan, &told.settings);
     assert_ok(tarry_server_restore(server, copy.bytes, copy.size, NULL));
-    tarry_server_free(server);
     told.settings = same;
 
     saved version = copy;
     version.bytes[8]++;
     reseal(&version);
-    assert_refused(&told, &version, "checkpoint: it is of another version");
+    assert_not_restored(&told, &version, "checkpoint: it is of another version");
     story_end(&told);
 }
 
@@ -362,7 +328,7 @@ STORY(impossible_values_are_refused)
             saved parts = copy;
             bytes_put_f64(parts.bytes + round_offset(&parts) + 8 + 8 * field, wrong[i]);
             reseal(&parts);
-            assert_refused(told, &parts, "checkpoint: it is damaged");
+            assert_not_restored(told, &parts, "checkpoint: it is damaged");
         }
     }
     const uint32_t counts[] = {0, RECENT_TIMES + 1, UINT32_MAX}; /* 0: of a time that is there */
@@ -371,11 +337,11 @@ STORY(impossible_values_are_refused)
         bytes_put(answers.bytes + copy.size - SEAL - 4 * RECENT_TIMES, 50000, 4);
         bytes_put(answers.bytes + copy.size - SEAL - 4 * RECENT_TIMES - 4, counts[i], 4);
         reseal(&answers);
-        assert_refused(told, &answers, "checkpoint: it is damaged");
+        assert_not_restored(told, &answers, "checkpoint: it is damaged");
     }
     bytes_put(copy.bytes + round_offset(&copy), UINT64_MAX, 8);
     reseal(&copy);
-    assert_refused(told, &copy, "checkpoint: it is damaged");
+    assert_not_restored(told, &copy, "checkpoint: it is damaged");
 }
 
 /* A reader that goes beyond the end is seen by the sanitizers. */
@@ -386,10 +352,9 @@ STORY(one_that_ends_with_shorter_settings_is_refused)
     save(told, &copy);
     told->settings.conditioning_limit = 10; /* which takes bytes, as the default does not */
     const size_t size = round_offset(&copy);
-    OWNED(uint8_t) bytes = malloc(size);
-    assert_non_null(bytes);
+    OWNED(uint8_t) bytes = checked_malloc(size);
     memcpy(bytes, copy.bytes, size);
-    OWNED(tarry_server) server = fresh(told);
+    OWNED(tarry_server) server = server_make(told->plan, &told->settings);
     tarry_diagnostic why;
     assert_int_equal(tarry_server_restore(server, bytes, size, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "conditioning_limit is 1000, not 10"));
@@ -400,7 +365,7 @@ STORY(damaged_bytes_are_refused)
     story_play(told, WORKERS, 2);
     saved copy;
     save(told, &copy);
-    OWNED(tarry_server) server = fresh(told);
+    OWNED(tarry_server) server = server_make(told->plan, &told->settings);
     for (size_t size = 0; size < copy.size; size++)
         assert_int_equal(tarry_server_restore(server, copy.bytes, size, NULL), TARRY_ERROR_FORMAT);
     for (size_t bit = 0; bit < copy.size * 8; bit++) {
@@ -426,7 +391,7 @@ TEST(any_bytes_are_refused_or_give_a_server_that_runs)
     uint32_t accepted = 0;
     for (int run = 0; run < 3000; run++) {
         story_plan(&told, WORKERS, 2);
-        told.server = fresh(&told);
+        told.server = server_make(told.plan, &told.settings);
         saved noisy = copy;
         for (uint32_t changes = 1 + random_below(&draws, 4); changes > 0; changes--) {
             size_t at = round_offset(&copy) +

@@ -73,7 +73,7 @@ STORY(the_smallest_settings_work)
     story_plan(told, 1, 1);
     told->settings.dimension = told->settings.stripe_length = 1;
     told->settings.silence_ns = 1; /* probes whenever it is called */
-    assert_ok(tarry_server_create(told->plan, &told->settings, NULL, &told->server, NULL));
+    told->server = server_make(told->plan, &told->settings);
     joins(told, 0);
     happens(told, &(tarry_event){.type = TARRY_EVENT_START});
     expect_send(told, 0, TARRY_MESSAGE_ROUND);

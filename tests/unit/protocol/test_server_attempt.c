@@ -2,25 +2,9 @@
 #include "story.h"
 #include "test.h"
 
-/* Three workers, two copies of each chunk, two stripes;
- * each has finished its first chunk at 5 ms. */
-static void three_are_signalled(story *told)
-{
-    story_plan(told, 3, 2);
-    told->settings.stripe_length = 5;
-    story_begin(told);
-    at(told, 5);
-    each_reports(told, 3, 0);
-    expect_clear(told, 0);
-    expect_clear(told, 1);
-    expect_signal(told, 0, 1, "1001", "11"); /* chunk 0 at {0, 2}, chunk 1 at {0, 1} */
-    expect_signal(told, 1, 1, "0101", "11"); /* chunk 1 at {0, 1}, chunk 2 at {1, 2} */
-    expect_signal(told, 2, 1, "0110", "11"); /* chunk 2 at {1, 2}, chunk 0 at {0, 2} */
-}
-
 STORY(the_round_ends_when_every_part_is_summed)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     at(told, 7);
     delivers(told, 1, 1, 1);
     delivers(told, 0, 1, 0);
@@ -50,7 +34,7 @@ STORY(the_round_ends_when_every_part_is_summed)
 
 STORY(a_worker_that_dies_before_its_part_is_left_out_of_a_new_attempt)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     /* Copies that were under way when the signal went out count in the next attempt. */
     at(told, 6);
     reports(told, 1, 1);
@@ -68,10 +52,8 @@ STORY(a_worker_that_dies_before_its_part_is_left_out_of_a_new_attempt)
     expect_reject(told, 0, TARRY_REJECT_STALE);
     sends_part(told, 2, 2, 0);
     expect_reject(told, 2, TARRY_REJECT_UNKNOWN);
-    for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(told, 0, 2, stripe);
-        delivers(told, 1, 2, stripe);
-    }
+    each_delivers(told, 2, 2, 0);
+    each_delivers(told, 2, 2, 1);
     const tarry_round_result *result = expect_exact(told);
     assert_int_equal(result->attempts, 2);
     assert_int_equal(result->workers_lost, 1);
@@ -82,15 +64,13 @@ STORY(a_worker_that_dies_before_its_part_is_left_out_of_a_new_attempt)
 
 STORY(a_worker_may_die_after_its_part_came_in)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     delivers(told, 2, 1, 0);
     delivers(told, 2, 1, 1);
     at(told, 8);
     is_lost(told, 2);
-    for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(told, 0, 1, stripe);
-        delivers(told, 1, 1, stripe);
-    }
+    each_delivers(told, 2, 1, 0);
+    each_delivers(told, 2, 1, 1);
     const tarry_round_result *result = expect_exact(told);
     assert_int_equal(result->attempts, 1);
     assert_int_equal(result->workers_lost, 1);
@@ -99,7 +79,7 @@ STORY(a_worker_may_die_after_its_part_came_in)
 /* Worker 2 dies with the only copy of chunk 2: worker 1 computes that next. */
 STORY(workers_resume_with_what_is_missing)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     at(told, 8);
     is_lost(told, 2);
     expect_resume(told, 0, "00");
@@ -113,16 +93,14 @@ STORY(workers_resume_with_what_is_missing)
     expect_clear(told, 1);
     expect_signal(told, 0, 2, "1001", "11");
     expect_signal(told, 1, 2, "0110", "11");
-    for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(told, 0, 2, stripe);
-        delivers(told, 1, 2, stripe);
-    }
+    each_delivers(told, 2, 2, 0);
+    each_delivers(told, 2, 2, 1);
     expect_exact(told);
 }
 
 STORY(completed_stripes_stand)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     each_delivers(told, 3, 1, 0);
     delivers(told, 0, 1, 1);
     at(told, 7);
@@ -161,7 +139,7 @@ STORY(the_error_is_the_mean_over_stripes)
 
 STORY(what_makes_no_sense_is_rejected_and_changes_nothing)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     delivers(told, 0, 1, 0);
     sends_part(told, 0, 1, 0);
     expect_reject(told, 0, TARRY_REJECT_DUPLICATE);

@@ -141,10 +141,8 @@ STORY(each_stripe_has_its_own_share)
     story_begin(told);
     each_reports(told, 2, 0);
     told->expected = told->effects->count;
-    for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(told, 0, 1, stripe);
-        delivers(told, 1, 1, stripe);
-    }
+    each_delivers(told, 2, 1, 0);
+    each_delivers(told, 2, 1, 1);
     expect_done(told, TARRY_OK);
     starts(told);
     passes(told, 50);

@@ -14,8 +14,7 @@ static void three_of_four_deliver(story *told)
 {
     each_reports(told, 3, 0);
     reports(told, 3, 0);
-    expect_clear(told, 0);
-    expect_each(told, 4, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     each_reports(told, 3, 1);
     at(told, 10);
     delivers(told, 0, 1, 0);
@@ -61,8 +60,7 @@ STORY(a_late_worker_is_called_back_before_the_round_is_given_up)
     three_of_four_deliver(told);
     passes(told, 200);
     expect_left_out(told, 3, TARRY_ABSENT_LATE);
-    expect_clear(told, 0);
-    expect_each(told, 4, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     /* Chunk 0 is worker 3's otherwise, which has come back to itself meanwhile. */
     at(told, 205);
     is_alive(told, 3);
@@ -98,8 +96,7 @@ STORY(a_late_worker_is_waited_for_if_the_sum_would_be_worse)
 {
     story_play(told, 4, 1);
     each_reports(told, 4, 0);
-    expect_clear(told, 0);
-    expect_each(told, 4, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     at(told, 10);
     each_delivers(told, 3, 1, 0);
     passes(told, 90);
@@ -177,8 +174,7 @@ static void a_needed_part_does_not_come(story *told)
     all_are_there(told, 90);
     at(told, 100);
     each_reports(told, 4, 0);
-    expect_clear(told, 0);
-    expect_each(told, 4, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     at(told, 110);
     each_delivers(told, 3, 1, 0);
     all_are_there(told, 200);
@@ -528,8 +524,7 @@ STORY(a_look_that_fails_leaves_the_round_as_it_was)
     story_begin(told);
     for (uint32_t slot = 0; slot < 2; slot++)
         each_reports(told, 4, slot);
-    expect_clear(told, 0);
-    expect_each(told, 4, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     at(told, 10);
     for (uint32_t worker = 0; worker < 3; worker++) {
         reports(told, worker, 2);

@@ -57,8 +57,7 @@ STORY(an_answer_in_time_saves)
     is_alive(told, 1);
     assert_true(tarry_server_present(told->server, 2));
     reports(told, 2, 0);
-    expect_clear(told, 0);
-    expect_each(told, 3, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
 }
 
 /* Who has been seen to need long for an answer is given
@@ -141,10 +140,7 @@ STORY(the_time_between_rounds_counts_for_nobodys_silence)
     story_play(told, 2, 1);
     at(told, 10);
     reports(told, 0, 0);
-    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    expect_send(told, 0, TARRY_MESSAGE_FINISH);
-    expect_send(told, 1, TARRY_MESSAGE_FINISH);
-    expect_done(told, TARRY_ERROR_INTERRUPTED);
+    is_aborted(told);
     assert_true(tarry_server_deadline(told->server) == TARRY_NEVER);
     passes(told, 500000); /* no round, no probe */
     at(told, 1000000);
@@ -173,10 +169,7 @@ STORY(short_rounds_do_not_hide_the_silent)
             probed = begin;
         }
         is_heard(told, 0);
-        happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-        expect_send(told, 0, TARRY_MESSAGE_FINISH);
-        expect_send(told, 1, TARRY_MESSAGE_FINISH);
-        expect_done(told, TARRY_ERROR_INTERRUPTED);
+        is_aborted(told);
         at(told, begin + 1000);
         starts(told);
     }

@@ -30,17 +30,6 @@ STORY(the_only_holder_is_lost)
     expect_done(told, TARRY_ERROR_COVERAGE);
 }
 
-/* Three workers, two copies of each chunk, two stripes; all have finished their first chunk. */
-static void three_are_signalled(story *told)
-{
-    story_plan(told, 3, 2);
-    told->settings.stripe_length = 5;
-    story_begin(told);
-    at(told, 5);
-    each_reports(told, 3, 0);
-    told->expected = told->effects->count;
-}
-
 /* The parts of the others complete the sum. */
 static void the_others_deliver(story *told)
 {
@@ -52,7 +41,7 @@ static void the_others_deliver(story *told)
 /* What it has sent counts, also what is still to be summed. */
 STORY(lost_after_its_last_byte)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     delivers(told, 2, 1, 0);
     sends_part(told, 2, 1, 1);
     expect_combine(told, 2, 1, 1);
@@ -70,9 +59,8 @@ TALE(one_that_leaves_politely_is_not_waited_for)
     at(&it->told, 10);
     has_finished(it, 0, 0, 2);
     has_finished(it, 1, 0, 2);
-    for (uint32_t slot = 2; slot < 4; slot++) {
-        has_failed_at(it, 0, slot, slot == 2 ? 3 : 1);
-    }
+    has_failed_at(it, 0, 2, 3);
+    has_failed_at(it, 0, 3, 1);
     has_failed_at(it, 0, 1, 4);
     has_finished(it, 1, 2, 1);
     finishes(it, 1, 1, 4);
@@ -100,7 +88,7 @@ TALE(what_is_handed_back_goes_to_who_rests)
 /* With the plan's order, and in the middle of an attempt: it breaks nothing. */
 STORY(chunks_handed_back_after_the_signal_break_nothing)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_NONE);
     fails(told, 2, 1);
     expect_nothing(told);
     delivers(told, 2, 1, 0);
@@ -116,9 +104,7 @@ STORY(the_last_to_hand_back_ends_the_computing)
     story_begin(told);
     reports(told, 0, 0);
     fails(told, 1, 0);
-    expect_clear(told, 0);
-    expect_send(told, 0, TARRY_MESSAGE_SIGNAL);
-    expect_send(told, 1, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     delivers(told, 0, 1, 0);
     assert_false(expect_done(told, TARRY_OK)->exact);
 }

@@ -94,8 +94,7 @@ STORY(parts_in_another_form_are_refused)
     is_settled(told, 0, 1);
     reports(told, 2, 0);
     expect_send(told, 2, TARRY_MESSAGE_NEWS);
-    expect_clear(told, 0);
-    expect_each(told, 3, TARRY_MESSAGE_SIGNAL);
+    expect_signals(told);
     says(told, 0,
          &(tarry_message){.type = TARRY_MESSAGE_PART,
                           .round = told->round,
@@ -114,9 +113,7 @@ STORY(reproducible_changes_nothing)
     told->settings.secure = 32;
     told->settings.reproducible = true;
     told->settings.pick = TARRY_PICK_SHARE;
-    tarry_server *server;
-    assert_ok(tarry_server_create(told->plan, &told->settings, NULL, &server, NULL));
-    tarry_server_free(server);
+    tarry_server_free(server_make(told->plan, &told->settings));
     told->settings.pick = TARRY_PICK_PLAN;
     story_begin(told);
     at(told, 5);

@@ -3,22 +3,6 @@
 #include "story.h"
 #include "test.h"
 
-/* Three workers, two copies of each chunk, two stripes; all are signalled at 5 ms. */
-static void three_are_signalled(story *told)
-{
-    story_plan(told, 3, 2);
-    told->settings.stripe_length = 5;
-    told->settings.compress = TARRY_COMPRESS_INT4;
-    story_begin(told);
-    at(told, 5);
-    each_reports(told, 3, 0);
-    expect_clear(told, 0);
-    expect_clear(told, 1);
-    expect_signal(told, 0, 1, "1001", "11");
-    expect_signal(told, 1, 1, "0101", "11");
-    expect_signal(told, 2, 1, "0110", "11");
-}
-
 static void all_deliver(story *told)
 {
     for (uint32_t worker = 0; worker < 3; worker++) {
@@ -44,7 +28,7 @@ static void begins(story *told)
 
 STORY(all_hear_that_their_parts_stand)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_INT4);
     all_deliver(told);
     at(told, 10);
     begins(told);
@@ -59,7 +43,7 @@ STORY(all_hear_that_their_parts_stand)
  * its epoch of then. */
 STORY(who_died_hears_what_stands_of_its_life_before)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_INT4);
     each_delivers(told, 3, 1, 0);
     delivers(told, 2, 1, 1);
     at(told, 6);
@@ -82,29 +66,15 @@ STORY(who_died_hears_what_stands_of_its_life_before)
     expect_stood(expect_send(told, 2, TARRY_MESSAGE_ROUND), 1, 1);
 }
 
-/* The server of the next plan, in the place of the one before. */
-static void turns_to_the_server_of(story *told, const tarry_plan *plan, size_t stripe_length)
-{
-    tarry_server_settings settings = told->settings;
-    settings.stripe_length = stripe_length;
-    tarry_server *next;
-    assert_ok(tarry_server_create(plan, &settings, NULL, &next, NULL));
-    assert_ok(tarry_server_adopt(next, told->server, NULL));
-    tarry_server_free(told->server);
-    told->server = next;
-    told->effects = NULL;
-    told->expected = 0;
-}
-
 /* Who was away while plans changed twice, and comes back when the first one is used again, has
  * turned to none: it hears what stands of the last round as if there had been no other plan. */
 STORY(what_stands_is_known_after_plans_have_changed)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_INT4);
     all_deliver(told);
     is_lost(told, 1);
-    turns_to_the_server_of(told, told->plan, told->settings.stripe_length);
-    turns_to_the_server_of(told, told->plan, told->settings.stripe_length);
+    story_adopt(told);
+    story_adopt(told);
     begins(told);
     for (uint32_t worker = 0; worker < 3; worker += 2)
         expect_stood(expect_send(told, worker, TARRY_MESSAGE_ROUND), 1, 1);
@@ -117,9 +87,10 @@ STORY(what_stands_is_known_after_plans_have_changed)
 /* Nothing of other stripes stands: what workers have of them is void. */
 STORY(another_number_of_stripes_begins_another_life)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_INT4);
     all_deliver(told);
-    turns_to_the_server_of(told, told->plan, told->settings.dimension);
+    told->settings.stripe_length = told->settings.dimension;
+    story_adopt(told);
     begins(told);
     for (uint32_t worker = 0; worker < 3; worker++) {
         const tarry_message *round = expect_send(told, worker, TARRY_MESSAGE_ROUND);
@@ -130,7 +101,7 @@ STORY(another_number_of_stripes_begins_another_life)
 
 STORY(of_a_round_that_failed_nothing_stands)
 {
-    three_are_signalled(told);
+    three_are_signalled(told, TARRY_COMPRESS_INT4);
     each_delivers(told, 3, 1, 0);
     happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
     for (uint32_t worker = 0; worker < 3; worker++)

@@ -207,9 +207,7 @@ STORY(a_round_that_is_aborted_ends_at_once)
     each_reports(told, 2, 0);
     expect_signals(told);
     at(told, 4);
-    happens(told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    expect_finish(told);
-    expect_done(told, TARRY_ERROR_INTERRUPTED);
+    is_aborted(told);
     sends_part(told, 0, 1, 0);
     expect_reject(told, 0, TARRY_REJECT_STALE);
     reports(told, 0, 1);

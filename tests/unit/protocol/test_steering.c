@@ -247,10 +247,7 @@ TALE(who_comes_anew_is_heard_from_its_first_word_on)
     starts(&it->told);
     for (uint32_t words = 0; words < 3; words++)
         is_at(it, 1, 0);
-    happens(&it->told, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    expect_send(&it->told, 0, TARRY_MESSAGE_FINISH);
-    expect_send(&it->told, 1, TARRY_MESSAGE_FINISH);
-    expect_done(&it->told, TARRY_ERROR_INTERRUPTED);
+    is_aborted(&it->told);
     comes_to_vote(it, 1, 2);
     starts(&it->told);
     finishes(it, 1, 0, 1); /* not what it was told */

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "books.h"
+#include "creation.h"
 #include "edge_plan.h"
 #include "seed.h"
 #include "test.h"
@@ -87,9 +88,8 @@ static tarry_server *server_of(const tarry_plan *plan, const bool *gone)
     settings.dimension = 1;
     settings.conditioning_limit = 30; /* no copies go better together than others */
     settings.pick = TARRY_PICK_SHARE;
-    tarry_server *server;
     const tarry_effects *effects;
-    assert_ok(tarry_server_create(plan, &settings, NULL, &server, NULL));
+    tarry_server *server = server_make(plan, &settings);
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         tarry_event joined = {.type = TARRY_EVENT_JOINED, .worker = worker};
         if (!gone[worker])
