@@ -122,6 +122,21 @@ static void joins(desk *own, uint32_t worker)
     expect(own, TARRY_MESSAGE_ASK, worker);
 }
 
+/* It is asked, and has this. */
+static void arrives(desk *own, uint32_t worker, tarry_sum_id last, tarry_sum_id held,
+                    uint64_t state)
+{
+    joins(own, worker);
+    assert_true(has(own, worker, last, held, state));
+}
+
+/* It has a state that the log does not know, and is told to load another one. */
+static const vote_order *comes_astray(desk *own, uint32_t worker)
+{
+    arrives(own, worker, (tarry_sum_id){.step = 9, .digest = 1}, none, 0);
+    return expect(own, TARRY_MESSAGE_LOAD, worker);
+}
+
 static void is_lost(desk *own, uint32_t worker)
 {
     vote_lost(own->it, worker);
@@ -139,8 +154,7 @@ static void begin(desk *own, uint32_t count)
     assert_ok(vote_create(&settings, NULL, &own->it));
     vote_round(own->it);
     for (uint32_t worker = 0; worker < count; worker++) {
-        joins(own, worker);
-        assert_true(has(own, worker, none, none, 0));
+        arrives(own, worker, none, none, 0);
     }
     expect_nothing(own);
 }
@@ -193,8 +207,7 @@ DESK(names_have_a_term)
     const tarry_sum_id log[2] = {{.step = 4, .term = 2, .attempt = 9, .digest = RIGHT}, {0}};
     vote_restart(own->it, log, 3);
     for (uint32_t worker = 0; worker < 2; worker++) {
-        joins(own, worker);
-        assert_true(has(own, worker, log[0], none, 0));
+        arrives(own, worker, log[0], none, 0);
     }
     opens(own, 3);
     assert_true(own->it->pending.step == 5 && own->it->pending.term == 3 &&
@@ -207,13 +220,11 @@ DESK(steps_that_the_log_does_not_know_count_for_nothing)
     tarry_sum_id last = steps(own, 3, NULL);
     tarry_sum_id other = last;
     other.digest = WRONG;
-    joins(own, 2);
-    assert_true(has(own, 2, other, none, 0));
+    arrives(own, 2, other, none, 0);
     assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_LOAD, 2)->sum, &last));
     other = last;
     other.step += 7;
-    joins(own, 3);
-    assert_true(has(own, 3, other, none, 0));
+    arrives(own, 3, other, none, 0);
     expect(own, TARRY_MESSAGE_LOAD, 3);
 }
 
@@ -222,16 +233,14 @@ DESK(the_behind_get_commit_then_a_sum_then_the_state)
     begin(own, 3);
     tarry_sum_id first = steps(own, 7, NULL), last = steps(own, 7, NULL);
     is_lost(own, 2);
-    joins(own, 2);
-    assert_true(has(own, 2, first, last, 0)); /* it has come back with the sum */
+    arrives(own, 2, first, last, 0); /* it has come back with the sum */
     assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_COMMIT, 2)->sum, &last));
-    joins(own, 2);
-    assert_true(has(own, 2, first, none, 0));
+    arrives(own, 2, first, none, 0);
     assert_true(sum_id_same(&expect(own, TARRY_MESSAGE_FETCH, 2)->sum, &last));
     assert_true(fetches(own, 2, true));
     expect(own, TARRY_MESSAGE_COMMIT, 2);
-    joins(own, 3); /* with the first state, of which nobody has the sums any more */
-    assert_true(has(own, 3, none, none, 0));
+    /* With the first state, of which nobody has the sums any more. */
+    arrives(own, 3, none, none, 0);
     expect(own, TARRY_MESSAGE_LOAD, 3);
     assert_false(vote_takes_part(own->it, 3));
 }
@@ -240,9 +249,7 @@ DESK(a_loaded_state_counts_only_as_what_it_is)
 {
     begin(own, 2);
     tarry_sum_id last = steps(own, 3, NULL);
-    joins(own, 2);
-    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(own, TARRY_MESSAGE_LOAD, 2);
+    comes_astray(own, 2);
     assert_true(has(own, 2, none, none, 0)); /* it has failed */
     assert_false(vote_takes_part(own->it, 2));
     passes(own, GRACE);
@@ -258,9 +265,7 @@ DESK(another_source_is_asked)
     begin(own, 2);
     tarry_sum_id last = steps(own, 3, NULL);
     for (uint32_t worker = 2; worker < 4; worker++) {
-        joins(own, worker);
-        assert_true(has(own, worker, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-        from[worker] = expect(own, TARRY_MESSAGE_LOAD, worker)->from;
+        from[worker] = comes_astray(own, worker)->from;
     }
     for (uint32_t worker = 2; worker < 4; worker++)
         assert_true(has(own, worker, none, none, 0)); /* it has failed */
@@ -285,8 +290,7 @@ DESK(who_comes_later_is_no_voter)
 {
     begin(own, 2);
     opens(own, 3);
-    joins(own, 2);
-    assert_true(has(own, 2, none, none, 0));
+    arrives(own, 2, none, none, 0);
     assert_true(holds(own, 0, RIGHT) && holds(own, 1, RIGHT));
     logs(own); /* 2 has nothing to say */
     expect(own, TARRY_MESSAGE_COMMIT, 0);
@@ -303,8 +307,7 @@ DESK(who_comes_back_with_this_very_sum_votes)
     expect(own, TARRY_MESSAGE_BREAK, 0);
     expect(own, TARRY_MESSAGE_BREAK, 1);
     assert_true(fails(own, 0, 2));
-    joins(own, 2);
-    assert_true(has(own, 2, none, sum, 0));
+    arrives(own, 2, none, sum, 0);
     assert_int_equal(expect(own, TARRY_MESSAGE_FETCH, 0)->from, 2);
     assert_true(fails(own, 1, 2));
     expect(own, TARRY_MESSAGE_FETCH, 1);
@@ -320,10 +323,7 @@ DESK(one_alone_waits_for_the_grace)
     begin(own, 1);
     assert_false(vote_may_open(own->it));
     passes(own, GRACE);
-    opens(own, 1);
-    assert_true(holds(own, 0, RIGHT));
-    logs(own);
-    expect(own, TARRY_MESSAGE_COMMIT, 0);
+    steps(own, 1, NULL);
     end(own);
 
     begin(own, 2); /* of two voters one is left: it alone does not do */
@@ -341,14 +341,9 @@ DESK(who_is_helped_is_company)
 {
     begin(own, 1);
     passes(own, GRACE);
-    opens(own, 1);
-    assert_true(holds(own, 0, RIGHT));
-    const tarry_sum_id sum = logs(own);
-    expect(own, TARRY_MESSAGE_COMMIT, 0);
-    assert_true(has(own, 0, sum, sum, 0));
+    steps(own, 1, NULL);
 
-    joins(own, 1);
-    assert_true(has(own, 1, none, none, 0));
+    arrives(own, 1, none, none, 0);
     expect(own, TARRY_MESSAGE_FETCH, 1);
     own->now += GRACE / 2;
     assert_true(fetches(own, 1, true));
@@ -384,8 +379,7 @@ DESK(who_comes_back_first_waits_for_others)
     is_lost(own, 0);
     is_lost(own, 1);
     passes(own, 2 * GRACE);
-    joins(own, 0);
-    assert_true(has(own, 0, none, none, 0));
+    arrives(own, 0, none, none, 0);
     passes(own, GRACE - 1);
     assert_false(vote_may_open(own->it));
     passes(own, 1);
@@ -537,8 +531,7 @@ DESK(another_group_tries_at_once)
     opens(own, 3);
     is_lost(own, 1); /* of an attempt that runs */
     expect(own, TARRY_MESSAGE_BREAK, 0);
-    joins(own, 2);
-    assert_true(has(own, 2, none, none, 0));
+    arrives(own, 2, none, none, 0);
     assert_true(fails(own, 0, 1));
     assert_int_equal(own->outcome, VOTE_VOID);
     assert_true(vote_may_open(own->it));
@@ -555,8 +548,7 @@ TEST(a_state_that_nobody_has_is_gone_after_the_grace)
         steps(&own, 3, NULL);
         is_lost(&own, 0);
         is_lost(&own, 1);
-        joins(&own, 2);
-        assert_true(has(&own, 2, none, none, 0));
+        arrives(&own, 2, none, none, 0);
         assert_int_equal(own.outcome, VOTE_GOES_ON);
         passes(&own, GRACE);
         if (saved == 0) {
@@ -594,13 +586,11 @@ DESK(who_differs_from_most_loads)
     assert_int_equal(vote_next_stray(own->it), 2);
     assert_int_equal(vote_next_stray(own->it), TARRY_NO_WORKER);
     assert_false(vote_takes_part(own->it, 2));
-    joins(own, 2);
-    assert_true(has(own, 2, own->it->log[0], none, WRONG));
+    arrives(own, 2, own->it->log[0], none, WRONG);
     assert_true(expect(own, TARRY_MESSAGE_LOAD, 2)->digests);
     assert_true(has(own, 2, own->it->log[0], none, RIGHT));
     assert_true(vote_is_ready(own->it, 2));
-    joins(own, 3);
-    assert_true(has(own, 3, own->it->log[0], none, WRONG));
+    arrives(own, 3, own->it->log[0], none, WRONG);
     expect(own, TARRY_MESSAGE_LOAD, 3);
     assert_int_equal(vote_next_stray(own->it), TARRY_NO_WORKER); /* it had no share yet */
 }
@@ -611,8 +601,7 @@ DESK(a_later_state_that_is_loaded_is_compared)
     begin(own, 3);
     tarry_sum_id other = steps(own, 7, NULL);
     other.digest = WRONG;
-    joins(own, 3);
-    assert_true(has(own, 3, other, none, 0));
+    arrives(own, 3, other, none, 0);
     assert_true(expect(own, TARRY_MESSAGE_LOAD, 3)->digests);
     tarry_sum_id second = steps(own, 7, (const uint64_t[]){RIGHT, RIGHT, RIGHT});
     assert_true(has(own, 3, second, none, WRONG));
@@ -639,8 +628,7 @@ DESK(most_are_of_all_who_will_tell)
     const tarry_sum_id log[2] = {{.step = 2, .term = 1, .attempt = 2, .digest = RIGHT}, {0}};
     vote_restart(own->it, log, 2);
     for (uint32_t worker = 0; worker < 3; worker++) {
-        joins(own, worker);
-        assert_true(has(own, worker, log[0], none, worker == 0 ? WRONG : RIGHT));
+        arrives(own, worker, log[0], none, worker == 0 ? WRONG : RIGHT);
     }
     assert_int_equal(vote_next_stray(own->it), 0);
     expect(own, TARRY_MESSAGE_LOAD, 0);
@@ -663,8 +651,7 @@ DESK(a_split_ends_after_the_grace)
     begin(own, 2);
     steps(own, 3, NULL);
     tarry_sum_id last = steps(own, 3, (const uint64_t[]){RIGHT, WRONG});
-    joins(own, 2); /* which tells who is right */
-    assert_true(has(own, 2, last, none, RIGHT));
+    arrives(own, 2, last, none, RIGHT); /* which tells who is right */
     assert_int_equal(vote_next_stray(own->it), 1);
     expect(own, TARRY_MESSAGE_LOAD, 1);
     assert_true(vote_may_open(own->it));
@@ -674,9 +661,7 @@ DESK(rounds_wait_for_a_load_that_they_would_outrun)
 {
     begin(own, 2);
     tarry_sum_id first = steps(own, 3, NULL);
-    joins(own, 2);
-    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(own, TARRY_MESSAGE_LOAD, 2);
+    comes_astray(own, 2);
     tarry_sum_id second = steps(own, 3, NULL); /* the load goes on */
     assert_false(vote_may_open(own->it));
     passes(own, GRACE / 2);
@@ -696,9 +681,7 @@ DESK(a_later_state_than_was_asked_for_counts)
 {
     begin(own, 2);
     steps(own, 3, NULL);
-    joins(own, 2);
-    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(own, TARRY_MESSAGE_LOAD, 2);
+    comes_astray(own, 2);
     tarry_sum_id second = steps(own, 3, NULL);
     assert_true(has(own, 2, second, none, 0));
     assert_true(vote_is_ready(own->it, 2) && vote_may_open(own->it));
@@ -709,9 +692,7 @@ DESK(waiting_for_a_load_is_bounded)
 {
     begin(own, 2);
     tarry_sum_id first = steps(own, 3, NULL);
-    joins(own, 2);
-    assert_true(has(own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
-    expect(own, TARRY_MESSAGE_LOAD, 2);
+    comes_astray(own, 2);
     steps(own, 3, NULL);
     assert_int_equal(vote_deadline(own->it), own->now + GRACE);
     passes(own, GRACE);

@@ -18,16 +18,6 @@ static void hears_recall(desk *its, uint64_t recalled, uint32_t term)
                   (tarry_message){.type = TARRY_MESSAGE_NEWS, .recalled = &recalled, .term = term});
 }
 
-static void hears_signal(desk *its, uint32_t attempt, uint64_t psi, uint32_t term)
-{
-    const uint64_t stripes = 1;
-    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                                       .attempt = attempt,
-                                       .psi = &psi,
-                                       .stripes = &stripes,
-                                       .term = term});
-}
-
 static const tarry_effect *expect_at(desk *its, tarry_effect_type type, uint32_t slot)
 {
     const tarry_effect *effect = expect(its, type);
@@ -52,7 +42,7 @@ static void expect_fold(desk *its, uint32_t slot, bool begins)
 /* The report, with what follows it: the next to be computed, LOAD if there is none. */
 static void finishes(desk *its, uint32_t slot, uint32_t next, uint32_t term)
 {
-    happens(its, &(tarry_event){.type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot});
+    has_computed(its, slot, false);
     const tarry_message *report = &expect_at(its, TARRY_EFFECT_SEND, 0)->message;
     assert_int_equal(report->type, TARRY_MESSAGE_REPORT);
     assert_int_equal(report->slot, slot);
@@ -62,20 +52,9 @@ static void finishes(desk *its, uint32_t slot, uint32_t next, uint32_t term)
         expect_at(its, TARRY_EFFECT_COMPUTE, next);
 }
 
-static void desk_begin_ahead(desk *its, uint32_t ahead)
-{
-    desk_plan(its, 1);
-    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
-                                                        .stripe_length = 1,
-                                                        .keep = TARRY_KEEP_CREDITED,
-                                                        .ahead = ahead}});
-    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect_at(its, TARRY_EFFECT_COMPUTE, 0);
-}
-
 static void desk_begin(desk *its)
 {
-    desk_begin_ahead(its, 1);
+    desk_create_folding(its, 1, 0);
 }
 
 DESK(two_that_wait_for_their_fate_are_enough)
@@ -92,14 +71,14 @@ DESK(two_that_wait_for_their_fate_are_enough)
     finishes(its, 2, LOAD, 0);
     hears_fate(its, 2, TARRY_FATE_CREDITED, 0);
     expect_fold(its, 2, false);
-    hears_signal(its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
+    hears_signal_of_term(its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
     const float *u = expect_at(its, TARRY_EFFECT_ENCODE, 0)->coefficients;
     assert_true(u[0] == 1 && u[1] == 0 && u[2] == 1);
 }
 
 DESK(who_may_not_run_ahead_waits_for_each_fate)
 {
-    desk_begin_ahead(its, 0);
+    desk_create_folding(its, 0, 0);
     finishes(its, 0, LOAD, 0);
     hears_fate(its, 0, TARRY_FATE_DROPPED, 0);
     expect_at(its, TARRY_EFFECT_DROP, 0);
@@ -117,13 +96,13 @@ TEST(several_wait_for_their_fates)
     const uint32_t far[] = {2, 3, UINT32_MAX};
     for (size_t i = 0; i < 3; i++) {
         desk its;
-        desk_begin_ahead(&its, far[i]);
+        desk_create_folding(&its, far[i], 0);
         finishes(&its, 0, 1, 0);
         finishes(&its, 1, 2, 0);
         finishes(&its, 2, LOAD, 0);
         hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
         expect_fold(&its, 1, true);
-        hears_signal(&its, 1, OWN_0 | OWN_1, 1);
+        hears_signal_of_term(&its, 1, OWN_0 | OWN_1, 1);
         expect_at(&its, TARRY_EFFECT_FOLD, 0);
         expect_at(&its, TARRY_EFFECT_DROP, 2);
         const float *u = expect_at(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
@@ -137,7 +116,7 @@ TEST(several_wait_for_their_fates)
 /* Three are open when the round is over: all their places are free then. */
 DESK(what_is_open_is_dropped_with_the_round)
 {
-    desk_begin_ahead(its, 3);
+    desk_create_folding(its, 3, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++)
         finishes(its, slot, slot + 1, 0);
     its->round = 1;
@@ -179,7 +158,7 @@ DESK(news_that_overtake_a_signal_stop_the_worker)
     finishes(its, 0, 1, 0);
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .attempt = 1, .term = 2});
     expect_at(its, TARRY_EFFECT_CANCEL, 1);
-    hears_signal(its, 1, OTHER_1, 1);
+    hears_signal_of_term(its, 1, OTHER_1, 1);
     expect_at(its, TARRY_EFFECT_DROP, 0);
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 2});
     expect_turn(its, 0);
@@ -192,7 +171,7 @@ DESK(the_signal_decides_on_what_is_open)
     desk_begin(its);
     finishes(its, 0, 1, 0);
     finishes(its, 1, LOAD, 0);
-    hears_signal(its, 1, OWN_0, 1);
+    hears_signal_of_term(its, 1, OWN_0, 1);
     expect_fold(its, 0, true);
     expect_at(its, TARRY_EFFECT_DROP, 1);
     expect_at(its, TARRY_EFFECT_ENCODE, 0);
@@ -200,7 +179,7 @@ DESK(the_signal_decides_on_what_is_open)
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 1});
     expect_turn(its, 1);
     finishes(its, 1, 2, 1);
-    hears_signal(its, 2, OTHER_1, 2); /* it was found too late, and is left out */
+    hears_signal_of_term(its, 2, OTHER_1, 2); /* it was found too late, and is left out */
     expect_at(its, TARRY_EFFECT_CANCEL, 2);
     expect_at(its, TARRY_EFFECT_DROP, 1);
 }
@@ -238,10 +217,10 @@ DESK(a_psi_that_is_not_the_sum_is_rejected)
     finishes(its, 1, 2, 0);
     hears_fate(its, 1, TARRY_FATE_DROPPED, 0);
     expect_at(its, TARRY_EFFECT_DROP, 1);
-    hears_signal(its, 1, OWN_0 | OWN_1, 1);
+    hears_signal_of_term(its, 1, OWN_0 | OWN_1, 1);
     expect_reject(its, TARRY_REJECT_RANGE);
     finishes(its, 2, LOAD, 0);
-    hears_signal(its, 1, OWN_2, 1);
+    hears_signal_of_term(its, 1, OWN_2, 1);
     expect_reject(its, TARRY_REJECT_RANGE);
     hears_fate(its, LOAD, TARRY_FATE_CREDITED, 0);
     expect_reject(its, TARRY_REJECT_RANGE);

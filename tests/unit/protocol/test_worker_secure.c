@@ -39,7 +39,7 @@ static void hears_word(desk *its, word *told)
 
 static void finishes(desk *its, uint32_t slot, tarry_fate fate)
 {
-    happens(its, &(tarry_event){.type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot});
+    has_computed(its, slot, false);
     expect(its, TARRY_EFFECT_SEND);
     if (slot < 2)
         expect(its, TARRY_EFFECT_COMPUTE);
@@ -49,14 +49,7 @@ static void finishes(desk *its, uint32_t slot, tarry_fate fate)
 
 static void desk_begin(desk *its, uint32_t secure)
 {
-    desk_plan(its, 1);
-    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
-                                                        .stripe_length = 1,
-                                                        .keep = TARRY_KEEP_CREDITED,
-                                                        .ahead = 3,
-                                                        .secure = secure}});
-    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(its, TARRY_EFFECT_COMPUTE);
+    desk_create_folding(its, 3, secure);
     finishes(its, 0, TARRY_FATE_CREDITED);
     finishes(its, 1, TARRY_FATE_DROPPED);
     finishes(its, 2, TARRY_FATE_CREDITED);
@@ -90,13 +83,7 @@ DESK(a_part_is_masked_for_what_the_signal_says)
 
 DESK(one_without_chunks_in_the_sum_sends_nothing)
 {
-    desk_plan(its, 1);
-    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
-                                                        .stripe_length = 1,
-                                                        .keep = TARRY_KEEP_CREDITED,
-                                                        .secure = 64}});
-    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(its, TARRY_EFFECT_COMPUTE);
+    desk_create_folding(its, 0, 64);
     word told = honest();
     told.holders[0] = told.holders[2] = 0;
     told.holders[1] = 2;
@@ -218,14 +205,8 @@ TEST(a_lie_is_the_end)
 
 DESK(what_is_computed_is_dropped_with_a_refusal)
 {
-    desk_plan(its, 1);
-    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
-                                                        .stripe_length = 1,
-                                                        .keep = TARRY_KEEP_CREDITED,
-                                                        .secure = 32}});
     const float weights[] = {1, 2, 1};
-    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(its, TARRY_EFFECT_COMPUTE);
+    desk_create_folding(its, 0, 32);
     its->round++;
     hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND, .weights = weights});
     expect(its, TARRY_EFFECT_CANCEL);

@@ -20,6 +20,18 @@ void desk_create(desk *its, tarry_worker_settings settings)
     assert_true(tarry_worker_deadline(its->worker) == TARRY_NEVER);
 }
 
+void desk_create_folding(desk *its, uint32_t ahead, uint32_t secure)
+{
+    desk_plan(its, 1);
+    desk_create(its, (tarry_worker_settings){.server = {.dimension = 1,
+                                                        .stripe_length = 1,
+                                                        .keep = TARRY_KEEP_CREDITED,
+                                                        .ahead = ahead,
+                                                        .secure = secure}});
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    assert_int_equal(expect(its, TARRY_EFFECT_COMPUTE)->slot, 0);
+}
+
 void desk_end(desk *its)
 {
     expect_nothing(its);
@@ -39,6 +51,23 @@ void hears_message(desk *its, tarry_message message)
     message.round = its->round;
     message.epoch = its->epoch;
     happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+}
+
+void hears_signal_of_term(desk *its, uint32_t attempt, uint64_t psi, uint32_t term)
+{
+    const uint64_t stripes = 1;
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                                       .attempt = attempt,
+                                       .psi = &psi,
+                                       .stripes = &stripes,
+                                       .term = term});
+}
+
+void has_computed(desk *its, uint32_t slot, bool failed)
+{
+    happens(its,
+            &(tarry_event){
+                .type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot, .failed = failed});
 }
 
 const tarry_effect *expect(desk *its, tarry_effect_type type)

@@ -29,6 +29,9 @@ typedef struct desk {
  * settings are set here. */
 void desk_plan(desk *its, uint32_t parts);
 void desk_create(desk *its, tarry_worker_settings settings);
+/* The worker of one part and one number, with TARRY_KEEP_CREDITED and such a running sum; and its
+ * round 0, in which it computes its first chunk. */
+void desk_create_folding(desk *its, uint32_t ahead, uint32_t secure);
 /* Nothing more is expected. */
 void desk_end(desk *its);
 /* A case with one (test.h). */
@@ -38,6 +41,9 @@ void desk_end(desk *its);
 void happens(desk *its, const tarry_event *event);
 /* A message of this round and epoch. */
 void hears_message(desk *its, tarry_message message);
+/* A signal of the first stripe, in this term. */
+void hears_signal_of_term(desk *its, uint32_t attempt, uint64_t psi, uint32_t term);
+void has_computed(desk *its, uint32_t slot, bool failed);
 
 /* The next effect is of this type. */
 const tarry_effect *expect(desk *its, tarry_effect_type type);
