@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
 #include "test.h"
@@ -105,12 +106,6 @@ TEST(a_message_has_the_documented_head)
     assert_memory_equal(frame, HEAD(424, 6), WIRE_HEAD_BYTES);
 }
 
-static void set_length(uint8_t *frame, uint32_t length)
-{
-    for (unsigned i = 0; i < 4; i++)
-        frame[i] = (uint8_t)(length >> 8 * i);
-}
-
 TEST(heads_are_held_to_the_limits_of_their_kind)
 {
     static const uint32_t least[WIRE_KINDS] = {0,  10, 72, 3,  0,  1,  24, 20, 24, 8,  76, 0,
@@ -123,7 +118,7 @@ TEST(heads_are_held_to_the_limits_of_their_kind)
         for (unsigned i = 0; i < 5; i++) {
             wire_head head = {.length = 77};
             uint8_t bytes[WIRE_HEAD_BYTES] = {[4] = (uint8_t)kind};
-            set_length(bytes, lengths[i]);
+            bytes_put(bytes, lengths[i], 4);
             bool good = known && i < 2;
             assert_int_equal(wire_head_decode(bytes, &head), good ? TARRY_OK : TARRY_ERROR_FORMAT);
             assert_int_equal(head.length, good ? lengths[i] : 77);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/random.h"
 #include "protocol/wire/wire.h"
 #include "seed.h"
@@ -50,24 +51,16 @@ static int decode(const uint8_t *frame, any_body *any)
         return TARRY_ERROR_FORMAT;
     size_t fixed = wire_fixed_length(&head, frame[WIRE_HEAD_BYTES]);
     assert_in_range(fixed, 0, head.length);
-    uint8_t *exact = malloc(fixed > 0 ? fixed : 1);
-    assert_non_null(exact);
+    OWNED(uint8_t) exact = checked_malloc(fixed > 0 ? fixed : 1);
     memcpy(exact, frame + WIRE_HEAD_BYTES, fixed);
     any_body before;
     memcpy(&before, any, sizeof(before));
     int error = decode_body(&head, exact, any);
-    free(exact);
     if (error != TARRY_OK) {
         assert_int_equal(error, TARRY_ERROR_FORMAT);
         assert_memory_equal(any, &before, sizeof(before));
     }
     return error;
-}
-
-static void set_length(uint8_t *frame, uint32_t length)
-{
-    for (unsigned i = 0; i < 4; i++)
-        frame[i] = (uint8_t)(length >> 8 * i);
 }
 
 static void draw_bytes(random_stream *stream, uint8_t *bytes, size_t count)
@@ -293,7 +286,7 @@ TEST(truncated_and_lengthened_frames_are_refused)
         wire_head head;
         assert_ok(wire_head_decode(frame, &head));
         for (uint32_t length = 0; length < WIRE_SMALL_BYTES; length++) {
-            set_length(frame, length);
+            bytes_put(frame, length, 4);
             /* Where bytes of a blob follow, others may as well, as long as the blob has them. */
             bool fits = kind == WIRE_BLOB && length >= 24
                             ? sent.blob.first + (length - 24) <= sent.blob.total &&
@@ -466,7 +459,7 @@ static int decode_hello(uint16_t oldest, uint16_t newest, uint32_t length, wire_
     wire_hello sent = {.oldest = oldest, .newest = newest, .role = WIRE_ROLE_VIEWER, .worker = 7};
     uint8_t frame[MOST_FRAME] = {0};
     wire_encode(WIRE_HELLO, &sent, frame);
-    set_length(frame, length);
+    bytes_put(frame, length, 4);
     any_body read = {0};
     int error = decode(frame, &read);
     *hello = read.hello;
@@ -516,7 +509,7 @@ TEST(racks_are_held_to_their_letters)
         wire_encode(WIRE_HELLO, &sent, frame);
         frame[WIRE_HEAD_BYTES + 80] = (uint8_t)length;
         memset(frame + WIRE_HEAD_BYTES + 81, 'x', length);
-        set_length(frame, 81 + length);
+        bytes_put(frame, 81 + length, 4);
         any_body read = {0};
         assert_int_equal(decode(frame, &read),
                          length <= TARRY_RACK_BYTES ? TARRY_OK : TARRY_ERROR_FORMAT);
@@ -537,6 +530,6 @@ TEST(texts_move_no_cursor)
     assert_string_equal(read.refused.text, "??[2J????~");
     frame[WIRE_HEAD_BYTES + 2]++;
     assert_int_equal(decode(frame, &read), TARRY_ERROR_FORMAT);
-    set_length(frame, (uint32_t)(size - WIRE_HEAD_BYTES + 1));
+    bytes_put(frame, (uint32_t)(size - WIRE_HEAD_BYTES + 1), 4);
     assert_ok(decode(frame, &read));
 }
