@@ -8,12 +8,17 @@
 #include "test.h"
 
 /* Each round ends 50 ms after its start. */
-static void begin(story *told, uint32_t workers, uint32_t replication, tarry_fill fill)
+static void plan(story *told, uint32_t workers, uint32_t replication, tarry_fill fill)
 {
     story_plan(told, workers, replication);
     told->settings.stop = TARRY_STOP_DEADLINE;
     told->settings.deadline_ns = 50 * STORY_MS;
     told->settings.fill = fill;
+}
+
+static void begin(story *told, uint32_t workers, uint32_t replication, tarry_fill fill)
+{
+    plan(told, workers, replication, fill);
     story_begin(told);
 }
 
@@ -133,10 +138,7 @@ STORY(who_was_lost_in_between_has_nothing_left)
 /* Stripes that stand keep what filled them, also when the next attempt has less. */
 STORY(each_stripe_has_its_own_share)
 {
-    story_plan(told, 2, 1);
-    told->settings.stop = TARRY_STOP_DEADLINE;
-    told->settings.deadline_ns = 50 * STORY_MS;
-    told->settings.fill = TARRY_FILL_STALE;
+    plan(told, 2, 1, TARRY_FILL_STALE);
     told->settings.stripe_length = 8; /* of 10 numbers */
     story_begin(told);
     each_reports(told, 2, 0);
@@ -165,10 +167,7 @@ STORY(each_stripe_has_its_own_share)
  */
 STORY(a_late_one_that_fills_earns_no_credit)
 {
-    story_plan(told, 5, 2);
-    told->settings.stop = TARRY_STOP_DEADLINE;
-    told->settings.deadline_ns = 50 * STORY_MS;
-    told->settings.fill = TARRY_FILL_STALE;
+    plan(told, 5, 2, TARRY_FILL_STALE);
     told->settings.credit = TARRY_CREDIT_WHOLE;
     story_begin(told);
     const uint32_t slots[][2] = {{1, 0}, {4, 0}, {4, 1}, {3, 0}, {3, 1},

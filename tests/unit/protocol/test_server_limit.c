@@ -50,20 +50,25 @@ static void expect_clears(story *told)
     expect_clear(told, 1);
 }
 
-static void two_deliver(story *told, uint32_t one, uint32_t other, uint32_t attempt)
+static void two_deliver(story *told)
 {
-    for (uint32_t stripe = 0; stripe < 2; stripe++) {
-        delivers(told, one, attempt, stripe);
-        delivers(told, other, attempt, stripe);
-    }
+    each_delivers(told, 2, 1, 0);
+    each_delivers(told, 2, 1, 1);
+}
+
+/* Workers 0 and 1 have computed all at 5 ms. */
+static void two_finish(story *told)
+{
+    story_begin(told);
+    at(told, 5);
+    finishes_all(told, 0);
+    finishes_all(told, 1);
 }
 
 /* The round is given up, and every chunk is named. */
 static void expect_failure(story *told)
 {
-    for (uint32_t worker = 0; worker < 3; worker++)
-        if (tarry_server_present(told->server, worker))
-            expect_send(told, worker, TARRY_MESSAGE_FINISH);
+    expect_finish(told);
     assert_false(expect_done(told, TARRY_ERROR_COVERAGE)->exact);
     for (uint32_t chunk = 0; chunk < 3; chunk++)
         assert_int_equal(tarry_server_next_hopeless(told->server, chunk), chunk);
@@ -72,15 +77,10 @@ static void expect_failure(story *told)
 STORY(what_may_still_come_is_waited_for)
 {
     three_plan(told);
-    story_begin(told);
-    at(told, 5);
-    finishes_all(told, 0);
-    finishes_all(told, 1);
+    two_finish(told);
     expect_nothing(told); /* worker 2 may still make it good */
     at(told, 8);
-    reports(told, 2, 0);
-    reports(told, 2, 1);
-    reports(told, 2, 2);
+    finishes_all(told, 2);
     expect_clears(told);
     expect_all_signals(told, 1, "111111111", "11");
     for (uint32_t stripe = 0; stripe < 2; stripe++)
@@ -91,10 +91,7 @@ STORY(what_may_still_come_is_waited_for)
 STORY(when_nothing_better_can_come_the_round_fails)
 {
     three_plan(told);
-    story_begin(told);
-    at(told, 5);
-    finishes_all(told, 0);
-    finishes_all(told, 1);
+    two_finish(told);
     at(told, 6);
     is_lost(told, 2);
     expect_failure(told);
@@ -118,7 +115,7 @@ STORY(a_larger_limit_takes_the_same_copies)
     finishes_all(told, 1);
     expect_clears(told);
     expect_all_signals(told, 1, "110110110", "11");
-    two_deliver(told, 0, 1, 1);
+    two_deliver(told);
     expect_exact(told);
 }
 
@@ -129,10 +126,7 @@ STORY(no_limit_makes_parallel_columns_independent)
     told->settings.conditioning_limit = 1e6;
     for (uint32_t row = 0; row < 2; row++)
         told->plan->decode[row * 3 + 1] = told->plan->decode[row * 3] * (1 + 1e-9 * row);
-    story_begin(told);
-    at(told, 5);
-    finishes_all(told, 0);
-    finishes_all(told, 1);
+    two_finish(told);
     is_lost(told, 2);
     expect_failure(told);
 }
@@ -141,10 +135,7 @@ STORY(no_limit_makes_parallel_columns_independent)
 STORY(an_attempt_that_broke_is_not_repeated_without_a_rank)
 {
     three_plan(told);
-    story_begin(told);
-    at(told, 5);
-    finishes_all(told, 0);
-    finishes_all(told, 1);
+    two_finish(told);
     finishes_all(told, 2);
     expect_clears(told);
     expect_all_signals(told, 1, "111111111", "11");
@@ -185,7 +176,7 @@ STORY(a_deadline_takes_what_there_is)
     static const char *const psi[] = {"100110100", "110100100", "100100110"};
     for (uint32_t worker = 0; worker < 3; worker++)
         expect_signal(told, worker, 1, psi[worker], "11");
-    two_deliver(told, 0, 1, 1);
+    two_deliver(told);
     const tarry_round_result *result = expect_done(told, TARRY_OK);
     assert_true(fabs(result->expected_error - 3.0 / 6) < 1e-12 && !result->exact);
 }
@@ -208,7 +199,7 @@ TEST(a_limit_of_the_error_takes_what_there_is)
         expect_clears(&told);
         expect_all_signals(&told, 1, allowed ? "100100100" : "110110110", "11");
         if (!allowed) {
-            two_deliver(&told, 0, 1, 1);
+            two_deliver(&told);
             const tarry_round_result *result = expect_done(&told, TARRY_OK);
             assert_true(fabs(result->expected_error - 0.5) < 1e-12 && !result->exact);
         }

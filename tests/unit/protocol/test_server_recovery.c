@@ -21,15 +21,6 @@ TALE(lost_while_computing)
     expect_signals(&it->told);
 }
 
-/* Nobody else holds what it held: the round fails at once. */
-STORY(the_only_holder_is_lost)
-{
-    story_play(told, 2, 1);
-    is_lost(told, 1);
-    expect_send(told, 0, TARRY_MESSAGE_FINISH);
-    expect_done(told, TARRY_ERROR_COVERAGE);
-}
-
 /* The parts of the others complete the sum. */
 static void the_others_deliver(story *told)
 {

@@ -4,6 +4,21 @@
 #include "story.h"
 #include "test.h"
 
+static uint32_t count_sampled(const story *told)
+{
+    uint32_t sampled = 0;
+    for (uint32_t chunk = 0; chunk < 4; chunk++)
+        sampled += server_weight(told->server, chunk) > 0;
+    return sampled;
+}
+
+static void the_sampled_deliver(story *told)
+{
+    for (uint32_t worker = 0; worker < 4; worker++)
+        if (server_weight(told->server, worker) > 0)
+            delivers(told, worker, 1, 0);
+}
+
 /* Begins until a round has sampled `least` to `most` chunks; stories begin one as they are told. */
 static void begin_sampled(story *told, tarry_stop stop, uint32_t least, uint32_t most)
 {
@@ -14,9 +29,7 @@ static void begin_sampled(story *told, tarry_stop stop, uint32_t least, uint32_t
         told->settings.sample_chunks = 2;
         told->settings.sample_seed = seed;
         story_begin(told);
-        uint32_t sampled = 0;
-        for (uint32_t chunk = 0; chunk < 4; chunk++)
-            sampled += server_weight(told->server, chunk) > 0;
+        uint32_t sampled = count_sampled(told);
         if (sampled >= least && sampled <= most)
             return;
         told->expected = told->effects->count; /* all at once, or nothing */
@@ -27,12 +40,11 @@ static void begin_sampled(story *told, tarry_stop stop, uint32_t least, uint32_t
 STORY(only_what_is_sampled_is_waited_for)
 {
     begin_sampled(told, TARRY_STOP_EXACT, 1, 3);
-    uint32_t sampled = 0;
+    const uint32_t sampled = count_sampled(told);
     for (uint32_t worker = 0; worker < 4; worker++) {
         float weight = server_weight(told->server, worker);
         assert_true(weight == 0 || weight == 2);
         assert_int_equal(tarry_server_finished(told->server, worker), 0);
-        sampled += weight > 0;
     }
     for (uint32_t worker = 0; worker < 4; worker++) {
         if (server_weight(told->server, worker) > 0)
@@ -50,9 +62,7 @@ STORY(only_what_is_sampled_is_waited_for)
         if (++count == sampled)
             expect_signals(told);
     }
-    for (uint32_t worker = 0; worker < 4; worker++)
-        if (server_weight(told->server, worker) > 0)
-            delivers(told, worker, 1, 0);
+    the_sampled_deliver(told);
     const tarry_round_result *result = expect_exact(told);
     assert_int_equal(result->chunks_sampled, sampled);
     assert_int_equal(result->copies_computed, sampled);
@@ -70,18 +80,13 @@ TEST(a_round_that_samples_nothing_is_a_sum_of_zeros)
         story_begin(&told);
         uint32_t rounds = 0;
         for (; rounds < 40; rounds++) {
-            uint32_t sampled = 0;
-            for (uint32_t chunk = 0; chunk < 4; chunk++)
-                sampled += server_weight(told.server, chunk) > 0;
-            if (sampled == 0)
+            if (count_sampled(&told) == 0)
                 break; /* and over already */
             for (uint32_t worker = 0; worker < 4; worker++)
                 if (server_weight(told.server, worker) > 0)
                     reports(&told, worker, 0);
             expect_signals(&told);
-            for (uint32_t worker = 0; worker < 4; worker++)
-                if (server_weight(told.server, worker) > 0)
-                    delivers(&told, worker, 1, 0);
+            the_sampled_deliver(&told);
             expect_done(&told, TARRY_OK);
             told.round++;
             happens(&told, &(tarry_event){.type = TARRY_EVENT_START});
@@ -110,14 +115,11 @@ TEST(a_round_that_samples_nothing_is_a_sum_of_zeros)
 /* What is not sampled is not missing: of those sampled all but one are. */
 STORY(the_error_is_over_what_is_sampled)
 {
-    uint32_t sampled = 0, which = 0;
     begin_sampled(told, TARRY_STOP_DEADLINE, 2, 3);
-    for (uint32_t worker = 0; worker < 4; worker++) {
-        if (server_weight(told->server, worker) == 0)
-            continue;
-        sampled++;
-        which = worker;
-    }
+    const uint32_t sampled = count_sampled(told);
+    uint32_t which = 0;
+    while (server_weight(told->server, which) == 0)
+        which++;
     reports(told, which, 0);
     passes(told, 30);
     expect_signals(told);

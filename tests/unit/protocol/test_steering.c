@@ -19,8 +19,8 @@ TALE(shares_come_with_the_round)
     expect_signals(&it->told);
 }
 
-/* Worker 1 goes on with what was planned for worker 0; both are told. */
-TALE(a_slow_workers_chunks_are_taken_over)
+/* Worker 1 has finished its own share at 20 ms, while worker 0 is at its first chunk still. */
+static void a_share_is_taken_over(tale *it)
 {
     two_share_four(it);
     at(&it->told, 10);
@@ -30,6 +30,12 @@ TALE(a_slow_workers_chunks_are_taken_over)
     finishes(it, 1, 2, 4);
     expect_order(it, 0, TARRY_MESSAGE_NEWS, "0000", "0111");
     expect_order(it, 1, TARRY_MESSAGE_NEWS, "0100", "0001");
+}
+
+/* Worker 1 goes on with what was planned for worker 0; both are told. */
+TALE(a_slow_workers_chunks_are_taken_over)
+{
+    a_share_is_taken_over(it);
     is_at(it, 1, 1);
     at(&it->told, 30);
     finishes(it, 1, 1, 4);
@@ -179,13 +185,7 @@ TALE(a_withdrawn_attempt_is_planned_anew)
 /* While the news of the takeover are on their way, worker 0 has gone to the very chunk. */
 TALE(news_that_cross_a_report_do_no_harm)
 {
-    two_share_four(it);
-    at(&it->told, 10);
-    has_finished(it, 1, 0, 2);
-    at(&it->told, 20);
-    finishes(it, 1, 2, 4);
-    expect_order(it, 0, TARRY_MESSAGE_NEWS, "0000", "0111");
-    expect_order(it, 1, TARRY_MESSAGE_NEWS, "0100", "0001");
+    a_share_is_taken_over(it);
     at(&it->told, 21);
     finishes(it, 0, 0, 2);
     assert_int_equal(at_which(it, 0), 4);
@@ -203,13 +203,7 @@ TALE(news_that_cross_a_report_do_no_harm)
 /* The taker is lost just then: what the victim dropped is its again, and it is told so. */
 TALE(what_was_barred_is_wanted_again_once_its_taker_is_lost)
 {
-    two_share_four(it);
-    at(&it->told, 10);
-    has_finished(it, 1, 0, 2);
-    at(&it->told, 20);
-    finishes(it, 1, 2, 4);
-    expect_order(it, 0, TARRY_MESSAGE_NEWS, "0000", "0111");
-    expect_order(it, 1, TARRY_MESSAGE_NEWS, "0100", "0001");
+    a_share_is_taken_over(it);
     is_lost(&it->told, 1);
     books_agree(it->told.server);
     expect_order(it, 0, TARRY_MESSAGE_NEWS, "0111", "0000");

@@ -13,10 +13,14 @@
 typedef struct word {
     uint32_t holders[3], lives[3];
     uint64_t psi;
+    bool open; /* it names no holders */
     tarry_message message;
 } word;
 
-enum { OWN_OF_TWO = 1 << 4 }; /* worker 2's copy of chunk 0, as worker 1 sees it */
+enum {
+    OWN_OF_TWO = 1 << 4, /* worker 2's copy of chunk 0, as worker 1 sees it */
+    HONEST = OWN_0 | OWN_2 | OWN_OF_TWO,
+};
 
 static const uint64_t stripe = 1;
 
@@ -24,14 +28,16 @@ static word honest(void)
 {
     return (word){.holders = {2, 1, 1},
                   .lives = {0, 1, 7},
-                  .psi = OWN_0 | OWN_2 | OWN_OF_TWO,
+                  .psi = HONEST,
                   .message = {.type = TARRY_MESSAGE_SIGNAL, .attempt = 1, .term = 1}};
 }
 
 static void hears_word(desk *its, word *told)
 {
-    told->message.holders = told->holders;
-    told->message.lives = told->lives;
+    if (!told->open) {
+        told->message.holders = told->holders;
+        told->message.lives = told->lives;
+    }
     told->message.psi = &told->psi;
     told->message.stripes = &stripe;
     hears_message(its, told->message);
@@ -95,90 +101,37 @@ DESK(one_without_chunks_in_the_sum_sends_nothing)
 }
 
 /* What a dishonest server may say, and the rule that it breaks. */
-static void no_holders(word *told)
-{
-    told->message.type = TARRY_MESSAGE_SIGNAL;
-}
-static void stale(word *told)
-{
-    told->message.stale = &stripe;
-}
-static void a_stranger(word *told)
-{
-    told->holders[1] = 0;
-}
-static void nobody(word *told)
-{
-    told->holders[0] = UINT32_MAX;
-}
-static void too_few(word *told)
-{
-    told->lives[2] = 0;
-}
-static void too_many(word *told)
-{
-    told->lives[0] = 1;
-}
-static void alone(word *told)
-{
-    told->lives[1] = 0;
-}
-static void another_life(word *told)
-{
-    told->lives[1] = 2;
-}
-static void another_psi(word *told)
-{
-    told->psi |= 1 << 0;
-}
-static void less_psi(word *told)
-{
-    told->psi &= ~(uint64_t)OWN_OF_TWO;
-}
-static void psi_without_own(word *told)
-{
-    told->psi &= ~(uint64_t)OWN_2;
-}
-
-/* Its own dropped copy; everything agrees but what it has. */
-static void what_was_dropped(word *told)
-{
-    told->holders[0] = 1;
-    told->lives[2] = 0;
-    told->psi = OWN_0 | OWN_1 | OWN_2;
-}
-
-/* A part that has more in it than all were told. */
-static void less_than_all(word *told)
-{
-    told->holders[1] = 2;
-    told->psi = OWN_0 | OWN_OF_TWO | 1 << 6;
-}
-
 static const struct {
-    void (*change)(word *told);
+    uint32_t holders[3], lives[3];
+    uint64_t psi;
     tarry_refusal refusal;
 } lies[] = {
-    {no_holders, TARRY_REFUSAL_OPEN},      {stale, TARRY_REFUSAL_FORM},
-    {a_stranger, TARRY_REFUSAL_COVER},     {nobody, TARRY_REFUSAL_COVER},
-    {too_few, TARRY_REFUSAL_GROUP},        {too_many, TARRY_REFUSAL_GROUP},
-    {alone, TARRY_REFUSAL_GROUP},          {another_life, TARRY_REFUSAL_LIFE},
-    {another_psi, TARRY_REFUSAL_VIEW},     {less_psi, TARRY_REFUSAL_VIEW},
-    {psi_without_own, TARRY_REFUSAL_VIEW}, {what_was_dropped, TARRY_REFUSAL_OWN},
-    {less_than_all, TARRY_REFUSAL_OWN},
+    {{2, 1, 1}, {0, 1, 7}, HONEST, TARRY_REFUSAL_OPEN},  /* and no holders */
+    {{2, 1, 1}, {0, 1, 7}, HONEST, TARRY_REFUSAL_FORM},  /* and stale copies */
+    {{2, 0, 1}, {0, 1, 7}, HONEST, TARRY_REFUSAL_COVER}, /* a stranger */
+    {{UINT32_MAX, 1, 1}, {0, 1, 7}, HONEST, TARRY_REFUSAL_COVER},
+    {{2, 1, 1}, {0, 1, 0}, HONEST, TARRY_REFUSAL_GROUP}, /* too few */
+    {{2, 1, 1}, {1, 1, 7}, HONEST, TARRY_REFUSAL_GROUP}, /* too many */
+    {{2, 1, 1}, {0, 0, 7}, HONEST, TARRY_REFUSAL_GROUP}, /* without the worker itself */
+    {{2, 1, 1}, {0, 2, 7}, HONEST, TARRY_REFUSAL_LIFE},
+    {{2, 1, 1}, {0, 1, 7}, HONEST | 1 << 0, TARRY_REFUSAL_VIEW},
+    {{2, 1, 1}, {0, 1, 7}, OWN_0 | OWN_2, TARRY_REFUSAL_VIEW},
+    {{2, 1, 1}, {0, 1, 7}, OWN_0 | OWN_OF_TWO, TARRY_REFUSAL_VIEW},
+    /* Its own dropped copy: everything agrees but what it has. */
+    {{1, 1, 1}, {0, 1, 0}, OWN_0 | OWN_1 | OWN_2, TARRY_REFUSAL_OWN},
+    /* A part that has more in it than all were told. */
+    {{2, 2, 1}, {0, 1, 7}, OWN_0 | OWN_OF_TWO | 1 << 6, TARRY_REFUSAL_OWN},
 };
 
 static void hears_lie(desk *its, size_t lie)
 {
     word told = honest();
-    lies[lie].change(&told);
-    if (lies[lie].change != no_holders) {
-        hears_word(its, &told);
-        return;
-    }
-    told.message.psi = &told.psi;
-    told.message.stripes = &stripe;
-    hears_message(its, told.message);
+    memcpy(told.holders, lies[lie].holders, sizeof(told.holders));
+    memcpy(told.lives, lies[lie].lives, sizeof(told.lives));
+    told.psi = lies[lie].psi;
+    told.open = lies[lie].refusal == TARRY_REFUSAL_OPEN;
+    told.message.stale = lies[lie].refusal == TARRY_REFUSAL_FORM ? &stripe : NULL;
+    hears_word(its, &told);
 }
 
 TEST(a_lie_is_the_end)
