@@ -81,7 +81,7 @@ TEST(only_allowed_faults_strike)
         job.allowed = &none;
         hash(world, job, 1, same);
         assert_int_equal(world->draws.struck.count, 0);
-        assert_int_equal(world->given_up + world->restarts + world->replans, 0);
+        assert_int_equal(world->counts.silent + world->counts.restarts + world->counts.replans, 0);
         assert_null(world->broken);
     }
     assert_true(most > 20);
@@ -98,7 +98,7 @@ static int run_a_world(void *user, const tarry_allocator *allocator)
         return error;
     error = cluster_run(world, &(cluster_job){.seed = 1, .run = 35});
     if (error == TARRY_OK)
-        assert_true(world->restarts > 0 && world->turned > 0);
+        assert_true(world->counts.restarts > 0 && world->counts.turned > 0);
     cluster_free(world);
     return error;
 }

@@ -26,13 +26,8 @@ typedef struct crew {
 static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past)
 {
     for (uint64_t run = start; run < past && !atomic_load(&it->stop); run++) {
-        cluster_job job = {
-            .seed = it->all->seed,
-            .run = it->all->first + (uint32_t)run,
-            .sum = it->all->sum,
-            .secure = it->all->secure,
-            .planted = it->all->planted,
-        };
+        cluster_job job = it->all->job;
+        job.run = it->all->first + (uint32_t)run;
         int error = cluster_run(world, &job);
         if (error != TARRY_OK)
             return error;

@@ -12,13 +12,10 @@ enum { FAULT_MOST_JOBS = 64 };
 
 typedef struct fault_campaign {
     /* what to run */
-    uint64_t seed;
+    cluster_job job;      /* of each run, but for its number */
     uint32_t first, runs; /* the runs first .. first + runs - 1 */
     uint32_t jobs;        /* threads, 1..FAULT_MOST_JOBS */
     bool quiet;           /* no progress line */
-    tarry_sum_place sum;
-    bool secure; /* worlds whose sums are secure alone */
-    plant planted;
     /* what came of it */
     world_counts counts;
     double seconds;

@@ -172,7 +172,7 @@ static int join(cluster *it, uint32_t worker)
 static int strike(cluster *it, cluster_item *due)
 {
     cluster_disturb(it, it->now);
-    it->planned[it->model.phase]++;
+    it->counts.planned[it->model.phase]++;
     switch (due->type) {
     case ITEM_ABORT:
         it->aborted = due->round;
@@ -252,12 +252,12 @@ static int happen(cluster *it, cluster_item *due)
 static void check_ends(cluster *it, uint64_t time)
 {
     uint64_t since = it->disturbed > it->round_start ? it->disturbed : it->round_start;
-    if (time == TARRY_NEVER || ++it->steps > MOST_STEPS) {
+    if (time == TARRY_NEVER || ++it->counts.steps > MOST_STEPS) {
         invariant_broken(it, "every_run_ends", "round %u does not, after %llu steps",
-                         it->rounds_done, (unsigned long long)it->steps);
+                         it->rounds_done, (unsigned long long)it->counts.steps);
     } else if (it->model.phase != MODEL_IDLE && !it->reorder_down && time > since) {
         uint64_t part = (time - since) * 1000 / it->bound;
-        it->longest = part > it->longest ? part : it->longest;
+        it->counts.longest = part > it->counts.longest ? part : it->counts.longest;
         if (part >= 1000)
             invariant_broken(it, "rounds_end_in_time", "round %u lasts longer than %llu",
                              it->rounds_done, (unsigned long long)it->bound);
@@ -370,38 +370,12 @@ int cluster_run(cluster *it, const cluster_job *job)
 
 void world_counts_add(world_counts *all, const cluster *world)
 {
+    uint64_t *sums = (uint64_t *)all, longest = all->longest;
+    const uint64_t *counts = (const uint64_t *)&world->counts;
+    for (size_t i = 0; i < sizeof(*all) / sizeof(*sums); i++)
+        sums[i] += counts[i];
     all->worlds++;
     all->faults += world->draws.struck.count;
-    for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
-        all->planned[phase] += world->planned[phase];
-    all->steps += world->steps;
     all->rounds += world->rounds_done;
-    all->exact += world->exact_rounds;
-    all->failed += world->failed_rounds;
-    all->attempts += world->extra_attempts;
-    all->late += world->passed_over;
-    all->silent += world->given_up;
-    all->made_up += world->made_up;
-    all->called_back += world->called_back;
-    all->restarts += world->restarts;
-    all->replans += world->replans;
-    all->turned += world->turned;
-    all->evolved += world->evolved_exact;
-    all->commits += world->commits;
-    all->returns += world->returns;
-    all->fetches += world->fetches;
-    all->rounded += world->rounded_sums;
-    all->loads += world->loads;
-    all->differing += world->differing;
-    all->residuals += world->feedback.commits;
-    all->voids += world->feedback.voids;
-    all->changes += world->seen.changes;
-    all->wholes += world->seen.wholes;
-    all->cuts += world->seen.cuts;
-    all->brought_up += world->seen.brought_up;
-    all->secure += world->secure.sums;
-    all->repeated += world->secure.repeated;
-    all->second_lives += world->secure.second_lives;
-    all->torn += world->secure.torn;
-    all->longest = world->longest > all->longest ? world->longest : all->longest;
+    all->longest = longest > world->counts.longest ? longest : world->counts.longest;
 }

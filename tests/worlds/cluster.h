@@ -259,6 +259,24 @@ typedef struct cluster_node {
     seen_node seen;
 } cluster_node;
 
+/* What happened in a world, or in several. All are counts, which add up, but for `longest`. */
+typedef struct world_counts {
+    uint64_t worlds, steps, faults, rounds, exact, failed;
+    uint64_t attempts;                  /* after the first of a round */
+    uint64_t late, silent;              /* workers passed over, and given up */
+    uint64_t made_up, called_back;      /* late ones that others made up for; that returned */
+    uint64_t restarts, replans, turned; /* of the server; of the plan; workers that turned */
+    uint64_t evolved;                   /* rounds exact with a changed plan */
+    uint64_t planned[MODEL_CODING + 1]; /* faults at a time, by the server's phase */
+    uint64_t longest;                   /* round, in thousandths of its bound */
+    uint64_t residuals, voids;          /* of parts that stood; thrown away */
+    uint64_t changes, wholes, cuts, brought_up; /* of views */
+    uint64_t secure, repeated, second_lives;    /* sums; of them, those of repeated attempts */
+    uint64_t torn;                              /* those where one was told other terms */
+    uint64_t commits, returns, fetches, loads, differing; /* where everyone gets the sum */
+    uint64_t rounded; /* attempts in another form than float32 */
+} world_counts;
+
 typedef struct cluster_job {
     uint64_t seed;
     uint32_t run;
@@ -348,39 +366,13 @@ typedef struct cluster {
     /* the outcome */
     const char *broken; /* the invariant that does not hold; NULL: none */
     char why[LINE_BYTES];
-    uint64_t steps;
-    uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
-    uint32_t commits, returns, loads, fetches, wrong_sums; /* where everyone gets the sum */
-    uint32_t rounded_sums;                                 /* whose numbers are rounded */
-    uint32_t flipped,
-        differing; /* steps after which parameters were wrong; workers found to differ */
-    uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
-        given_up, restarts;
-    uint32_t replans, turned; /* changes of the plan; workers that turned where they were */
-    uint32_t evolved_exact;   /* exact rounds with chunks that are not the original ones */
-    uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
+    world_counts counts; /* but for worlds, faults and rounds */
+    uint32_t wrong_sums; /* where everyone gets the sum; */
+    uint32_t flipped;    /* and steps after which parameters were wrong */
 
     cluster_item items[MAX_ITEMS];      /* these last two are not cleared for a new world */
     sum_attempt attempts[MAX_ATTEMPTS]; /* the latest, in a ring */
 } cluster;
-
-/* What happened in worlds. */
-typedef struct world_counts {
-    uint64_t worlds, steps, faults, rounds, exact, failed;
-    uint64_t attempts;                  /* after the first of a round */
-    uint64_t late, silent;              /* workers passed over, and given up */
-    uint64_t made_up, called_back;      /* late ones that others made up for; that returned */
-    uint64_t restarts, replans, turned; /* of the server; of the plan; workers that turned */
-    uint64_t evolved;                   /* rounds exact with a changed plan */
-    uint64_t planned[MODEL_CODING + 1]; /* faults at a time, by the server's phase */
-    uint64_t longest;                   /* round, in thousandths of its bound */
-    uint64_t residuals, voids;          /* of parts that stood; thrown away */
-    uint64_t changes, wholes, cuts, brought_up; /* of views */
-    uint64_t secure, repeated, second_lives;    /* sums; of them, those of repeated attempts */
-    uint64_t torn;                              /* those where one was told other terms */
-    uint64_t commits, returns, fetches, loads, differing; /* where everyone gets the sum */
-    uint64_t rounded; /* attempts in another form than float32 */
-} world_counts;
 
 /* Adds what happened in the world that was run last. */
 void world_counts_add(world_counts *all, const cluster *world);

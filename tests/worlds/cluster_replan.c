@@ -80,7 +80,7 @@ int cluster_replan(cluster *it, cluster_item *due)
     it->model = next;
     cluster_take_plan(it, number);
     it->newest = number > it->newest ? number : it->newest;
-    it->replans++;
+    it->counts.replans++;
     cluster_note(it, "plan %u: %u chunks", number, tarry_plan_chunks(it->plan));
     error = make_server(it);
     if (error != TARRY_OK)
@@ -122,7 +122,7 @@ int cluster_turn(cluster *it, const cluster_item *due)
     int error = cluster_make_machine(it, due->worker, due->plan);
     if (error != TARRY_OK)
         return error;
-    it->turned++;
+    it->counts.turned++;
     cluster_send_plan(it, due->worker, TRANSPORT_COORDINATOR,
                       &(cargo){.plan = due->plan, .turn = due->turn});
     cluster_disturb(it, node->last_up);

@@ -183,7 +183,7 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
 void cluster_save(cluster *it)
 {
     uint8_t unused[CHECKPOINT_BYTES];
-    bool keep = cluster_planted(it, PLANT_OLD_CHECKPOINT) && it->restarts > 0;
+    bool keep = cluster_planted(it, PLANT_OLD_CHECKPOINT) && it->counts.restarts > 0;
     it->checkpoint_size = tarry_server_checkpoint_size(it->server);
     int error = it->checkpoint_size <= CHECKPOINT_BYTES
                     ? tarry_server_checkpoint(it->server, keep ? unused : it->checkpoint)
@@ -223,7 +223,7 @@ int cluster_restart_server(cluster *it, random_stream *details)
     cluster_drop_sums(it);
     if (it->everywhere)
         everywhere_settle_log(it, details);
-    it->restarts++;
+    it->counts.restarts++;
     it->parameters += !it->everywhere;
     feedback_restart(it);
     tarry_server_free(it->server);

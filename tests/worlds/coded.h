@@ -39,10 +39,9 @@ typedef struct feedback_stripe {
 } feedback_stripe;
 
 typedef struct feedback_books {
-    bool on;                 /* the form has feedback, */
-    bool shared;             /* and factors that all share */
-    uint64_t parts;          /* encoded so far */
-    uint32_t commits, voids; /* residuals of parts that stood; those that workers threw away */
+    bool on;                                          /* the form has feedback, */
+    bool shared;                                      /* and factors that all share */
+    uint64_t parts;                                   /* encoded so far */
     feedback_part standing[MAX_WORKERS][MAX_STRIPES]; /* in the estimate */
     /* Meant less sent, of all that stands; and of it what was thrown away, or died. */
     int64_t owed[MAX_WORKERS][MAX_STRIPES], thrown[MAX_WORKERS][MAX_STRIPES];

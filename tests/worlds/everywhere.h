@@ -99,7 +99,6 @@ bool history_begins(const history *shorter, const history *longer);
 tarry_sum_id history_last(const history *of);
 /* A number for the state, and a longer one; 0 for the first state. */
 uint32_t history_number(const history *of);
-uint64_t history_digest(const history *of);
 /* That of the parameters, with what is wrong about them. */
 uint64_t history_parameters(const history *of);
 /* That of the sum of this name, where nothing went wrong. */
@@ -124,8 +123,6 @@ bool everywhere_parted(const struct cluster *it, uint32_t a, uint32_t b);
 void everywhere_worker_effect(struct cluster *it, uint32_t worker, const tarry_effect *effect);
 /* An item of a task is due. */
 void everywhere_task_over(struct cluster *it, const struct cluster_item *due);
-/* One of another task than the present one, or of none. */
-void everywhere_late_end(struct cluster *it, const struct cluster_item *due);
 /* The worker goes on with this machine: what the one before knows of sums, it knows; a transfer
  * ends. */
 void everywhere_turn(struct cluster *it, uint32_t worker, tarry_worker *made);

@@ -77,7 +77,7 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->begun = opened->empty = 0;
     opened->hit = false;
     opened->scale = signal->scale;
-    it->rounded_sums += rounds(it);
+    it->counts.rounded += rounds(it);
 }
 
 bool everywhere_parted(const cluster *it, uint32_t a, uint32_t b)

@@ -28,7 +28,7 @@ static void write_entry(cluster *it, const tarry_sum_id *sum)
                      sum->term);
         log->count = (uint32_t)sum->step;
         it->log.term = sum->term;
-        it->returns++;
+        it->counts.returns++;
     } else {
         cluster_note(it, "log: step %llu, term %u, attempt %u", (unsigned long long)sum->step,
                      sum->term, sum->attempt);
@@ -37,7 +37,7 @@ static void write_entry(cluster *it, const tarry_sum_id *sum)
             return;
         log->sums[log->count++] = *sum;
         ever->sums[ever->count++] = *sum;
-        it->commits++;
+        it->counts.commits++;
     }
     it->parameters = history_number(log);
 }

@@ -30,7 +30,7 @@ uint64_t everywhere_digest(const tarry_sum_id *name)
     return mix(name->step << 32 ^ (uint64_t)name->term << 16 ^ name->attempt);
 }
 
-uint64_t history_digest(const history *of)
+static uint64_t history_digest(const history *of)
 {
     uint64_t digest = 0;
     for (uint32_t i = 0; i < of->count; i++)
@@ -86,7 +86,7 @@ static void take_fetched(cluster *it, const cluster_item *due, tarry_event *even
                     !sum_id_same(&source->replica.held, &due->sum);
     if (!event->failed) {
         it->nodes[due->worker].replica.held = due->sum;
-        it->fetches++;
+        it->counts.fetches++;
     }
 }
 
@@ -102,7 +102,7 @@ static void take_loaded(cluster *it, const cluster_item *due, tarry_event *event
     own->held = (tarry_sum_id){0};
     event->sum = history_last(&own->state);
     event->state = own->digests ? history_parameters(&own->state) : 0;
-    it->loads++;
+    it->counts.loads++;
     if (cluster_planted(it, PLANT_LATE_LOAD)) {
         cluster_item *again =
             cluster_add(it, it->now + it->settings.silence_ns, ITEM_LOADED, due->worker);
@@ -112,12 +112,26 @@ static void take_loaded(cluster *it, const cluster_item *due, tarry_event *event
     invariants_of_state(it, due->worker);
 }
 
+/* An item of another task than the present one, or of none: planted errors. */
+static void late_end(cluster *it, const cluster_item *due)
+{
+    replica *own = &it->nodes[due->worker].replica;
+    if (it->nodes[due->worker].machine == NULL || due->failed)
+        return;
+    if (cluster_planted(it, PLANT_LATE_ENGINE) && due->type == ITEM_REDUCED)
+        own->held = due->sum;
+    if (cluster_planted(it, PLANT_LATE_LOAD) && due->type == ITEM_LOADED) {
+        own->state = own->incoming;
+        own->held = (tarry_sum_id){0};
+    }
+}
+
 void everywhere_task_over(cluster *it, const cluster_item *due)
 {
     cluster_node *node = &it->nodes[due->worker];
     replica *own = &node->replica;
     if (node->machine == NULL || own->task == TASK_NONE || due->token != own->token) {
-        everywhere_late_end(it, due);
+        late_end(it, due);
         return;
     }
     tarry_event event = {.sum = due->sum, .from = due->from, .failed = due->failed};
@@ -140,20 +154,6 @@ void everywhere_task_over(cluster *it, const cluster_item *due)
         invariants_of_reduced(it, due->worker);
     }
     answer(it, due->worker, event);
-}
-
-/* What ends after it was abandoned: planted errors. */
-void everywhere_late_end(cluster *it, const cluster_item *due)
-{
-    replica *own = &it->nodes[due->worker].replica;
-    if (it->nodes[due->worker].machine == NULL || due->failed)
-        return;
-    if (cluster_planted(it, PLANT_LATE_ENGINE) && due->type == ITEM_REDUCED)
-        own->held = due->sum;
-    if (cluster_planted(it, PLANT_LATE_LOAD) && due->type == ITEM_LOADED) {
-        own->state = own->incoming;
-        own->held = (tarry_sum_id){0};
-    }
 }
 
 void everywhere_forget(cluster *it, uint32_t worker)

@@ -104,7 +104,7 @@ void feedback_settle(cluster *it, uint32_t worker, const tarry_effect *effect)
             stood = false;
             out = true;
         }
-        it->feedback.commits += stood;
+        it->counts.residuals += stood;
         if (stood)
             *own = (feedback_stripe){.residual = own->left};
         if (!out || cluster_planted(it, PLANT_KEEP_UNKNOWN))
@@ -112,7 +112,7 @@ void feedback_settle(cluster *it, uint32_t worker, const tarry_effect *effect)
         if (!may_be_void(node))
             invariant_broken(it, "what_is_told_is_not_void", "worker %u, stripe %u", worker,
                              stripe);
-        it->feedback.voids++;
+        it->counts.voids++;
         throw_away(it, worker, stripe);
     }
 }
@@ -126,11 +126,7 @@ void feedback_forget(cluster *it, uint32_t worker)
 void feedback_restart(cluster *it)
 {
     feedback_books *books = &it->feedback;
-    *books = (feedback_books){.on = books->on,
-                              .shared = books->shared,
-                              .parts = books->parts,
-                              .commits = books->commits,
-                              .voids = books->voids};
+    *books = (feedback_books){.on = books->on, .shared = books->shared, .parts = books->parts};
 }
 
 void feedback_add(cluster *it, uint32_t worker, uint32_t stripe, const coded *part)

@@ -55,14 +55,6 @@ static bool calls_back(const cluster *it, const tarry_effects *effects)
     return false;
 }
 
-static bool anyone_counts(const server_model *model)
-{
-    bool anyone = false;
-    for (uint32_t worker = 0; worker < model->workers; worker++)
-        anyone = anyone || model_able(model, worker, MODEL_EVERYONE);
-    return anyone;
-}
-
 /* What becomes of the attempt that is out, and who is called back, before anything is chosen;
  * false: the round is not at that. */
 static bool prepare_choice(cluster *it, const tarry_effects *effects, model_verdict actual)
@@ -78,7 +70,7 @@ static bool prepare_choice(cluster *it, const tarry_effects *effects, model_verd
     bool may_fail = model_decide(model, it->now, false) == VERDICT_FAIL ||
                     model_decide(model, it->now, true) == VERDICT_FAIL;
     if (may_fail && calls_back(it, effects) && model_call_back(model, it->now))
-        it->called_back++;
+        it->counts.called_back++;
     return chooses;
 }
 
@@ -87,7 +79,7 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     server_model *model = &it->model;
     bool chooses = prepare_choice(it, effects, actual);
     if (chooses && actual == VERDICT_WAIT && it->everywhere && invariants_allow_waiting(it)) {
-        if (model->broken && !anyone_counts(model))
+        if (model->broken && model_all_able(model, MODEL_EVERYONE) == 0)
             model_resume(model); /* there is nobody to tell */
         return;
     }
@@ -208,8 +200,8 @@ static void check_news(cluster *it, const tarry_effects *effects)
     }
 }
 
-/* As credited, and only of copies that exist. */
-void invariants_of_psi(cluster *it, const tarry_effect *effect)
+/* One signal's: as credited, and only of copies that exist. */
+static void check_psi(cluster *it, const tarry_effect *effect)
 {
     server_model *model = &it->model;
     size_t at = 0;
@@ -253,7 +245,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
         told |= sends(&effects->items[i], TARRY_MESSAGE_SIGNAL) ? bit(effects->items[i].worker) : 0;
     model_begin_attempt(model, it->now, told);
     uint32_t open = all_stripes(it) & ~stood;
-    it->extra_attempts += model->attempt > 1;
+    it->counts.attempts += model->attempt > 1;
     uint32_t complete = model->complete;
     model->complete = all_stripes(it) & ~open; /* as the signal sees it */
     for (size_t i = 0; i < effects->count; i++) {
@@ -262,7 +254,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
             cleared |= bit(effect->stripe);
         if (!sends(effect, TARRY_MESSAGE_SIGNAL))
             continue;
-        invariants_of_psi(it, effect);
+        check_psi(it, effect);
         invariants_of_holders(it, effect);
         if (effect->message.attempt != model->attempt)
             invariant_broken(it, "attempts_count_up", "%u", effect->message.attempt);
@@ -371,9 +363,9 @@ static void check_done(cluster *it, const tarry_round_result *given)
         if (model->complete != all_stripes(it))
             invariant_broken(it, "done_when_complete", "stripes %#x are", model->complete);
         invariants_of_estimate(it, &result);
-        it->exact_rounds += result.exact;
+        it->counts.exact += result.exact;
     } else {
-        it->failed_rounds++;
+        it->counts.failed++;
         if (result.exact || fabs(result.expected_error - model_error(model, UINT32_MAX)) > 1e-12)
             invariant_broken(it, "expected_error_is_the_error", "%g in a failed round",
                              result.expected_error);

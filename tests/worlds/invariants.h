@@ -17,8 +17,6 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
 /* Who is there; who may be passed over, if anyone is; and whether the step tells it. */
 void invariants_of_presence(cluster *it);
-/* One signal's psi; invariants.c. */
-void invariants_of_psi(cluster *it, const tarry_effect *effect);
 
 void invariants_of_lateness(cluster *it, const tarry_effects *effects);
 void invariants_of_absence(cluster *it, const tarry_effects *effects);
@@ -33,8 +31,6 @@ void invariants_of_time(cluster *it, uint64_t time);
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded);
 /* The coefficients that a worker is about to encode with. */
 void invariants_of_rows(cluster *it, uint32_t worker, const tarry_effect *encode);
-/* How often a unit of the data is to be in the sum. */
-double invariants_times(const cluster *it, uint32_t unit);
 /* TARRY_KEEP_CREDITED: the coefficients with which it is about to; a finished gradient of it is
  * about to be folded or dropped; what it holds after an effect. */
 void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients);

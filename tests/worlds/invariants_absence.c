@@ -25,7 +25,7 @@ void invariants_of_presence(cluster *it)
             invariant_broken(it, "only_the_silent_are_given_up", "worker %u: present %d, probed %d",
                              worker, present, member->probed != TARRY_NEVER);
         cluster_note(it, "server gives up worker %u", worker);
-        it->given_up++;
+        it->counts.silent++;
         it->parted |= bit(worker);
         model_lose(&it->model, worker, TARRY_ABSENT_SILENT);
     }
@@ -67,8 +67,8 @@ void invariants_of_lateness(cluster *it, const tarry_effects *effects)
         invariant_broken(it, "passing_over_the_late_loses_nothing",
                          "late %#x, %u of %u delivered, error %g with", late, delivered, senders,
                          model->attempt_missing);
-    it->passed_over++;
-    it->made_up += !as_good;
+    it->counts.late++;
+    it->counts.made_up += !as_good;
     model_exclude(model, late, TARRY_ABSENT_LATE);
 }
 

@@ -66,7 +66,7 @@ void invariants_of_stepping(cluster *it, uint32_t worker, const tarry_sum_id *su
 void invariants_of_state(cluster *it, uint32_t worker)
 {
     const history *state = &it->nodes[worker].replica.state;
-    if (it->returns == 0 && !history_begins(state, &it->log.committed))
+    if (it->counts.returns == 0 && !history_begins(state, &it->log.committed))
         invariant_broken(it, "all_have_the_same_sums", "worker %u, after step %u", worker,
                          state->count);
 }
@@ -157,7 +157,7 @@ void invariants_of_voters(cluster *it, const tarry_message *signal)
 
 void invariants_of_stray(cluster *it, uint32_t worker)
 {
-    it->differing++;
+    it->counts.differing++;
     /* Of who has crashed the server may not know it yet: what it was is not there any more. And one
      * that is wrong may have all the rest wrong beside it: who told what is right may have gone. */
     const cluster_node *own = &it->nodes[worker];

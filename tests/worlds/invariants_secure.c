@@ -162,7 +162,7 @@ void invariants_of_secure_sum(cluster *it)
         else
             clamped += check_stripe(it, stripe);
     }
-    it->secure.torn += torn;
+    it->counts.torn += torn;
     if (!torn && it->broken == NULL)
         check_clamped(it, clamped);
 }

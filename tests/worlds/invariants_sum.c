@@ -4,8 +4,9 @@
 
 #include <math.h>
 
-/* Where chunks are sampled, they are the original ones. */
-double invariants_times(const cluster *it, uint32_t unit)
+/* How often a unit of the data is to be in the sum. Where chunks are sampled, they are the original
+ * ones. */
+static double times_of(const cluster *it, uint32_t unit)
 {
     return cluster_samples(it) ? it->model.times[unit / GRAIN] : 1;
 }
@@ -26,7 +27,7 @@ static double estimate_error(const cluster *it, uint32_t stripe, double *worst)
     const server_model *model = &it->model;
     double sum = 0;
     for (uint32_t unit = 0; unit < cluster_units(it); unit++) {
-        double square = 0, times = invariants_times(it, unit);
+        double square = 0, times = times_of(it, unit);
         for (uint32_t p = 0; p < model->parts; p++)
             for (uint32_t q = 0; q < model->parts; q++) {
                 double off = it->estimate[stripe][unit][p][q] - times * (p == q);
@@ -74,7 +75,7 @@ void invariants_of_estimate(cluster *it, const tarry_round_result *result)
         filled += filled_in(it, stripe) * weight;
     }
     bool evolved = !tarry_plan_is_original(it->plan);
-    it->evolved_exact += result->exact && evolved;
+    it->counts.evolved += result->exact && evolved;
     if (result->exact && sqrt(worst) > tolerance)
         invariant_broken(it, evolved ? "every_sample_once" : "exact_means_exact",
                          "the estimate is off by %g", sqrt(worst));

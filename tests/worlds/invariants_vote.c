@@ -7,13 +7,9 @@
 
 enum { USUAL_ATTEMPTS = 8, MOST_DIFFERING = 3 };
 
-/* The workers that count, a bit each. */
 static uint32_t able(const cluster *it)
 {
-    uint32_t set = 0;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        set |= model_able(&it->model, worker, MODEL_EVERYONE) ? bit(worker) : 0;
-    return set;
+    return model_all_able(&it->model, MODEL_EVERYONE);
 }
 
 static uint32_t those(const ballots *it, ballot wanted)
@@ -237,7 +233,7 @@ static void leave_out(cluster *it, const tarry_effect *effect)
     if (effect->waited_ns < effect->limit_ns)
         invariant_broken(it, "passing_over_the_late_loses_nothing", "worker %u: before its limit",
                          effect->worker);
-    it->passed_over++;
+    it->counts.late++;
     if (suspected) {
         model_exclude(&it->model, bit(effect->worker), TARRY_ABSENT_LATE);
         return;

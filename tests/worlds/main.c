@@ -70,7 +70,7 @@ static void print_figures(const fault_campaign *it)
                "second lives, with keys of their own, %" PRIu64 " times\n"
                "%" PRIu64 " of these sums were found to be torn: one worker was told other terms\n",
                of->secure, of->repeated, of->second_lives, of->torn);
-    if (it->sum == TARRY_SUM_EVERYWHERE)
+    if (it->job.sum == TARRY_SUM_EVERYWHERE)
         printf("%" PRIu64 " sums committed, %" PRIu64 " returns to a checkpoint; workers fetched "
                "%" PRIu64 " sums, and loaded the state %" PRIu64 " times; %" PRIu64
                " had other parameters than most\n",
@@ -85,13 +85,8 @@ static int explain(const fault_campaign *campaign)
     int error = cluster_create(NULL, &world);
     if (error != TARRY_OK)
         return complain(EXIT_FAILED, "%s", tarry_error_text(error));
-    cluster_job job = {
-        .seed = campaign->seed,
-        .run = campaign->broken_run,
-        .sum = campaign->sum,
-        .secure = campaign->secure,
-        .planted = campaign->planted,
-    };
+    cluster_job job = campaign->job;
+    job.run = campaign->broken_run;
     shrinking shrunk = {0};
     error = cluster_run(world, &job);
     size_t all = world->draws.struck.count;
@@ -115,8 +110,8 @@ static int explain(const fault_campaign *campaign)
         complain(EXIT_FAILED,
                  "%s: %s (repeat:%s%s --seed %" PRIu64 " --first %" PRIu32 " --runs 1)",
                  campaign->broken_by, campaign->why,
-                 campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "",
-                 campaign->secure ? " --secure" : "", campaign->seed, campaign->broken_run);
+                 campaign->job.sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "",
+                 campaign->job.secure ? " --secure" : "", campaign->job.seed, campaign->broken_run);
     cluster_free(world);
     return EXIT_FAILED;
 }
@@ -146,14 +141,9 @@ static int print_traces(const fault_campaign *campaign)
         return complain(EXIT_FAILED, "%s", tarry_error_text(error));
     int status = EXIT_DONE;
     for (uint32_t i = 0; error == TARRY_OK && status == EXIT_DONE && i < campaign->runs; i++) {
-        cluster_job job = {
-            .seed = campaign->seed,
-            .run = campaign->first + i,
-            .sum = campaign->sum,
-            .secure = campaign->secure,
-            .planted = campaign->planted,
-            .trace = print_line,
-        };
+        cluster_job job = campaign->job;
+        job.run = campaign->first + i;
+        job.trace = print_line;
         printf("world %" PRIu32 "\n", job.run);
         error = cluster_run(world, &job);
         if (error == TARRY_OK && world->broken != NULL)
@@ -238,16 +228,16 @@ static int read_option(int key, const char *argument, fault_campaign *campaign, 
         campaign->runs = (uint32_t)number;
         break;
     case 's':
-        status = read_number("seed", 0, INT64_MAX, &campaign->seed);
+        status = read_number("seed", 0, INT64_MAX, &campaign->job.seed);
         break;
     case 'p':
-        status = read_plant(&campaign->planted);
+        status = read_plant(&campaign->job.planted);
         break;
     case 'u':
-        status = read_place(&campaign->sum);
+        status = read_place(&campaign->job.sum);
         break;
     case 'e':
-        campaign->secure = true;
+        campaign->job.secure = true;
         break;
     case 'q':
         campaign->quiet = true;
@@ -265,7 +255,7 @@ static int read_option(int key, const char *argument, fault_campaign *campaign, 
 
 static int run(int argc, char **argv)
 {
-    fault_campaign campaign = {.seed = 1, .runs = 10000, .jobs = core_count()};
+    fault_campaign campaign = {.job.seed = 1, .runs = 10000, .jobs = core_count()};
     bool trace = false;
     opterr = 0;
     for (int key; (key = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -282,7 +272,7 @@ static int run(int argc, char **argv)
     if (campaign.first > UINT32_MAX - campaign.runs)
         return complain(EXIT_USAGE, "--first: there are no %" PRIu32 " runs after it",
                         campaign.runs);
-    if (campaign.secure && campaign.sum == TARRY_SUM_EVERYWHERE)
+    if (campaign.job.secure && campaign.job.sum == TARRY_SUM_EVERYWHERE)
         return complain(EXIT_USAGE, "--secure: sums are made at the server");
     return trace ? print_traces(&campaign) : run_campaign(&campaign);
 }

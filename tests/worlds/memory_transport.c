@@ -98,12 +98,15 @@ void memory_network_hear(memory_network *it, uint64_t time, uint32_t from, uint3
     add(it, time, TRANSPORT_HEARD, from, to);
 }
 
-static size_t next_index(const memory_network *it)
+/* The first event until then, at the end `*to` or, with NULL, at any; `count` if there is none. */
+static size_t next_index(const memory_network *it, const uint32_t *to, uint64_t until_ns)
 {
-    size_t next = 0;
-    for (size_t i = 1; i < it->count; i++) {
-        const memory_event *a = event_at(it, i), *b = event_at(it, next);
-        if (a->time < b->time || (a->time == b->time && a->order < b->order))
+    size_t next = it->count;
+    for (size_t i = 0; i < it->count; i++) {
+        const memory_event *a = event_at(it, i);
+        const memory_event *b = next < it->count ? event_at(it, next) : NULL;
+        if ((to == NULL || a->to == *to) && a->time <= until_ns &&
+            (b == NULL || a->time < b->time || (a->time == b->time && a->order < b->order)))
             next = i;
     }
     return next;
@@ -111,7 +114,7 @@ static size_t next_index(const memory_network *it)
 
 memory_event *memory_network_next(const memory_network *it)
 {
-    return it->count > 0 ? event_at(it, next_index(it)) : NULL;
+    return memory_network_look(it, next_index(it, NULL, TARRY_NEVER));
 }
 
 memory_event *memory_network_look(const memory_network *it, size_t index)
@@ -158,14 +161,7 @@ static void end_poll(transport *self, uint64_t until_ns, transport_event *event)
         *event = (transport_event){.type = TRANSPORT_WOKEN};
         return;
     }
-    size_t next = it->count;
-    for (size_t i = 0; i < it->count; i++) {
-        const memory_event *a = event_at(it, i);
-        const memory_event *b = next < it->count ? event_at(it, next) : NULL;
-        if (a->to == own->self && a->time <= until_ns &&
-            (b == NULL || a->time < b->time || (a->time == b->time && a->order < b->order)))
-            next = i;
-    }
+    size_t next = next_index(it, &own->self, until_ns);
     *event = (transport_event){.type = TRANSPORT_QUIET};
     it->polled = next < it->count;
     if (!it->polled)

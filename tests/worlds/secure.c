@@ -220,7 +220,7 @@ static int make_keys(cluster *it, uint32_t worker)
     for (size_t i = 0; i < sizeof(seed) / sizeof(seed[0]); i++)
         seed[i] = mix(it->job.seed + mix(it->job.run + mix(worker + mix(life + mix(i)))));
     memcpy(bytes, seed, sizeof(bytes));
-    it->secure.second_lives += node->pair != NULL;
+    it->counts.second_lives += node->pair != NULL;
     forget(node);
     node->life = it->nodes[worker].life;
     node->has_before = false;
@@ -445,7 +445,7 @@ void secure_round_over(cluster *it)
 {
     if (!it->secure.on)
         return;
-    it->secure.sums++;
-    it->secure.repeated += it->model.attempt > 1;
+    it->counts.secure++;
+    it->counts.repeated += it->model.attempt > 1;
     invariants_of_secure_sum(it);
 }

@@ -72,9 +72,6 @@ typedef struct secure_world {
     uint32_t senders[MAX_STRIPES];           /* whose parts are in it, a bit each */
     secure_masked masked[SECURE_MASKED];
     uint32_t masked_count;
-    uint32_t sums, second_lives; /* sums that were read; keys that followed another of the worker */
-    uint32_t repeated;           /* attempts after the first */
-    uint32_t torn;               /* sums with a part that was masked for other terms */
 } secure_world;
 
 #endif

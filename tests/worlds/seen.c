@@ -88,10 +88,10 @@ void seen_send(cluster *it, uint32_t worker, uint64_t round, seen_parcel *parcel
         assert(parcel->count <= SEEN_PIECES && size + view_piece_bytes(piece) <= SEEN_BYTES);
         memcpy(parcel->bytes + size, bytes, view_piece_bytes(piece));
         size += view_piece_bytes(piece);
-        world->wholes += piece->base == 0;
-        world->changes += piece->base != 0;
+        it->counts.wholes += piece->base == 0;
+        it->counts.changes += piece->base != 0;
     }
-    world->brought_up += parcel->count > 1;
+    it->counts.brought_up += parcel->count > 1;
 }
 
 /* What is on its way to the worker over its present connection; NULL: nothing is. */
@@ -119,7 +119,7 @@ void seen_end_round(cluster *it)
             parcel->cut = true;
             own->cut = own->reader.round + 1;
         }
-        it->seen.cuts += cut;
+        it->counts.cuts += cut;
         view_reader_end(&own->reader, cut && !cluster_planted(it, PLANT_FORGET_CUT));
     }
 }

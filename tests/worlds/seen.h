@@ -42,7 +42,6 @@ typedef struct seen_world {
     uint64_t of[SEEN_ROUNDS]; /* digests of the views of rounds, in all lives of the server; 0 */
     float saved[SEEN_NUMBERS];
     uint64_t saved_stamp;
-    uint32_t changes, wholes, cuts, brought_up; /* that were sent; of these several for one round */
 } seen_world;
 
 #endif

@@ -110,11 +110,6 @@ double model_error(const server_model *it, uint32_t among)
     return it->all > 0 ? missing / (it->all * it->parts) : 0;
 }
 
-static void complete(server_model *it, uint32_t stripe)
-{
-    it->complete |= bit(stripe);
-}
-
 static bool is_everywhere(const server_model *it)
 {
     return it->settings.sum == TARRY_SUM_EVERYWHERE;
@@ -122,8 +117,7 @@ static bool is_everywhere(const server_model *it)
 
 void model_commit(server_model *it)
 {
-    for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
-        complete(it, stripe);
+    it->complete = bit(it->stripes) - 1;
 }
 
 void model_enlist(server_model *it, uint32_t worker)
@@ -173,7 +167,7 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t told)
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
         it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
         if (it->back[stripe] == it->senders && !(it->complete & bit(stripe)) && !is_everywhere(it))
-            complete(it, stripe);
+            it->complete |= bit(stripe);
     }
 }
 
@@ -391,7 +385,7 @@ static bool combined(server_model *it, const tarry_event *event)
         return false;
     it->back[stripe] |= bit(event->worker);
     if (it->back[stripe] == it->senders)
-        complete(it, stripe);
+        it->complete |= bit(stripe);
     return true;
 }
 

@@ -106,6 +106,15 @@ static inline bool model_able(const server_model *it, uint32_t worker, uint32_t 
     return it->members[worker].present && !it->members[worker].excluded && (among & bit(worker));
 }
 
+/* All that count, of those. */
+static inline uint32_t model_all_able(const server_model *it, uint32_t among)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        set |= model_able(it, worker, among) ? bit(worker) : 0;
+    return set;
+}
+
 static inline bool model_whole(const server_model *it, uint32_t worker)
 {
     return it->members[worker].done == it->holds[worker];

@@ -17,12 +17,10 @@ static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
 
 static bool is_all_in(const server_model *it, uint32_t among)
 {
-    bool all_in = true;
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
-        if (model_able(it, worker, among))
-            all_in = all_in && !has_more(it, worker, among);
-    }
-    return all_in;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (model_able(it, worker, among) && has_more(it, worker, among))
+            return false;
+    return true;
 }
 
 /* The rule takes whatever there is. */
@@ -66,13 +64,9 @@ bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
 
 static bool is_doomed(const server_model *it, bool foresight)
 {
-    uint32_t able = 0, capable = 0;
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
-        if (!model_able(it, worker, MODEL_EVERYONE))
-            continue;
-        able++;
-        capable += it->members[worker].failed == 0;
-    }
+    uint32_t able = model_all_able(it, MODEL_EVERYONE), capable = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        capable += (able & bit(worker)) && it->members[worker].failed == 0;
     bool hopeless = false;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         hopeless = hopeless || model_hopeless(it, chunk, foresight);
@@ -84,9 +78,7 @@ model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
 {
     if (it->phase == MODEL_IDLE || (it->phase == MODEL_CODING && !it->broken))
         return VERDICT_WAIT;
-    bool anyone = false;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        anyone = anyone || model_able(it, worker, MODEL_EVERYONE);
+    bool anyone = model_all_able(it, MODEL_EVERYONE) != 0;
     if (anyone && model_holds(it, now, MODEL_EVERYONE))
         return VERDICT_SIGNAL;
     if (is_doomed(it, foresight))
