@@ -60,6 +60,14 @@ static void watch_steering(void *user, const cluster *world)
     }
 }
 
+static void assert_sound(cluster *world, const cluster_job *job)
+{
+    assert_ok(cluster_run(world, job));
+    if (world->broken != NULL)
+        fail_msg("%s: %s\nto repeat: TARRY_TEST_SEED=%" PRIu64 " TARRY_TEST_RUN=%u", world->broken,
+                 world->why, job->seed, job->run);
+}
+
 /* Gives back how many worlds there were. */
 static uint32_t run_job(cluster_job job, uint32_t runs, world_counts *all)
 {
@@ -75,10 +83,7 @@ static uint32_t run_job(cluster_job job, uint32_t runs, world_counts *all)
     cluster *world;
     assert_ok(cluster_create(NULL, &world));
     for (job.run = first; job.run - first < runs; job.run++) {
-        assert_ok(cluster_run(world, &job));
-        if (world->broken != NULL)
-            fail_msg("%s: %s\nto repeat: TARRY_TEST_SEED=%" PRIu64 " TARRY_TEST_RUN=%u",
-                     world->broken, world->why, job.seed, job.run);
+        assert_sound(world, &job);
         world_counts_add(all, world);
     }
     cluster_free(world);
@@ -90,11 +95,6 @@ static uint32_t run_job(cluster_job job, uint32_t runs, world_counts *all)
            runs, all->rounds, all->exact, all->failed, all->steps, all->attempts, all->silent,
            all->restarts, all->replans, all->turned, all->evolved, (double)all->longest / 1000);
     return runs;
-}
-
-static uint32_t run_worlds(tarry_sum_place sum, uint32_t runs, world_counts *all)
-{
-    return run_job((cluster_job){.sum = sum}, runs, all);
 }
 
 /* The worlds are worth their name: each of these happens, and none is all that happens. */
@@ -112,7 +112,7 @@ static void assert_much_happened(const world_counts *all, uint32_t runs)
 TEST(invariants_hold_in_random_worlds)
 {
     world_counts all = {0};
-    uint32_t runs = run_worlds(TARRY_SUM_SERVER, number_from("TARRY_TEST_RUNS", 7000), &all);
+    uint32_t runs = run_job((cluster_job){0}, number_from("TARRY_TEST_RUNS", 7000), &all);
     printf("late workers passed over %" PRIu64 " times (others made up for them %" PRIu64
            " times), residuals that stood %" PRIu64 ", and that were thrown away %" PRIu64 "\n",
            all.late, all.made_up, all.residuals, all.voids);
@@ -135,8 +135,8 @@ TEST(invariants_hold_in_random_worlds)
 TEST(invariants_hold_where_everyone_gets_the_sum)
 {
     world_counts all = {0};
-    uint32_t runs =
-        run_worlds(TARRY_SUM_EVERYWHERE, number_from("TARRY_TEST_RUNS", 7000) / 3, &all);
+    uint32_t runs = run_job((cluster_job){.sum = TARRY_SUM_EVERYWHERE},
+                            number_from("TARRY_TEST_RUNS", 7000) / 3, &all);
     printf("sums committed %" PRIu64 ", returns to a checkpoint %" PRIu64 ", fetched sums %" PRIu64
            ", loaded states %" PRIu64 ", workers with other parameters %" PRIu64 "\n",
            all.commits, all.returns, all.fetches, all.loads, all.differing);
@@ -186,14 +186,6 @@ TEST(invariants_hold_where_sums_are_secure)
     assert_true(all.repeated > all.secure / 20 && all.second_lives > all.rounds / 20);
     assert_true(all.torn > all.secure / 20 && all.torn < all.secure / 2);
     assert_true(all.turned > all.replans && all.evolved > all.rounds / 20 && all.restarts > 0);
-}
-
-static void assert_sound(cluster *world, const cluster_job *job)
-{
-    assert_ok(cluster_run(world, job));
-    if (world->broken != NULL)
-        fail_msg("seed %" PRIu64 ", run %u: %s: %s", job->seed, job->run, world->broken,
-                 world->why);
 }
 
 /* Some in which an invariant, or the check of it, was broken once: shares taken although copies

@@ -3,7 +3,6 @@
  * tarry-worlds: runs small worlds with faults by the million, checks every step, and shrinks what
  * breaks an invariant to the fewest faults that show it.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/parse.h"
 #include "cli/text/complain.h"
 #include "worlds/campaign.h"
 #include "worlds/plants.h"
@@ -158,14 +158,9 @@ static int print_traces(const fault_campaign *campaign)
 /* Reads a whole number in least..most; gives back an exit status. */
 static int read_number(const char *option, uint64_t least, uint64_t most, uint64_t *number)
 {
-    char *end;
-    errno = 0;
-    *number = strtoull(optarg, &end, 10);
-    if (*optarg < '0' || *optarg > '9' || *end != '\0')
-        return complain(EXIT_USAGE, "--%s: '%s' is not a whole number", option, optarg);
-    if (errno != 0 || *number < least || *number > most)
-        return complain(EXIT_USAGE, "--%s: %s is not in the range %" PRIu64 " to %" PRIu64, option,
-                        optarg, least, most);
+    tarry_diagnostic why;
+    if (parse_whole(optarg, least, most, number, &why) != TARRY_OK)
+        return complain(EXIT_USAGE, "--%s: %s", option, why.text);
     return EXIT_DONE;
 }
 

@@ -316,8 +316,7 @@ STORY(the_deadline_is_ahead_while_parts_are_combined)
         uint64_t deadline = tarry_server_deadline(told->server);
         assert_true(deadline > told->now);
         told->now = deadline;
-        is_alive(told, 0);
-        is_alive(told, 1);
+        each_is_alive(told, 2);
     }
     is_combined(told, 0, 1, 0);
     is_combined(told, 1, 1, 0);
@@ -470,8 +469,7 @@ STORY(only_the_slower_of_two_is_left_out)
     each_reports(told, 4, 1);
     for (uint32_t stripe = 0; stripe < 10; stripe++) {
         at(told, 1 + stripe);
-        delivers(told, 0, 1, stripe);
-        delivers(told, 1, 1, stripe);
+        each_delivers(told, 2, 1, stripe);
         if (stripe < 9)
             delivers(told, 2, 1, stripe);
     }

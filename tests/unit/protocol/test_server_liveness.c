@@ -16,8 +16,7 @@ static void one_is_silent(story *told)
     expect_send(told, 2, TARRY_MESSAGE_PROBE);
     for (uint64_t ms = 302; ms < 1000; ms += 101) {
         at(told, ms);
-        is_alive(told, 0);
-        is_alive(told, 1);
+        each_is_alive(told, 2);
     }
     assert_true(tarry_server_present(told->server, 2));
 }
@@ -26,8 +25,7 @@ STORY(the_silent_are_probed_then_given_up)
 {
     one_is_silent(told);
     at(told, 1000); /* 799 ms after the probe */
-    is_alive(told, 0);
-    is_alive(told, 1);
+    each_is_alive(told, 2);
     assert_true(tarry_server_present(told->server, 2));
     at(told, 1010);
     is_alive(told, 1);
@@ -53,8 +51,7 @@ STORY(an_answer_in_time_saves)
     at(told, 1000);
     is_alive(told, 2);
     at(told, 1100);
-    is_alive(told, 0);
-    is_alive(told, 1);
+    each_is_alive(told, 2);
     assert_true(tarry_server_present(told->server, 2));
     reports(told, 2, 0);
     expect_signals(told);
@@ -111,8 +108,7 @@ STORY(bytes_are_a_sign_of_life)
 static void is_asked(story *told)
 {
     do {
-        is_alive(told, 0);
-        is_alive(told, 1);
+        each_is_alive(told, 2);
         told->now += 50 * STORY_MS;
         time_passes(told);
     } while (told->effects->count == 0);

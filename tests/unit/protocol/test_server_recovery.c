@@ -58,8 +58,7 @@ TALE(one_that_leaves_politely_is_not_waited_for)
     expect_clear(&it->told, 0);
     assert_true(bitset_test(expect_send(&it->told, 0, TARRY_MESSAGE_SIGNAL)->psi, 0));
     expect_send(&it->told, 1, TARRY_MESSAGE_SIGNAL);
-    delivers(&it->told, 0, 1, 0);
-    delivers(&it->told, 1, 1, 0);
+    each_delivers(&it->told, 2, 1, 0);
     assert_true(expect_done(&it->told, TARRY_OK)->exact);
 }
 
