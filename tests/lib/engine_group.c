@@ -2,7 +2,6 @@
 #include "engine_group.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "test.h"
@@ -127,6 +126,41 @@ void engine_group_check(const engine_group *group, const sum_case *of)
         }
         if (group->watches[i] != NULL)
             sum_watch_check(group->watches[i]);
+    }
+}
+
+void engine_group_sum(engine_group *group, const sum_case *of, uint32_t attempt, uint64_t seed)
+{
+    engine_group_start(group, of, attempt);
+    engine_group_run(group, seed, 0);
+    engine_group_check(group, of);
+}
+
+void engine_refuses_forms(tarry_engine *engine)
+{
+    static const struct {
+        tarry_compress up, down;
+        uint32_t parts;
+    } refused[] = {
+        {TARRY_COMPRESS_INT4, TARRY_COMPRESS_NONE, 1},
+        {TARRY_COMPRESS_TOPK, TARRY_COMPRESS_NONE, 1},
+        {TARRY_COMPRESS_NONE, TARRY_COMPRESS_TOPK, 1},
+        {TARRY_COMPRESS_INT8, TARRY_COMPRESS_NONE, 2},
+        {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, 2},
+    };
+    static const float weights[2 * ENGINE_GROUP_MOST];
+    float sum[100];
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const tarry_engine_sum asked = {
+            .name = {.step = 1},
+            .dimension = 100,
+            .parts = refused[i].parts,
+            .weights = weights,
+            .sum = sum,
+            .compress = refused[i].up,
+            .compress_down = refused[i].down,
+        };
+        assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
     }
 }
 

@@ -41,6 +41,11 @@ void engine_group_step(engine_group *group, uint32_t place);
 uint64_t engine_group_run(engine_group *group, uint64_t seed, uint64_t steps);
 /* Asserts that all are done, with the case's sum. */
 void engine_group_check(const engine_group *group, const sum_case *of);
+/* Asserts that the engine, whose group is formed, sums in no form with feedback, and of several
+ * parts in none. */
+void engine_refuses_forms(tarry_engine *engine);
+/* A whole sum at all, in such an order. */
+void engine_group_sum(engine_group *group, const sum_case *of, uint32_t attempt, uint64_t seed);
 void engine_group_release_sums(engine_group *group);
 
 #endif

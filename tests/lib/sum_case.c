@@ -46,6 +46,17 @@ static bool is_near(const sum_case *of, size_t place, float value)
     return fabs((double)value - sum) <= ((double)of->count + 2) * (double)FLT_EPSILON * magnitude;
 }
 
+enum { EXACT = 37 };
+
+const sum_case_forms sum_case_tried[SUM_CASE_TRIED] = {
+    {TARRY_COMPRESS_BF16, TARRY_COMPRESS_NONE, 0, 1},
+    {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, EXACT, 1},
+    {TARRY_COMPRESS_BF16, TARRY_COMPRESS_BF16, EXACT, 1},
+    {TARRY_COMPRESS_INT8, TARRY_COMPRESS_NONE, EXACT, 1},
+    {TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8, 0, 1},
+    {TARRY_COMPRESS_INT8, TARRY_COMPRESS_INT8, EXACT, 1},
+};
+
 sum_case *sum_case_make(size_t dimension, uint32_t parts, uint32_t count, bool zeros, uint64_t seed)
 {
     random_stream stream = random_stream_make(seed, RANDOM_TEST, parts, count);
@@ -198,6 +209,14 @@ void sum_case_check_rounded_near(const sum_case *of, const sum_case_forms *forms
                     (double)of->sum[place]);
         fail();
     }
+}
+
+size_t sum_case_differing(const float *one, const float *other, size_t count)
+{
+    size_t different = 0;
+    for (size_t i = 0; i < count; i++)
+        different += memcmp(&one[i], &other[i], sizeof(one[i])) != 0;
+    return different;
 }
 
 sum_watch *sum_watch_make(const float *sum, size_t dimension)

@@ -38,6 +38,10 @@ typedef struct sum_case_forms {
     uint64_t seed;
 } sum_case_forms;
 
+/* Those that tests of engines try. */
+enum { SUM_CASE_TRIED = 6, SUM_CASE_BOTH_INT8 = SUM_CASE_TRIED - 1 };
+extern const sum_case_forms sum_case_tried[SUM_CASE_TRIED];
+
 /*
  * Asserts that numbers first .. last - 1 of a sum of one part are what its forms may give: each
  * term rounded once, but for that of whoever summed it, and their sum once. Of BF16, and of what is
@@ -49,6 +53,8 @@ void sum_case_check_rounded(const sum_case *of, const sum_case_forms *forms, con
  * off by less than a step for each time that they were rounded. */
 void sum_case_check_rounded_near(const sum_case *of, const sum_case_forms *forms, const float *sum,
                                  size_t first, size_t last);
+/* How many of the numbers are not the same, to the bit. */
+size_t sum_case_differing(const float *one, const float *other, size_t count);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);
 

@@ -4,7 +4,6 @@
  * seed says, so that they overtake each other as those of different ranks do.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "draw.h"
@@ -145,14 +144,27 @@ static void run(engine_group *group, uint64_t *random, size_t most)
     look(group);
 }
 
-/* All have the same bits, near the case's sum; and each number was told of once. */
-static void check(const engine_group *group, const sum_case *of)
+static void sum_once(engine_group *group, const sum_case *of, uint64_t epoch, uint64_t *random)
+{
+    engine_group_form(group, epoch);
+    engine_group_start(group, of, (uint32_t)epoch);
+    run(group, random, SIZE_MAX);
+}
+
+/* All have the same bits; and each number was told of once. */
+static void check_same(const engine_group *group, const sum_case *of)
 {
     for (uint32_t i = 0; i < group->count; i++) {
         assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
         assert_memory_equal(group->sums[i], group->sums[0], of->dimension * sizeof(float));
         sum_watch_check(group->watches[i]);
     }
+}
+
+/* And they are near the case's sum. */
+static void check(const engine_group *group, const sum_case *of)
+{
+    check_same(group, of);
     for (size_t k = 0; k < of->dimension; k++)
         assert_true(fabsf(group->sums[0][k] - of->sum[k]) <= 1e-4F * (1 + fabsf(of->sum[k])));
 }
@@ -174,9 +186,7 @@ TEST(any_shape_is_summed)
             OWNED(sum_case)
             of = sum_case_make(dimensions[shape], parts, count, draw(&random) % 2, draw(&random));
             make(&group, count);
-            engine_group_form(&group, 7);
-            engine_group_start(&group, of, 1);
-            run(&group, &random, SIZE_MAX);
+            sum_once(&group, of, 7, &random);
             check(&group, of);
             finish(&group);
         }
@@ -227,9 +237,7 @@ TEST(an_abandoned_sum_leaves_nothing_behind)
         engine_group_start(&group, of, 1);
         run(&group, &random, draw(&random) % 80);
         abandon_all(&group);
-        engine_group_form(&group, 8);
-        engine_group_start(&group, of, 2);
-        run(&group, &random, SIZE_MAX);
+        sum_once(&group, of, 8, &random);
         check(&group, of);
         finish(&group);
     }
@@ -299,7 +307,8 @@ TEST(a_member_that_nothing_reaches_is_suspected)
 {
     uint64_t random = test_seed("sum_engine", 1);
     engine_group group;
-    sum_case *of = sum_case_make(100000, 1, 3, false, 17);
+    OWNED(sum_case) of = sum_case_make(100000, 1, 3, false, 17);
+    OWNED(sum_case) fewer = sum_case_make(100000, 1, 2, false, 19);
     make(&group, 3);
     engine_group_form(&group, 7);
     engine_group_start(&group, of, 1);
@@ -314,55 +323,21 @@ TEST(a_member_that_nothing_reaches_is_suspected)
         engine_group_start(&group, of, epoch);
     }
     engine_group_release_sums(&group);
-    sum_case_free(of);
     group.count = 2;
-    of = sum_case_make(100000, 1, 2, false, 19);
-    engine_group_form(&group, 10);
-    engine_group_start(&group, of, 10);
-    run(&group, &random, SIZE_MAX);
-    check(&group, of);
+    sum_once(&group, fewer, 10, &random);
+    check(&group, fewer);
     group.count = 3;
     finish(&group);
-    sum_case_free(of);
 }
 
 /* ---- forms ---- */
 
-enum { EXACT = 37, LONG = 70000, LONGER = 200000 };
-
-static const sum_case_forms FORMS[] = {
-    {TARRY_COMPRESS_BF16, TARRY_COMPRESS_NONE, 0, 1},
-    {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, EXACT, 1},
-    {TARRY_COMPRESS_BF16, TARRY_COMPRESS_BF16, EXACT, 1},
-    {TARRY_COMPRESS_INT8, TARRY_COMPRESS_NONE, EXACT, 1},
-    {TARRY_COMPRESS_NONE, TARRY_COMPRESS_INT8, 0, 1},
-    {TARRY_COMPRESS_INT8, TARRY_COMPRESS_INT8, EXACT, 1},
-};
-enum { FORM_COUNT = sizeof(FORMS) / sizeof(FORMS[0]), BOTH_INT8 = FORM_COUNT - 1 };
+enum { LONG = 70000, LONGER = 200000 };
 
 static void check_rounded(const engine_group *group, const sum_case *of)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
-        assert_memory_equal(group->sums[i], group->sums[0], of->dimension * sizeof(float));
-        sum_watch_check(group->watches[i]);
-    }
+    check_same(group, of);
     sum_case_check_rounded_near(of, &group->forms, group->sums[0], 0, of->dimension);
-}
-
-static void sum_once(engine_group *group, const sum_case *of, uint64_t epoch, uint64_t *random)
-{
-    engine_group_form(group, epoch);
-    engine_group_start(group, of, (uint32_t)epoch);
-    run(group, random, SIZE_MAX);
-}
-
-static size_t count_different(const float *one, const float *other, size_t count)
-{
-    size_t different = 0;
-    for (size_t i = 0; i < count; i++)
-        different += memcmp(&one[i], &other[i], sizeof(one[i])) != 0;
-    return different;
 }
 
 /* The same bits at all, each number rounded once on its way and once on its way back. */
@@ -374,12 +349,12 @@ TEST(every_member_has_the_sum_as_it_was_sent)
         size_t dimension;
     } shapes[] = {{1, 100}, {2, 1}, {3, 7}, {5, 9999}, {2, LONG}, {8, 20}};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        for (size_t f = 0; f < FORM_COUNT; f++) {
+        for (size_t f = 0; f < SUM_CASE_TRIED; f++) {
             engine_group group;
             OWNED(sum_case)
             of = sum_case_make(shapes[i].dimension, 1, shapes[i].count, f % 2 == 1, draw(&random));
             make(&group, shapes[i].count);
-            group.forms = FORMS[f];
+            group.forms = sum_case_tried[f];
             sum_once(&group, of, 7, &random);
             check_rounded(&group, of);
             finish(&group);
@@ -395,15 +370,15 @@ ENGINE_GROUP(chance_goes_by_the_seed)
     OWNED(sum_case) of = sum_case_make(LONG, 1, 3, false, draw(&random));
     OWNED(float) first = checked_malloc(LONG * sizeof(*first));
     make(group, 3);
-    group->forms = FORMS[BOTH_INT8];
+    group->forms = sum_case_tried[SUM_CASE_BOTH_INT8];
     sum_once(group, of, 7, &random);
     memcpy(first, group->sums[0], LONG * sizeof(*first));
-    assert_true(count_different(first, of->sum, LONG) > LONG * 9 / 10);
+    assert_true(sum_case_differing(first, of->sum, LONG) > LONG * 9 / 10);
     sum_once(group, of, 8, &random);
     assert_memory_equal(first, group->sums[0], LONG * sizeof(*first));
     group->forms.seed++;
     sum_once(group, of, 9, &random);
-    assert_true(count_different(first, group->sums[0], LONG) > LONG / 2);
+    assert_true(sum_case_differing(first, group->sums[0], LONG) > LONG / 2);
 }
 
 /* Of all blocks, with their heads; the engines tell of those without them. */
@@ -446,17 +421,13 @@ TEST(an_abandoned_sum_in_forms_leaves_nothing_behind)
         OWNED(sum_case) first = sum_case_make(LONGER, 1, 2, false, draw(&random));
         OWNED(sum_case) second = sum_case_make(LONGER, 1, 2, false, draw(&random));
         make(&group, 2);
-        group.forms = FORMS[trial % 2 == 0 ? BOTH_INT8 : 2];
+        group.forms = sum_case_tried[trial % 2 == 0 ? SUM_CASE_BOTH_INT8 : 2];
         engine_group_form(&group, 7);
         engine_group_start(&group, first, 1);
         run(&group, &random, 12 + draw(&random) % 30);
         abandon_all(&group);
-        engine_group_form(&group, 8);
-        engine_group_start(&group, second, 2);
-        run(&group, &random, SIZE_MAX);
-        for (uint32_t i = 0; i < 2; i++)
-            assert_memory_equal(group.sums[i], group.sums[0], LONGER * sizeof(float));
-        sum_case_check_rounded_near(second, &group.forms, group.sums[0], 0, LONGER);
+        sum_once(&group, second, 8, &random);
+        check_rounded(&group, second);
         finish(&group);
     }
 }
@@ -465,14 +436,14 @@ TEST(an_abandoned_sum_in_forms_leaves_nothing_behind)
 TEST(who_has_another_form_is_suspected)
 {
     uint64_t random = test_seed("sum_engine forms", 1);
-    for (size_t f = 0; f < FORM_COUNT; f++) {
+    for (size_t f = 0; f < SUM_CASE_TRIED; f++) {
         engine_group group;
         OWNED(sum_case) of = sum_case_make(f % 2 == 0 ? 1000 : 20, 1, 2, false, 5);
         make(&group, 2);
         engine_group_form(&group, 7);
-        group.forms = FORMS[f];
+        group.forms = sum_case_tried[f];
         engine_group_start_one(&group, 0, of, 1);
-        if (f < FORM_COUNT / 2)
+        if (f < SUM_CASE_TRIED / 2)
             group.forms.up =
                 group.forms.up == TARRY_COMPRESS_INT8 ? TARRY_COMPRESS_BF16 : TARRY_COMPRESS_INT8;
         else
@@ -494,18 +465,7 @@ TEST(who_has_another_form_is_suspected)
 
 ENGINE_GROUP(forms_that_are_none_of_sums_are_refused)
 {
-    static const float weights[4];
-    float sum[100];
     make(group, 2);
     engine_group_form(group, 7);
-    tarry_engine *engine = group->engines[0];
-    tarry_engine_sum asked = {.dimension = 100, .parts = 1, .weights = weights, .sum = sum};
-    asked.compress = TARRY_COMPRESS_INT4;
-    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
-    asked.compress = TARRY_COMPRESS_NONE;
-    asked.compress_down = TARRY_COMPRESS_TOPK;
-    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
-    asked.compress_down = TARRY_COMPRESS_BF16;
-    asked.parts = 2;
-    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_ARGUMENT);
+    engine_refuses_forms(group->engines[0]);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine that fails on command, over shared memory. */
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,51 +11,44 @@
 
 enum { COUNT = 3, FAULTY = 1, DIMENSION = 5000 };
 
-static int set_up(void **state)
+static void begin(engine_group *group)
 {
-    engine_group *group = checked_calloc(1, sizeof(*group));
-    group->count = COUNT;
+    *group = (engine_group){.count = COUNT};
     for (uint32_t i = 0; i < COUNT; i++) {
         group->workers[i] = i;
         assert_ok(shared_engine_create(4096, NULL, NULL, &group->engines[i], NULL));
         assert_ok(faulty_engine_create(group->engines[i], NULL, &group->engines[i]));
     }
     engine_group_form(group, 1);
-    *state = group;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void end(engine_group *group)
 {
-    engine_group *group = *state;
     for (uint32_t i = 0; i < COUNT; i++)
         group->engines[i]->methods->free(group->engines[i]);
     engine_group_release_sums(group);
-    free(group);
-    return 0;
 }
 
-TEST_SET_UP(without_a_fault_it_is_the_other_engine, set_up, tear_down)
+#define GROUP(name) TEST_OF(name, engine_group, group, end)
+
+GROUP(without_a_fault_it_is_the_other_engine)
 {
     OWNED(sum_case) of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
-    engine_group_start(*state, of, 1);
-    engine_group_run(*state, 1, 0);
-    engine_group_check(*state, of);
+    begin(group);
+    engine_group_sum(group, of, 1, 1);
 }
 
 /* Bytes that a member moves in the whole sum. */
 static uint64_t all_bytes(engine_group *group, const sum_case *of)
 {
-    engine_group_start(group, of, 1000);
-    engine_group_run(group, 1, 0);
-    engine_group_check(group, of);
+    engine_group_sum(group, of, 1000, 1);
     return group->progress[FAULTY].moved;
 }
 
-TEST_SET_UP(it_fails_at_every_point_once, set_up, tear_down)
+GROUP(it_fails_at_every_point_once)
 {
-    engine_group *group = *state;
     OWNED(sum_case) of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
+    begin(group);
     uint64_t bytes = all_bytes(group, of), before = 0;
     for (uint32_t attempt = 1; attempt <= 10; attempt++) {
         uint64_t after = attempt == 10 ? UINT64_MAX : attempt * bytes / 9;
@@ -75,15 +67,13 @@ TEST_SET_UP(it_fails_at_every_point_once, set_up, tear_down)
         }
     }
     assert_true(before == bytes); /* the last one had it all */
-    engine_group_start(group, of, 100);
-    engine_group_run(group, 1, 0);
-    engine_group_check(group, of);
+    engine_group_sum(group, of, 100, 1);
 }
 
-TEST_SET_UP(it_hangs_until_it_abandons, set_up, tear_down)
+GROUP(it_hangs_until_it_abandons)
 {
-    engine_group *group = *state;
     OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    begin(group);
     faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_HANG, 4000, 0});
     engine_group_start(group, of, 1);
     engine_group_run(group, 3, 0);
@@ -97,15 +87,13 @@ TEST_SET_UP(it_hangs_until_it_abandons, set_up, tear_down)
     assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
     for (uint32_t i = 0; i < COUNT; i++)
         group->engines[i]->methods->abandon(group->engines[i]);
-    engine_group_start(group, of, 2);
-    engine_group_run(group, 3, 0);
-    engine_group_check(group, of);
+    engine_group_sum(group, of, 2, 3);
 }
 
-TEST_SET_UP(one_bit_of_a_sum_is_wrong, set_up, tear_down)
+GROUP(one_bit_of_a_sum_is_wrong)
 {
-    engine_group *group = *state;
     OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    begin(group);
     faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_CORRUPT, 0, 0});
     engine_group_start(group, of, 1);
     engine_group_run(group, 3, 0);
@@ -113,10 +101,10 @@ TEST_SET_UP(one_bit_of_a_sum_is_wrong, set_up, tear_down)
         assert_true(sum_case_holds(of, group->sums[i]) == (i != FAULTY));
 }
 
-TEST_SET_UP(calls_fail_when_told, set_up, tear_down)
+GROUP(calls_fail_when_told)
 {
-    engine_group *group = *state;
     OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    begin(group);
     tarry_engine *engine = group->engines[FAULTY];
     faulty_engine_set(engine, (faulty_point){.kind = FAULTY_FORM});
     assert_int_equal(engine_group_form_one(group, FAULTY, 2, NULL), TARRY_ERROR_SYSTEM);
@@ -130,10 +118,10 @@ TEST_SET_UP(calls_fail_when_told, set_up, tear_down)
 }
 
 /* A process of its own, which is to end as told. */
-TEST_SET_UP(a_process_is_stopped_and_killed, set_up, tear_down)
+GROUP(a_process_is_stopped_and_killed)
 {
-    engine_group *group = *state;
     OWNED(sum_case) of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    begin(group);
     pid_t child = fork();
     if (child == 0) {
         faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_STOP, 100, 0});

@@ -2,7 +2,6 @@
 /* The shared-memory engine: members that take turns in one thread, and members in threads of their
  * own. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -60,9 +59,7 @@ TEST(all_members_and_parts_get_the_sum)
             for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
                 OWNED(sum_case)
                 of = sum_case_make(dimensions[i], parts, count, (i + parts) % 2 == 1, ++seed);
-                engine_group_start(&group, of, ++attempt);
-                engine_group_run(&group, seed, 0);
-                engine_group_check(&group, of);
+                engine_group_sum(&group, of, ++attempt, seed);
                 check_moved(&group, of);
             }
         }
@@ -73,13 +70,6 @@ TEST(all_members_and_parts_get_the_sum)
 /* What is not sent is rounded all the same, so that a sum is what it is between machines. */
 TEST(numbers_are_rounded_as_if_they_were_sent)
 {
-    enum { EXACT = 20 };
-    static const sum_case_forms forms[] = {
-        {TARRY_COMPRESS_BF16, TARRY_COMPRESS_NONE, 0, 1},
-        {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, EXACT, 1},
-        {TARRY_COMPRESS_BF16, TARRY_COMPRESS_BF16, EXACT, 1},
-        {TARRY_COMPRESS_INT8, TARRY_COMPRESS_INT8, EXACT, 1},
-    };
     static const size_t dimensions[] = {1, 7, 64, 1001, 6007};
     uint64_t seed = test_seed("shared forms", 4);
     for (uint32_t count = 1; count <= ENGINE_GROUP_MOST; count += 2) {
@@ -87,13 +77,11 @@ TEST(numbers_are_rounded_as_if_they_were_sent)
         make_engines(&group, count, SMALL);
         engine_group_form(&group, 1);
         uint32_t attempt = 0;
-        for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
+        for (size_t f = 0; f < SUM_CASE_TRIED; f++) {
             for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
                 OWNED(sum_case) of = sum_case_make(dimensions[i], 1, count, i % 2 == 1, ++seed);
-                group.forms = forms[f];
-                engine_group_start(&group, of, ++attempt);
-                engine_group_run(&group, seed, 0);
-                engine_group_check(&group, of);
+                group.forms = sum_case_tried[f];
+                engine_group_sum(&group, of, ++attempt, seed);
             }
         }
         free_engines(&group);
@@ -104,18 +92,9 @@ TEST(numbers_are_rounded_as_if_they_were_sent)
 
 ENGINES(forms_that_are_none_of_sums_are_refused)
 {
-    static const float weights[4];
-    float numbers[100];
     make_engines(group, 2, SMALL);
     engine_group_form(group, 1);
-    tarry_engine_sum sum = {.dimension = 100, .parts = 1, .weights = weights, .sum = numbers};
-    sum.compress = TARRY_COMPRESS_TOPK;
-    assert_int_equal(group->engines[0]->methods->start(group->engines[0], &sum),
-                     TARRY_ERROR_ARGUMENT);
-    sum.compress = TARRY_COMPRESS_INT8;
-    sum.parts = 2;
-    assert_int_equal(group->engines[0]->methods->start(group->engines[0], &sum),
-                     TARRY_ERROR_ARGUMENT);
+    engine_refuses_forms(group->engines[0]);
 }
 
 ENGINES(segments_of_any_size_go_together)
@@ -125,9 +104,7 @@ ENGINES(segments_of_any_size_go_together)
     assert_ok(shared_engine_create(SMALL / 4, NULL, NULL, &group->engines[1], NULL));
     OWNED(sum_case) of = sum_case_make(5000, 2, 3, false, 3);
     engine_group_form(group, 1);
-    engine_group_start(group, of, 1);
-    engine_group_run(group, 1, 0);
-    engine_group_check(group, of);
+    engine_group_sum(group, of, 1, 1);
     /* One that has no room for a stripe is an error, not a sum. */
     group->engines[1]->methods->free(group->engines[1]);
     assert_ok(shared_engine_create(64, NULL, NULL, &group->engines[1], NULL));
@@ -156,9 +133,7 @@ TEST(those_who_are_left_sum_on)
         for (uint32_t i = 0; i < group.count; i++)
             group.engines[i]->methods->abandon(group.engines[i]);
         engine_group_form(&group, 2);
-        engine_group_start(&group, second, 2);
-        engine_group_run(&group, seed, 0);
-        engine_group_check(&group, second);
+        engine_group_sum(&group, second, 2, seed);
         group.count++;
         free_engines(&group);
     }
@@ -205,7 +180,7 @@ TEST(threads_get_sum_after_sum)
     for (uint32_t count = 2; count <= 6; count += 2) {
         engine_group group;
         make_engines(&group, count, SMALL);
-        sum_case *of = sum_case_make(9000, 1 + count % 3, count, false, count);
+        OWNED(sum_case) of = sum_case_make(9000, 1 + count % 3, count, false, count);
         engine_group_form(&group, 1);
         member_thread members[ENGINE_GROUP_MOST];
         for (uint32_t i = 0; i < count; i++) {
@@ -220,7 +195,6 @@ TEST(threads_get_sum_after_sum)
             assert_non_null(good);
         }
         engine_group_check(&group, of);
-        sum_case_free(of);
         free_engines(&group);
     }
 }
@@ -235,8 +209,8 @@ static void abandon_sums_of(size_t first, size_t second, uint64_t seed)
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 1, 0);
     engine_group all, fewer = {.count = LEFT};
     make_engines(&all, COUNT, SMALL / 2);
-    sum_case *whole = sum_case_make(first, 2, COUNT, false, seed);
-    sum_case *rest = sum_case_make(second, 1, LEFT, true, seed);
+    OWNED(sum_case) whole = sum_case_make(first, 2, COUNT, false, seed);
+    OWNED(sum_case) rest = sum_case_make(second, 1, LEFT, true, seed);
     bool ended = false;
     for (uint64_t steps = 0, epoch = 1; !ended; steps++, epoch += 2) {
         engine_group_form(&all, epoch);
@@ -273,8 +247,6 @@ static void abandon_sums_of(size_t first, size_t second, uint64_t seed)
         else if (all.progress[out].state == TARRY_ENGINE_FAILED)
             assert_int_equal(all.progress[out].suspect, TARRY_ENGINE_NOBODY);
     }
-    sum_case_free(whole);
-    sum_case_free(rest);
     free_engines(&all);
     engine_group_release_sums(&fewer);
 }
@@ -288,35 +260,31 @@ TEST(abandon_at_any_step)
 }
 
 /* The others of a member that abandons fail, and do not wait for it. */
-TEST(an_abandoned_sum_fails_at_the_others)
+ENGINES(an_abandoned_sum_fails_at_the_others)
 {
-    engine_group group;
-    make_engines(&group, 3, SMALL);
-    sum_case *of = sum_case_make(20000, 1, 3, false, 1);
-    engine_group_form(&group, 1);
-    engine_group_start(&group, of, 1);
-    engine_group_run(&group, 5, 12);
-    group.engines[1]->methods->abandon(group.engines[1]);
+    make_engines(group, 3, SMALL);
+    OWNED(sum_case) of = sum_case_make(20000, 1, 3, false, 1);
+    engine_group_form(group, 1);
+    engine_group_start(group, of, 1);
+    engine_group_run(group, 5, 12);
+    group->engines[1]->methods->abandon(group->engines[1]);
     tarry_engine_progress progress;
-    group.engines[1]->methods->wait(group.engines[1], 0, &progress);
+    group->engines[1]->methods->wait(group->engines[1], 0, &progress);
     assert_int_equal(progress.state, TARRY_ENGINE_IDLE);
     for (uint32_t i = 0; i < 3; i += 2) {
-        group.engines[i]->methods->wait(group.engines[i], TARRY_NEVER, &progress);
+        group->engines[i]->methods->wait(group->engines[i], TARRY_NEVER, &progress);
         assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
         assert_int_equal(progress.suspect, TARRY_ENGINE_NOBODY);
         if (i == 0)
             assert_string_equal(progress.why, "worker 4 ended the sum");
     }
-    sum_case_free(of);
-    free_engines(&group);
 }
 
-TEST(calls_out_of_order_are_refused)
+ENGINES(calls_out_of_order_are_refused)
 {
-    engine_group group;
-    make_engines(&group, 2, SMALL);
+    make_engines(group, 2, SMALL);
     float number = 1, weights[2] = {1, 1}, sum = 0;
-    tarry_engine *engine = group.engines[0];
+    tarry_engine *engine = group->engines[0];
     tarry_engine_sum one = {
         .name = {1, 1, 1, 0},
         .dimension = 1,
@@ -326,14 +294,13 @@ TEST(calls_out_of_order_are_refused)
         .sum = &sum,
     };
     assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
-    engine_group_form(&group, 1);
+    engine_group_form(group, 1);
     assert_ok(engine->methods->start(engine, &one));
     assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
     engine->methods->abandon(engine);
     engine->methods->abandon(engine);
     one.name.attempt = 2;
-    assert_ok(engine->methods->start(engine, &one));
-    free_engines(&group); /* in the middle of a sum */
+    assert_ok(engine->methods->start(engine, &one)); /* and ends in the middle of a sum */
 }
 
 /* ---- waiting ---- */
@@ -351,14 +318,13 @@ static double thread_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-TEST(waiting_ends_by_wake_and_by_time)
+ENGINES(waiting_ends_by_wake_and_by_time)
 {
-    engine_group group;
-    make_engines(&group, 2, SMALL);
-    sum_case *of = sum_case_make(100, 1, 2, false, 1);
-    engine_group_form(&group, 1);
-    engine_group_start_one(&group, 0, of, 1);
-    tarry_engine *engine = group.engines[0];
+    make_engines(group, 2, SMALL);
+    OWNED(sum_case) of = sum_case_make(100, 1, 2, false, 1);
+    engine_group_form(group, 1);
+    engine_group_start_one(group, 0, of, 1);
+    tarry_engine *engine = group->engines[0];
     tarry_engine_progress progress;
     engine->methods->wake(engine); /* before the wait: that one ends at once */
     engine->methods->wait(engine, TARRY_NEVER, &progress);
@@ -378,8 +344,6 @@ TEST(waiting_ends_by_wake_and_by_time)
     engine->methods->wait(engine, clock_from_now(wait_ns), &progress);
     assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
     assert_true(thread_seconds() - before < 0.5 * (double)wait_ns * 1e-9);
-    sum_case_free(of);
-    free_engines(&group);
 }
 
 /* ---- what is not believed ---- */
@@ -444,27 +408,15 @@ ENGINES(groups_that_make_no_sense_are_refused)
     uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
     tarry_engine_member member = {.worker = 1, .address = address};
     group->engines[1]->methods->address(group->engines[1], address, &member.address_size);
-    assert_int_equal(
-        first->methods->form(
-            first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 0, .members = &member},
-            &why),
-        TARRY_ERROR_ARGUMENT);
-    assert_int_equal(
-        first->methods->form(
-            first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 1, .members = &member},
-            &why),
-        TARRY_ERROR_ARGUMENT);
-    assert_int_equal(
-        first->methods->form(
-            first, &(tarry_engine_group){.epoch = 1, .count = 0, .place = 0, .members = &member},
-            &why),
-        TARRY_ERROR_ARGUMENT);
+    const tarry_engine_group refused[] = {
+        {.epoch = 1, .count = 1, .place = 0, .members = &member}, /* another's address */
+        {.epoch = 1, .count = 1, .place = 1, .members = &member},
+        {.epoch = 1, .count = 0, .place = 0, .members = &member},
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        assert_int_equal(first->methods->form(first, &refused[i], &why), TARRY_ERROR_ARGUMENT);
     member.address_size--;
-    assert_int_equal(
-        first->methods->form(
-            first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 0, .members = &member},
-            &why),
-        TARRY_ERROR_ARGUMENT);
+    assert_int_equal(first->methods->form(first, &refused[0], &why), TARRY_ERROR_ARGUMENT);
     assert_true(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
     address[33] ^= 1; /* another machine */
     assert_false(shared_engine_reaches(first, address, SEGMENT_ADDRESS));

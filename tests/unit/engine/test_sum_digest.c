@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
-#include <tarry/error.h>
 #include <xxhash.h>
 
 #include "base/bytes.h"

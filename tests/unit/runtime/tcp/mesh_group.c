@@ -2,8 +2,6 @@
 #include "mesh_group.h"
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "runtime/clock.h"
 #include "test.h"
@@ -21,40 +19,47 @@ static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32
         .silence_ns = silence_ns,
         .connects_most = connects_most,
     };
-    if (mesh_create(&settings, &made, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, mesh_create(&settings, &made, &why));
     group->workers[place] = 10 * place;
     return made;
 }
 
-void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials)
+static void make_all(mesh_group *group, uint32_t count, const char *const *credentials,
+                     uint64_t silence_ns, uint32_t connects_most)
 {
     assert_true(count <= MESH_GROUP_MOST);
     *group = (mesh_group){.count = count, .credentials = credentials};
     for (uint32_t i = 0; i < count; i++)
-        group->members[i] = make(group, i, SILENCE_NS, 0);
+        group->members[i] = make(group, i, silence_ns, connects_most);
+}
+
+void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials)
+{
+    make_all(group, count, credentials, SILENCE_NS, 0);
+}
+
+void mesh_group_begin(mesh_group *group, uint32_t count)
+{
+    mesh_group_make(group, count, NULL);
+    mesh_group_form(group);
 }
 
 void mesh_group_make_apart(mesh_group *group, uint32_t count)
 {
-    assert_true(count <= MESH_GROUP_MOST);
-    *group = (mesh_group){.count = count};
-    for (uint32_t i = 0; i < count; i++)
-        group->members[i] = make(group, i, SILENCE_NS, 1);
+    make_all(group, count, NULL, SILENCE_NS, 1);
 }
 
 void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns)
 {
-    assert_true(count <= MESH_GROUP_MOST);
-    *group = (mesh_group){.count = count};
-    for (uint32_t i = 0; i < count; i++)
-        group->members[i] = make(group, i, silence_ns, 0);
+    make_all(group, count, NULL, silence_ns, 0);
 }
 
 void mesh_group_free(mesh_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)
         mesh_free(group->members[i]);
+    for (uint32_t i = 0; i < MESH_GROUP_MOST; i++)
+        free(group->sums[i]);
 }
 
 void mesh_group_form(mesh_group *group)
@@ -77,14 +82,12 @@ void mesh_group_form(mesh_group *group)
             continue;
         tarry_engine *engine = mesh_engine(group->members[i]);
         tarry_diagnostic why = {""};
-        if (engine->methods->form(engine, &formed, &why) != TARRY_OK)
-            fail_msg("%s", why.text);
+        assert_ok_or(why, engine->methods->form(engine, &formed, &why));
         formed.place++;
     }
 }
 
-static void start(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
-                  sum_watch *watch)
+static void start(mesh_group *group, uint32_t place, const sum_case *of, sum_watch *watch)
 {
     tarry_engine *engine = mesh_engine(group->members[place]);
     const tarry_engine_sum asked = {
@@ -93,7 +96,7 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
         .parts = of->parts,
         .part = of->part[place],
         .weights = of->weights,
-        .sum = sum,
+        .sum = group->sums[place],
         .came = watch != NULL ? sum_watch_came : NULL,
         .user = watch,
         .compress = group->forms.up,
@@ -104,9 +107,24 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
     assert_ok(engine->methods->start(engine, &asked));
 }
 
-void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
+static void renew_sum(mesh_group *group, uint32_t place, const sum_case *of)
 {
-    start(group, place, of, sum, NULL);
+    free(group->sums[place]);
+    group->sums[place] = checked_calloc(of->dimension, sizeof(float));
+}
+
+void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of)
+{
+    renew_sum(group, place, of);
+    start(group, place, of, NULL);
+}
+
+void mesh_group_start_but(mesh_group *group, uint32_t idle, const sum_case *of)
+{
+    group->step++;
+    for (uint32_t i = 0; i < group->count; i++)
+        if (i != idle)
+            mesh_group_start(group, i, of);
 }
 
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
@@ -119,28 +137,38 @@ tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
 
 void mesh_group_sum(mesh_group *group, const sum_case *of)
 {
-    float *sum[MESH_GROUP_MOST];
     sum_watch *watch[MESH_GROUP_MOST];
     group->step++;
     for (uint32_t i = 0; i < group->count; i++) {
-        sum[i] = checked_calloc(of->dimension, sizeof(float));
-        watch[i] = sum_watch_make(sum[i], of->dimension);
-        start(group, i, of, sum[i], watch[i]);
+        renew_sum(group, i, of);
+        watch[i] = sum_watch_make(group->sums[i], of->dimension);
+        start(group, i, of, watch[i]);
     }
     for (uint32_t i = 0; i < group->count; i++) {
+        const float *sum = group->sums[i];
         tarry_engine_progress progress = mesh_group_wait(group, i);
         if (progress.state != TARRY_ENGINE_DONE)
             fail_msg("member %u: state %d: %s", i, progress.state, progress.why);
         bool rounded =
             group->forms.up != TARRY_COMPRESS_NONE || group->forms.down != TARRY_COMPRESS_NONE;
         if (rounded && i == 0) /* the others' are the same */
-            sum_case_check_rounded(of, &group->forms, sum[i], 0, of->dimension);
+            sum_case_check_rounded(of, &group->forms, sum, 0, of->dimension);
         else if (!rounded)
-            sum_case_check(of, sum[i]);
-        assert_memory_equal(sum[i], sum[0], of->dimension * sizeof(float));
+            sum_case_check(of, sum);
+        assert_memory_equal(sum, group->sums[0], of->dimension * sizeof(float));
         sum_watch_check(watch[i]);
         sum_watch_free(watch[i]);
     }
-    for (uint32_t i = 0; i < group->count; i++)
-        free(sum[i]);
+}
+
+void mesh_group_lose_last(mesh_group *group, const sum_case *first, uint64_t after_ns,
+                          const sum_case *second)
+{
+    tarry_engine_progress progress;
+    tarry_engine *watched = mesh_engine(group->members[0]);
+    mesh_group_start_but(group, MESH_GROUP_MOST, first);
+    watched->methods->wait(watched, clock_from_now(after_ns), &progress);
+    mesh_free(group->members[--group->count]);
+    mesh_group_form(group);
+    mesh_group_sum(group, second);
 }

@@ -17,10 +17,13 @@ typedef struct mesh_group {
     uint64_t epoch, step;
     const char *const *credentials; /* [count]; NULL: plain text */
     sum_case_forms forms;           /* of sums that begin from here on */
+    float *sums[MESH_GROUP_MOST];   /* that began last; owned */
 } mesh_group;
 
 /* Asserts that all can be made; with a limit of silence that is longer than any wait here. */
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
+/* In plain text, and all of them form a group. */
+void mesh_group_begin(mesh_group *group, uint32_t count);
 /* Plain text; only members of the group are kept connected. */
 void mesh_group_make_apart(mesh_group *group, uint32_t count);
 /* Plain text, with that limit of silence. */
@@ -31,11 +34,16 @@ OWNED_STRUCT_BY(mesh_group, mesh_group_free)
 #define MESH_GROUP(name) TEST_OF(name, mesh_group, group, mesh_group_free)
 /* All members that are there form a group. */
 void mesh_group_form(mesh_group *group);
-/* Begins the case's sum at that member, into `sum`. */
-void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum);
+/* Begins the case's sum at that member, in new numbers; those of its sum of before are freed. */
+void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of);
+/* Begins the next step's at all but one; MESH_GROUP_MOST: at all. */
+void mesh_group_start_but(mesh_group *group, uint32_t idle, const sum_case *of);
 /* Waits some seconds at most for the end of what runs at that member. */
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place);
 /* The whole sum, by all; asserts that it is right. */
 void mesh_group_sum(mesh_group *group, const sum_case *of);
+/* So long after all have begun one sum the last member ends: the others make another one. */
+void mesh_group_lose_last(mesh_group *group, const sum_case *first, uint64_t after_ns,
+                          const sum_case *second);
 
 #endif

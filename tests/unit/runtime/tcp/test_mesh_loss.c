@@ -3,7 +3,6 @@
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "mesh_group.h"
@@ -17,18 +16,11 @@ enum { FEW = 4, LONG = 50000, LONGER = 400000 };
 /* It never gives a sum of some, and the others go on without the one that died. */
 TEST(a_member_that_ends_fails_the_sum)
 {
-    float *sum[FEW];
     OWNED(sum_case) of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
-    mesh_group_make(&group, FEW, NULL);
-    mesh_group_form(&group);
+    mesh_group_begin(&group, FEW);
     mesh_group_sum(&group, of); /* all are connected, so that all hear of the end */
-    group.step++;
-    for (uint32_t i = 0; i < FEW; i++) {
-        sum[i] = checked_calloc(LONGER, sizeof(float));
-        if (i != 1) /* which never begins */
-            mesh_group_start(&group, i, of, sum[i]);
-    }
+    mesh_group_start_but(&group, 1, of);
     mesh_free(group.members[1]);
     group.members[1] = NULL;
     for (uint32_t i = 0; i < FEW; i++) {
@@ -40,22 +32,17 @@ TEST(a_member_that_ends_fails_the_sum)
         assert_non_null(strstr(progress.why, "worker 10: "));
     }
     mesh_group_form(&group);
-    group.count = FEW;
-    for (uint32_t i = 0; i < FEW; i++)
-        free(sum[i]);
 }
 
 static void is_dropped_at_once(size_t dimension)
 {
     enum { TWO = 2 };
-    OWNED(float) sum = calloc(dimension, sizeof(float));
     OWNED(sum_case) of = sum_case_make(dimension, 1, TWO, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
-    mesh_group_make(&group, TWO, NULL);
-    mesh_group_form(&group);
+    mesh_group_begin(&group, TWO);
     mesh_group_sum(&group, of);
     group.step++;
-    mesh_group_start(&group, 0, of, sum);
+    mesh_group_start(&group, 0, of);
     mesh_remove(group.members[0], 10);
     tarry_engine_progress progress = mesh_group_wait(&group, 0);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
@@ -127,28 +114,14 @@ static void wait_for_all_but(const mesh_group *group, uint32_t idle, uint32_t wa
     }
 }
 
-/* All but `idle` begin the next sum, into `sums`, which are made. */
-static void begin_all_but(mesh_group *group, uint32_t idle, const sum_case *of, float *sums[FEW])
-{
-    group->step++;
-    for (uint32_t i = 0; i < FEW; i++) {
-        if (i == idle)
-            continue;
-        sums[i] = checked_calloc(of->dimension, sizeof(float));
-        mesh_group_start(group, i, of, sums[i]);
-    }
-}
-
 static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
 {
-    float *sum[FEW] = {NULL};
     char said[64];
     OWNED(sum_case) of = sum_case_make(dimension, 1, FEW, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
-    mesh_group_make(&group, FEW, NULL);
-    mesh_group_form(&group);
+    mesh_group_begin(&group, FEW);
     mesh_group_sum(&group, of);
-    begin_all_but(&group, idle, of, sum);
+    mesh_group_start_but(&group, idle, of);
     wait_for_all_but(&group, idle, watcher);
     look_long_after(&group, watcher);
     tarry_engine_progress progress = mesh_group_wait(&group, watcher);
@@ -158,8 +131,6 @@ static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
     assert_non_null(strstr(progress.why, said));
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
-    for (uint32_t i = 0; i < FEW; i++)
-        free(sum[i]);
 }
 
 TEST(who_never_begins_is_suspected)
@@ -183,18 +154,16 @@ static void look_at_link(mesh *self, void *argument)
 TEST(who_is_not_connected_is_suspected_first)
 {
     enum { THREE = 3, GONE = 1, WATCHER = 2 };
-    OWNED(float) sum = calloc(LONG, sizeof(float));
     company its = {.place = GONE, .linked = true};
     OWNED(sum_case) of = sum_case_make(LONG, 1, THREE, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
-    mesh_group_make(&group, THREE, NULL);
-    mesh_group_form(&group);
+    mesh_group_begin(&group, THREE);
     mesh_group_sum(&group, of);
     mesh_remove(group.members[GONE], 10 * WATCHER); /* it knows the watcher no more */
     while (its.linked)
         mesh_do(group.members[WATCHER], look_at_link, &its);
     group.step++;
-    mesh_group_start(&group, WATCHER, of, sum);
+    mesh_group_start(&group, WATCHER, of);
     look_long_after(&group, WATCHER);
     tarry_engine_progress progress = mesh_group_wait(&group, WATCHER);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
@@ -205,13 +174,12 @@ TEST(who_is_not_connected_is_suspected_first)
 TEST(a_sum_that_stands_still_ends)
 {
     enum { TWO = 2 };
-    OWNED(float) sum = calloc(LONG, sizeof(float));
     OWNED(sum_case) of = sum_case_make(LONG, 1, TWO, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
     mesh_group_make_limited(&group, TWO, 20000000);
     mesh_group_form(&group);
     group.step++;
-    mesh_group_start(&group, 0, of, sum);
+    mesh_group_start(&group, 0, of);
     tarry_engine_progress progress = mesh_group_wait(&group, 0);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
     assert_int_equal(progress.suspect, 10);
@@ -234,7 +202,6 @@ TEST(who_stops_reading_is_suspected)
     enum { TWO = 2 };
     mesh_group group;
     stopped its;
-    float *sum[TWO];
     const tarry_sum_id none = {0};
     OWNED(sum_case) of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
     sem_init(&its.stands, 0, 0);
@@ -246,12 +213,11 @@ TEST(who_stops_reading_is_suspected)
     mesh_group_sum(&group, of);
     group.step++;
     for (uint32_t i = TWO; i-- > 0;) {
-        sum[i] = checked_calloc(LONGER, sizeof(float));
         if (i == 0) {
             assert_ok(taker->methods->load(taker, 10, &none));
             sem_wait(&its.stands);
         }
-        mesh_group_start(&group, i, of, sum[i]);
+        mesh_group_start(&group, i, of);
     }
     look_long_after(&group, 0);
     tarry_engine_progress progress = mesh_group_wait(&group, 0);
@@ -261,8 +227,6 @@ TEST(who_stops_reading_is_suspected)
     taker->methods->abandon(taker);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
-    for (uint32_t i = 0; i < TWO; i++)
-        free(sum[i]);
     mesh_group_free(&group);
     sem_destroy(&its.stands);
     sem_destroy(&its.goes_on);
@@ -320,12 +284,7 @@ TEST(a_break_keeps_nobody_waiting)
     static const uint64_t past[] = {0, 1, 400000, 800000, 1200000, 1600000};
     OWNED(sum_case) of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
-    float *sum[TWO];
-    for (uint32_t i = 0; i < TWO; i++) {
-        sum[i] = checked_calloc(LONGER, sizeof(float));
-    }
-    mesh_group_make(&group, TWO, NULL);
-    mesh_group_form(&group);
+    mesh_group_begin(&group, TWO);
     mesh_group_sum(&group, of);
     for (size_t trial = 0; trial < TWO * sizeof(past) / sizeof(past[0]); trial++) {
         uint32_t breaker = trial % TWO;
@@ -334,7 +293,7 @@ TEST(a_break_keeps_nobody_waiting)
         group.step++;
         bond seen;
         for (uint32_t i = 0; i < TWO; i++) {
-            mesh_group_start(&group, i, of, sum[i]);
+            mesh_group_start(&group, i, of);
             mesh_do(group.members[i], look_at_bond, &seen); /* it has begun */
         }
         while (!its.broken)
@@ -343,7 +302,7 @@ TEST(a_break_keeps_nobody_waiting)
             tarry_engine_progress progress = mesh_group_wait(&group, i);
             assert_int_not_equal(progress.state, TARRY_ENGINE_RUNNING);
             if (progress.state == TARRY_ENGINE_DONE)
-                sum_case_check(of, sum[i]);
+                sum_case_check(of, group.sums[i]);
             else
                 assert_int_equal(progress.suspect, 10 * (1 - i));
         }
@@ -352,8 +311,6 @@ TEST(a_break_keeps_nobody_waiting)
         mesh_group_form(&group);
         mesh_group_sum(&group, of);
     }
-    for (uint32_t i = 0; i < TWO; i++)
-        free(sum[i]);
 }
 
 /* However often: who is waited for was reached each time, and tries as soon as at the first. */
@@ -364,8 +321,7 @@ MESH_GROUP(who_was_reached_is_soon_called_again)
     static const float held[LONG] = {7};
     OWNED(float) got = calloc(LONG, sizeof(float));
     bond seen;
-    mesh_group_make(group, TWO, NULL);
-    mesh_group_form(group);
+    mesh_group_begin(group, TWO);
     wait_for_bond(group->members[0], 0);
     mesh_do(group->members[0], look_at_bond, &seen);
     mesh *called = group->members[seen.dialed ? 1 : 0],

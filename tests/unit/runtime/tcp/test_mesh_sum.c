@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine over connections, against the oracle of sums. */
-#include <semaphore.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tarry/direct.h>
@@ -30,8 +27,7 @@ TEST(every_member_gets_the_sum)
     uint64_t seed = test_seed(__func__, 13);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         OWNED(mesh_group) group;
-        mesh_group_make(&group, shapes[i].count, NULL);
-        mesh_group_form(&group);
+        mesh_group_begin(&group, shapes[i].count);
         for (int zeros = 0; zeros < 2; zeros++) {
             OWNED(sum_case)
             of = sum_case_make(shapes[i].dimension, shapes[i].parts, shapes[i].count, zeros != 0,
@@ -129,11 +125,10 @@ MESH_GROUP(same_group_is_formed_again)
         mesh_group_sum(group, of);
     }
     /* Who was removed is a member again once the group is formed. */
-    float sum[500];
     mesh_remove(group->members[0], 10);
     mesh_group_form(group);
     group->step++;
-    mesh_group_start(group, 0, of, sum);
+    mesh_group_start(group, 0, of);
     mesh_remove(group->members[0], 1); /* nobody, once it has begun */
     tarry_engine *engine = mesh_engine(group->members[0]);
     tarry_engine_progress progress;
@@ -147,16 +142,14 @@ MESH_GROUP(who_has_no_share_needs_nobody_else_without_one)
 {
     enum { SHORT = 10, SHARED = 1000 };
     sum_case *of = sum_case_make(SHORT, 1, 3, false, 42);
-    mesh_group_make(group, 3, NULL);
-    mesh_group_form(group);
+    mesh_group_begin(group, 3);
     mesh_group_sum(group, of);
     mesh_remove(group->members[1], 20);
     mesh_group_sum(group, of);
     sum_case_free(of);
     of = sum_case_make(SHARED, 1, 3, false, 43);
-    float sum[SHARED];
     group->step++;
-    mesh_group_start(group, 1, of, sum);
+    mesh_group_start(group, 1, of);
     assert_int_equal(mesh_group_wait(group, 1).state, TARRY_ENGINE_FAILED);
     assert_int_equal(mesh_group_wait(group, 1).suspect, 20);
     sum_case_free(of);
@@ -167,8 +160,7 @@ TEST(no_more_is_sent_than_needed)
     for (uint32_t parts = 1; parts <= 2; parts++) {
         OWNED(sum_case) of = sum_case_make(LONGER, parts, FEW, false, test_seed(__func__, 13));
         OWNED(mesh_group) group;
-        mesh_group_make(&group, FEW, NULL);
-        mesh_group_form(&group);
+        mesh_group_begin(&group, FEW);
         mesh_group_sum(&group, of);
         double most = 1.02 * (1 + 1.0 / parts) * LONGER * (FEW - 1) / FEW * sizeof(float);
         for (uint32_t i = 0; i < FEW; i++) {
@@ -184,27 +176,12 @@ TEST(those_who_are_left_sum_on)
 {
     uint64_t seed = test_seed(__func__, 13);
     for (uint64_t trial = 0; trial < 6; trial++) {
-        float *sum[FEW];
         uint32_t parts = (uint32_t)(1 + trial % 2);
         OWNED(sum_case) first = sum_case_make(LONGER, parts, FEW, false, ++seed);
         OWNED(sum_case) second = sum_case_make(LONGER, parts, FEW - 1, trial % 3 == 0, ++seed);
         OWNED(mesh_group) group;
-        mesh_group_make(&group, FEW, NULL);
-        mesh_group_form(&group);
-        group.step++;
-        for (uint32_t i = 0; i < FEW; i++) {
-            sum[i] = checked_calloc(LONGER, sizeof(float));
-            mesh_group_start(&group, i, first, sum[i]);
-        }
-        tarry_engine_progress progress;
-        tarry_engine *watched = mesh_engine(group.members[0]);
-        watched->methods->wait(watched, clock_from_now(trial * UINT64_C(1500000)), &progress);
-        mesh_free(group.members[FEW - 1]);
-        group.count--;
-        mesh_group_form(&group);
-        mesh_group_sum(&group, second);
-        for (uint32_t i = 0; i < FEW; i++)
-            free(sum[i]);
+        mesh_group_begin(&group, FEW);
+        mesh_group_lose_last(&group, first, trial * UINT64_C(1500000), second);
     }
 }
 
@@ -212,48 +189,41 @@ TEST(those_who_are_left_sum_on)
 TEST(what_is_abandoned_leaves_nothing)
 {
     uint64_t seed = test_seed(__func__, 13);
-    float *sum[FEW];
     OWNED(sum_case) of = sum_case_make(LONGER, 2, FEW, false, seed);
     OWNED(mesh_group) group;
     mesh_group_make(&group, FEW, NULL);
-    for (uint32_t i = 0; i < FEW; i++) {
-        sum[i] = checked_calloc(LONGER, sizeof(float));
-    }
     for (uint64_t trial = 0; trial < 8; trial++) {
         mesh_group_form(&group);
-        group.step++;
-        for (uint32_t i = 0; i < FEW; i++)
-            if (trial % 2 == 0 || i != FEW - 1)
-                mesh_group_start(&group, i, of, sum[i]);
+        mesh_group_start_but(&group, trial % 2 == 0 ? MESH_GROUP_MOST : FEW - 1, of);
         tarry_engine *first = mesh_engine(group.members[trial % FEW]);
         tarry_engine_progress progress;
         first->methods->wait(first, clock_from_now(trial * UINT64_C(1000000)), &progress);
         first->methods->abandon(first);
         /* What others still send does not come here any more. */
-        memset(sum[trial % FEW], 0, LONGER * sizeof(float));
-        sum_case *next = sum_case_make(LONG, 1, FEW, true, seed + trial);
+        OWNED(float) left = group.sums[trial % FEW];
+        const bool begun = trial % 2 == 0 || trial % FEW != FEW - 1; /* else it is the sum before */
+        const size_t length = begun ? LONGER : LONG;
+        group.sums[trial % FEW] = NULL;
+        memset(left, 0, length * sizeof(float));
+        OWNED(sum_case) next = sum_case_make(LONG, 1, FEW, true, seed + trial);
         mesh_group_form(&group);
         mesh_group_sum(&group, next);
-        sum_case_free(next);
-        for (size_t x = 0; x < LONGER; x++)
-            assert_true(sum[trial % FEW][x] == 0);
+        for (size_t x = 0; x < length; x++)
+            assert_true(left[x] == 0);
     }
-    for (uint32_t i = 0; i < FEW; i++)
-        free(sum[i]);
 }
 
 TEST(sums_are_asked_for_in_order)
 {
     OWNED(sum_case) of = sum_case_make(LONG, 1, 2, false, test_seed(__func__, 13));
     OWNED(mesh_group) group;
-    OWNED(float) sum = calloc(LONG, sizeof(float));
     mesh_group_make(&group, 2, NULL);
     tarry_engine *engine = mesh_engine(group.members[0]);
     const tarry_engine_sum asked = {.dimension = 1, .parts = 1};
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_STATE);
     mesh_group_form(&group);
     group.step++;
-    mesh_group_start(&group, 0, of, sum);
+    mesh_group_start(&group, 0, of);
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_STATE);
     tarry_engine_progress progress;
     engine->methods->wake(engine);
