@@ -5,8 +5,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include <tarry/error.h>
-
 #include "base/memory.h"
 #include "edge_plan.h"
 #include "engine/sum_form.h"
@@ -60,7 +58,7 @@ typedef struct bench {
 
 #define BENCH_OF(pointer, member) ((bench *)((char *)(pointer)-offsetof(bench, member)))
 
-static void begin(bench *own, puppet *what)
+static void puppet_begin(bench *own, puppet *what)
 {
     pthread_mutex_lock(&own->lock);
     what->running = true;
@@ -116,6 +114,13 @@ static void await_begun(bench *own, const puppet *what, size_t begun)
     pthread_mutex_unlock(&own->lock);
 }
 
+/* Waits until it has begun so often, and ends what runs. */
+static void comes_to(bench *own, puppet *what, size_t begun, int outcome)
+{
+    await_begun(own, what, begun);
+    tell(own, what, outcome);
+}
+
 /* ---- the engine ---- */
 
 static void engine_address(tarry_engine *engine, uint8_t *bytes, size_t *size)
@@ -139,7 +144,7 @@ static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
     bench *own = BENCH_OF(engine, engine);
     own->wanted = *sum;
     memcpy(own->weights, sum->weights, own->group.count * sizeof(float));
-    begin(own, &own->sums);
+    puppet_begin(own, &own->sums);
     return TARRY_OK;
 }
 
@@ -191,7 +196,7 @@ static int paths_fetch(exchange *paths, uint32_t from, const tarry_sum_id *sum, 
     assert_int_equal(dimension, DIMENSION);
     assert_false(own->holds); /* what is overwritten is nobody's any more */
     own->into = into;
-    begin(own, &own->paths);
+    puppet_begin(own, &own->paths);
     return TARRY_OK;
 }
 
@@ -201,7 +206,7 @@ static int paths_load(exchange *paths, uint32_t from, const tarry_sum_id *after)
     assert_int_equal(from, 2);
     own->after = *after;
     own->into = NULL;
-    begin(own, &own->paths);
+    puppet_begin(own, &own->paths);
     return TARRY_OK;
 }
 
@@ -356,11 +361,9 @@ static void meet_all(bench *own)
     }
 }
 
-static int setup(void **state)
+static void begin(bench *own)
 {
-    bench *own = test_calloc(1, sizeof(*own));
-    own->engine.methods = &engine_methods;
-    own->exchange.methods = &paths_methods;
+    *own = (bench){.engine.methods = &engine_methods, .exchange.methods = &paths_methods};
     own->plan = edge_plan_make(WORKERS, WORKERS, 1, edges, 3, NULL);
     edge_plan_random_decode(own->plan, 1);
     pthread_mutex_init(&own->lock, NULL);
@@ -369,13 +372,10 @@ static int setup(void **state)
     assert_ok(make(own, NULL));
     assert_ok(collective_start(own->among));
     meet_all(own);
-    *state = own;
-    return 0;
 }
 
-static int teardown(void **state)
+static void end(bench *own)
 {
-    bench *own = *state;
     collective_free(own->among);
     assert_false(own->holds); /* nobody reads what is gone, */
     assert_null(own->asks);   /* or asks for it */
@@ -383,9 +383,9 @@ static int teardown(void **state)
     tarry_plan_free(own->plan);
     pthread_cond_destroy(&own->change);
     pthread_mutex_destroy(&own->lock);
-    test_free(own);
-    return 0;
 }
+
+#define BENCH(name) TEST_OF(name, bench, own, end)
 
 static const uint64_t all[] = {7};
 
@@ -400,15 +400,21 @@ static void reduce(bench *own, uint64_t step, const float *part)
                                   });
 }
 
-/* Waits for the end of an order, and takes it. */
-static tarry_event take(bench *own, int *error)
+/* Waits for the end of an order. */
+static void await_end(bench *own)
 {
-    tarry_event event;
     pthread_mutex_lock(&own->lock);
     while (own->ends == 0)
         pthread_cond_wait(&own->change, &own->lock);
     own->ends--;
     pthread_mutex_unlock(&own->lock);
+}
+
+/* And takes it. */
+static tarry_event take(bench *own, int *error)
+{
+    tarry_event event;
+    await_end(own);
     assert_true(collective_take(own->among, &event, error));
     return event;
 }
@@ -421,11 +427,28 @@ static tarry_event take_good(bench *own)
     return event;
 }
 
+static void parameters_are(bench *own, float value)
+{
+    snapshot *now = snapshots_hold(&own->pool);
+    assert_true(now->parameters[0] == value);
+    snapshots_release(&own->pool, now);
+}
+
+/* Waits for a state, which is to be this one, of that step. */
+static void is_offered(bench *own, float state, uint64_t step)
+{
+    pthread_mutex_lock(&own->lock);
+    while (own->handed == -1)
+        pthread_cond_wait(&own->change, &own->lock);
+    assert_true(own->handed == state && own->offered.step == step);
+    pthread_mutex_unlock(&own->lock);
+}
+
 /* ---- sums ---- */
 
-TEST_SET_UP(sum_is_made_by_the_group_and_held, setup, teardown)
+BENCH(sum_is_made_by_the_group_and_held)
 {
-    bench *own = *state;
+    begin(own);
     const float part[DIMENSION] = {1, 2, 3, 4, 5};
     reduce(own, 1, part);
     await_begun(own, &own->sums, 1);
@@ -451,27 +474,24 @@ TEST_SET_UP(sum_is_made_by_the_group_and_held, setup, teardown)
     uint64_t digest;
     assert_ok(collective_step(own->among, &event.sum, true, &digest));
     assert_true(own->steps == 1 && own->state == 2 && own->holds);
-    snapshot *now = snapshots_hold(&own->pool);
-    assert_true(now->parameters[0] == 2);
-    snapshots_release(&own->pool, now);
+    parameters_are(own, 2);
     event.sum.digest++;
     assert_int_equal(collective_step(own->among, &event.sum, true, &digest), TARRY_ERROR_STATE);
     assert_true(own->state == 2);
 }
 
-TEST_SET_UP(failed_sum_names_its_suspect, setup, teardown)
+BENCH(failed_sum_names_its_suspect)
 {
-    bench *own = *state;
+    begin(own);
     reduce(own, 1, NULL);
-    await_begun(own, &own->sums, 1);
-    tell(own, &own->sums, -1);
+    comes_to(own, &own->sums, 1, -1);
     tarry_event event = take_good(own);
     assert_true(event.failed && event.from == 2 && !own->holds);
 }
 
-TEST_SET_UP(member_without_an_address_is_suspected, setup, teardown)
+BENCH(member_without_an_address_is_suspected)
 {
-    bench *own = *state;
+    begin(own);
     assert_ok(collective_meet(own->among, 0, NULL, 0));
     reduce(own, 1, NULL);
     tarry_event event = take_good(own);
@@ -479,9 +499,9 @@ TEST_SET_UP(member_without_an_address_is_suspected, setup, teardown)
     assert_int_equal(own->sums.begun, 0);
 }
 
-TEST_SET_UP(abandoned_sum_says_nothing, setup, teardown)
+BENCH(abandoned_sum_says_nothing)
 {
-    bench *own = *state;
+    begin(own);
     reduce(own, 1, NULL);
     await_begun(own, &own->sums, 1);
     collective_abandon(own->among);
@@ -492,39 +512,31 @@ TEST_SET_UP(abandoned_sum_says_nothing, setup, teardown)
     assert_false(collective_take(own->among, &event, &error));
     /* One that has ended, too; and then another one begins. */
     reduce(own, 1, NULL);
-    await_begun(own, &own->sums, 2);
-    tell(own, &own->sums, 1);
-    pthread_mutex_lock(&own->lock);
-    while (own->ends == 0)
-        pthread_cond_wait(&own->change, &own->lock);
-    own->ends = 0;
-    pthread_mutex_unlock(&own->lock);
+    comes_to(own, &own->sums, 2, 1);
+    await_end(own);
     collective_abandon(own->among);
     assert_false(collective_take(own->among, &event, &error));
     reduce(own, 2, NULL);
-    await_begun(own, &own->sums, 3);
-    tell(own, &own->sums, 1);
+    comes_to(own, &own->sums, 3, 1);
     assert_int_equal(take_good(own).sum.step, 2);
 }
 
 /* ---- what is got from others ---- */
 
-TEST_SET_UP(fetched_sum_counts_only_with_its_digest, setup, teardown)
+BENCH(fetched_sum_counts_only_with_its_digest)
 {
-    bench *own = *state;
+    begin(own);
     own->got[0] = 4;
     tarry_sum_id sum = {.step = 3, .term = 2, .attempt = 1};
     sum.digest = sum_digest(3, own->got, DIMENSION) + 1;
     collective_fetch(own->among, 2, &sum);
-    await_begun(own, &own->paths, 1);
-    tell(own, &own->paths, 1);
+    comes_to(own, &own->paths, 1, 1);
     tarry_event event = take_good(own);
     assert_int_equal(event.type, TARRY_EVENT_FETCHED);
     assert_true(event.failed && !own->holds);
     sum.digest--;
     collective_fetch(own->among, 2, &sum);
-    await_begun(own, &own->paths, 2);
-    tell(own, &own->paths, 1);
+    comes_to(own, &own->paths, 2, 1);
     assert_false(take_good(own).failed);
     assert_true(own->holds && own->held.digest == sum.digest);
     uint64_t digest;
@@ -532,81 +544,66 @@ TEST_SET_UP(fetched_sum_counts_only_with_its_digest, setup, teardown)
     assert_true(own->state == 4);
 }
 
-TEST_SET_UP(state_is_loaded_when_its_end_is_taken, setup, teardown)
+BENCH(state_is_loaded_when_its_end_is_taken)
 {
-    bench *own = *state;
+    begin(own);
     const float theirs = 42;
     const tarry_sum_id last = {.step = 8, .term = 2, .attempt = 3, .digest = 5};
     memcpy(own->bytes, &theirs, sizeof(theirs));
     /* Abandoned after it was got: nothing has changed. */
     collective_load(own->among, 2, &last, false);
-    await_begun(own, &own->paths, 1);
-    tell(own, &own->paths, 1);
-    pthread_mutex_lock(&own->lock);
-    while (own->ends == 0)
-        pthread_cond_wait(&own->change, &own->lock);
-    own->ends = 0;
-    pthread_mutex_unlock(&own->lock);
+    comes_to(own, &own->paths, 1, 1);
+    await_end(own);
     collective_abandon(own->among);
     assert_true(own->state == 0);
 
     collective_load(own->among, 2, &last, false);
-    await_begun(own, &own->paths, 2);
-    tell(own, &own->paths, 1);
+    comes_to(own, &own->paths, 2, 1);
     tarry_event event = take_good(own);
     assert_int_equal(event.type, TARRY_EVENT_LOADED);
     assert_true(!event.failed && event.sum.digest == 5 && own->state == 42 && !own->holds);
     own->ahead = 2; /* its source has stepped meanwhile */
     collective_load(own->among, 2, &last, false);
-    await_begun(own, &own->paths, 3);
-    tell(own, &own->paths, 1);
+    comes_to(own, &own->paths, 3, 1);
     event = take_good(own);
     assert_true(!event.failed && event.sum.step == last.step + 2);
-    snapshot *now = snapshots_hold(&own->pool);
-    assert_true(now->parameters[0] == 42);
-    snapshots_release(&own->pool, now);
+    parameters_are(own, 42);
 }
 
-TEST_SET_UP(replica_that_fails_is_told, setup, teardown)
+BENCH(replica_that_fails_is_told)
 {
-    bench *own = *state;
+    begin(own);
     own->error = TARRY_ERROR_NUMERICAL;
     collective_load(own->among, 2, &(tarry_sum_id){.step = 1}, false);
-    await_begun(own, &own->paths, 1);
-    tell(own, &own->paths, 1);
+    comes_to(own, &own->paths, 1, 1);
     int error;
     take(own, &error);
     assert_int_equal(error, TARRY_ERROR_NUMERICAL);
 }
 
-TEST_SET_UP(state_is_offered_even_during_a_sum, setup, teardown)
+BENCH(state_is_offered_even_during_a_sum)
 {
-    bench *own = *state;
+    begin(own);
     own->state = 6;
     own->handed = -1;
     reduce(own, 1, NULL);
     await_begun(own, &own->sums, 1);
     own->asks(own->asked);
-    pthread_mutex_lock(&own->lock);
-    while (own->handed == -1)
-        pthread_cond_wait(&own->change, &own->lock);
-    assert_true(own->handed == 6 && own->offered.step == 0);
-    pthread_mutex_unlock(&own->lock);
+    is_offered(own, 6, 0);
     tell(own, &own->sums, 1);
     assert_false(take_good(own).failed);
 }
 
 /* What the owner of the replica steps on stays as it is, and the state is offered afterwards. */
-TEST_SET_UP(state_is_not_offered_while_its_owner_steps, setup, teardown)
+BENCH(state_is_not_offered_while_its_owner_steps)
 {
-    bench *own = *state;
+    begin(own);
     const float part[DIMENSION] = {1, 2, 3, 4, 5};
     const float *numbers;
     uint64_t digest;
     own->handed = -1;
     reduce(own, 1, part);
-    await_begun(own, &own->sums, 1);
-    tell(own, &own->sums, 1);
+    comes_to(own, &own->sums, 1, 1);
     tarry_event event = take_good(own);
     const tarry_sum_id other = {.step = 9};
     assert_int_equal(collective_lend(own->among, &other, &numbers), TARRY_ERROR_STATE);
@@ -619,21 +616,15 @@ TEST_SET_UP(state_is_not_offered_while_its_owner_steps, setup, teardown)
     pthread_mutex_unlock(&own->lock);
     own->state = 7;
     assert_ok(collective_stepped(own->among, &event.sum, true, &digest));
-    pthread_mutex_lock(&own->lock);
-    while (own->handed == -1)
-        pthread_cond_wait(&own->change, &own->lock);
-    assert_true(own->handed == 7 && own->offered.step == 1);
-    pthread_mutex_unlock(&own->lock);
-    snapshot *now = snapshots_hold(&own->pool);
-    assert_true(now->parameters[0] == 7);
-    snapshots_release(&own->pool, now);
+    is_offered(own, 7, 1);
+    parameters_are(own, 7);
 }
 
 /* Others ask while the owner steps on one sum after the other: what they get is of the step that it
  * is said to be of. */
-TEST_SET_UP(states_are_of_the_step_that_they_are_offered_as, setup, teardown)
+BENCH(states_are_of_the_step_that_they_are_offered_as)
 {
-    bench *own = *state;
+    begin(own);
     const float part[DIMENSION] = {1};
     for (uint64_t step = 1; step <= RACES; step++) {
         const float *numbers;

@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An executor without a server: the test is its uplink, and says when a compute function returns.
  */
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
-#include <tarry/error.h>
-
 #include "compress/compress.h"
 #include "edge_plan.h"
+#include "executor_rig.h"
 #include "failing_allocator.h"
 #include "protocol/form.h"
-#include "protocol/wire/codec.h"
 #include "runtime/clock.h"
-#include "runtime/worker/executor.h"
 #include "test.h"
 
-enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4, SEED = 7 };
+enum { LOAD = 3, DIMENSION = 10, STRIPE = 4, SEED = 7 };
 
 /* One worker computes chunk 0, then 1, then 2; nobody else does: psi is a bit per position. */
 static const edge edges[] = {{0, 0}, {0, 1}, {0, 2}};
 
 typedef struct bench {
-    tarry_plan *plan;
-    snapshots pool;
-    executor executor;
+    executor_rig rig;
     compress_form form;
     residuals *mirror; /* what the executor should keep of what rounding lost; NULL: none */
     bool leaves;       /* its parts are to come as they are; */
@@ -32,11 +26,7 @@ typedef struct bench {
     float factor[2];   /* that of the round, with POWERSGD */
     uint64_t round;    /* the last that the executor was told of */
 
-    pthread_mutex_t lock;
-    pthread_cond_t change;
-    tarry_message posts[MOST_POSTS];
-    bool more[MOST_POSTS]; /* the same */
-    size_t count, read;    /* posted; looked at by the test */
+    /* Under the lock. */
     size_t claims, claimed_before_part;
     size_t parts_unannounced; /* posted while it was not said to encode */
     bool shut;                /* compute functions wait, */
@@ -50,24 +40,12 @@ typedef struct bench {
     const float *gradients[LOAD]; /* where those were written that were computed last */
 } bench;
 
-static void note(bench *own, size_t *counter)
-{
-    pthread_mutex_lock(&own->lock);
-    (*counter)++;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
-}
-
 static void post(void *user, const tarry_message *message, bool more)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
-    own->more[own->count % MOST_POSTS] = more;
-    own->posts[own->count++ % MOST_POSTS] = *message;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    rig_post(&own->rig, message, more);
     if (own->closes)
-        executor_close(&own->executor);
+        executor_close(&own->rig.executor);
 }
 
 /* The stripe of the part itself, or that in another form, elsewhere. */
@@ -75,7 +53,7 @@ static bool is_what_is_due(const bench *own, const tarry_message *message,
                            const executor_stripe *stripe)
 {
     uint8_t packed[4 * STRIPE];
-    const float *numbers = own->executor.slate->part + stripe->first;
+    const float *numbers = own->rig.executor.slate->part + stripe->first;
     if (own->leaves || own->late)
         return message->form == TARRY_COMPRESS_NONE &&
                stripe->size == stripe->count * sizeof(float) &&
@@ -100,8 +78,8 @@ static void post_part(void *user, const tarry_message *message, const executor_s
 {
     bench *own = user;
     size_t start = (size_t)message->stripe * STRIPE;
-    if (!executor_answering(&own->executor))
-        note(own, &own->parts_unannounced);
+    if (!executor_answering(&own->rig.executor))
+        rig_count(&own->rig, &own->parts_unannounced);
     if (stripe->first == start && stripe->count == (start + STRIPE > DIMENSION ? 2 : STRIPE) &&
         is_what_is_due(own, message, stripe))
         own->claimed_before_part = own->claims;
@@ -112,37 +90,37 @@ static void claim(void *user, size_t first, size_t count)
 {
     bench *own = user;
     if (first + count <= DIMENSION)
-        note(own, &own->claims);
+        rig_count(&own->rig, &own->claims);
 }
 
 static void give_up(void *user)
 {
     bench *own = user;
-    note(own, &own->give_ups);
+    rig_count(&own->rig, &own->give_ups);
 }
 
 static void changed(void *user)
 {
     bench *own = user;
-    note(own, &own->changes);
+    rig_count(&own->rig, &own->changes);
 }
 
 /* The gradient of chunk c is the parameter times c + 1. */
 static int compute(void *user, const tarry_task *task)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_lock(&own->rig.lock);
     own->calls++;
     own->computing = true;
-    pthread_cond_broadcast(&own->change);
+    pthread_cond_broadcast(&own->rig.change);
     while (own->shut && own->let_through == 0)
-        pthread_cond_wait(&own->change, &own->lock);
+        pthread_cond_wait(&own->rig.change, &own->rig.lock);
     if (own->shut)
         own->let_through--;
     own->computing = false;
     bool fails = own->fails, heeds = own->heeds;
     own->gradients[task->chunk] = task->gradient;
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_unlock(&own->rig.lock);
     for (size_t i = 0; i < DIMENSION; i++)
         task->gradient[i] =
             task->parameters[0] * (float)(task->chunk + 1) * (float)task->parameter_count;
@@ -153,9 +131,9 @@ static int compute(void *user, const tarry_task *task)
 
 static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocator *allocator)
 {
-    own->plan = edge_plan_make(1, LOAD, 1, edges, LOAD, NULL);
-    assert_non_null(own->plan);
-    int error = snapshots_init(&own->pool, 1 + form_factor_numbers(own->form), 2, NULL);
+    own->rig.plan = edge_plan_make(1, LOAD, 1, edges, LOAD, NULL);
+    assert_non_null(own->rig.plan);
+    int error = snapshots_init(&own->rig.pool, 1 + form_factor_numbers(own->form), 2, NULL);
     assert_ok(error);
     executor_settings settings = {
         .pieces = 1,
@@ -165,7 +143,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .compress_seed = SEED,
         .compute = own->pulls ? NULL : compute,
         .user = own,
-        .snapshots = &own->pool,
+        .snapshots = &own->rig.pool,
         .uplink =
             {
                 .post = post,
@@ -190,22 +168,26 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     };
     const worker_slate_settings wanted = {.cut = settings.cut, .server = &server};
     worker_slate *first;
-    error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
+    error = worker_slate_create(own->rig.plan, 0, &wanted, allocator, &first);
     if (error != TARRY_OK)
         return error;
-    error = executor_init(&own->executor, &settings, first, allocator);
+    error = executor_init(&own->rig.executor, &settings, first, allocator);
     if (error != TARRY_OK)
         worker_slate_free(first, allocator);
     return error;
 }
 
+static void begin(bench *own, tarry_keep keep, uint32_t ahead)
+{
+    rig_init(&own->rig);
+    assert_ok(make(own, keep, ahead, NULL));
+    assert_ok(executor_start(&own->rig.executor));
+}
+
 static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, compress_form form)
 {
     *own = (bench){.form = form};
-    pthread_mutex_init(&own->lock, NULL);
-    assert_int_equal(clock_init_condition(&own->change), 0);
-    assert_ok(make(own, keep, ahead, NULL));
-    assert_ok(executor_start(&own->executor));
+    begin(own, keep, ahead);
 }
 
 static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
@@ -220,85 +202,48 @@ static void set_up(bench *own, tarry_keep keep)
 
 static void tear_down(bench *own)
 {
-    executor_close(&own->executor);
-    executor_destroy(&own->executor, NULL);
-    snapshots_destroy(&own->pool);
-    tarry_plan_free(own->plan);
-    pthread_cond_destroy(&own->change);
-    pthread_mutex_destroy(&own->lock);
+    rig_end(&own->rig);
 }
 
 #define BENCH(name) TEST_OF(name, bench, own, tear_down)
 
-static void set(bench *own, bool *what, bool value)
-{
-    pthread_mutex_lock(&own->lock);
-    *what = value;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
-}
-
-static size_t get(bench *own, const size_t *counter)
-{
-    pthread_mutex_lock(&own->lock);
-    size_t value = *counter;
-    pthread_mutex_unlock(&own->lock);
-    return value;
-}
-
-static void waits_for(bench *own, const size_t *counter, size_t least)
-{
-    struct timespec until = clock_timespec(clock_now_ns() + UINT64_C(60000000000));
-    int expired = 0;
-    pthread_mutex_lock(&own->lock);
-    while (*counter < least && expired == 0)
-        expired = pthread_cond_timedwait(&own->change, &own->lock, &until);
-    pthread_mutex_unlock(&own->lock);
-    assert_int_equal(expired, 0);
-}
-
-static tarry_message next_post(bench *own)
-{
-    waits_for(own, &own->count, own->read + 1);
-    pthread_mutex_lock(&own->lock);
-    tarry_message message = own->posts[own->read++ % MOST_POSTS];
-    pthread_mutex_unlock(&own->lock);
-    return message;
-}
-
-static void says(bench *own, const tarry_message *message)
-{
-    uint8_t frame[256];
-    const codec_shape *shape = &own->executor.slate->shape;
-    size_t size = codec_size(shape, message);
-    assert_in_range(size, 1, sizeof(frame));
-    codec_encode(shape, message, frame);
-    assert_ok(executor_deliver(&own->executor, frame, size));
-}
-
 static void gives_parameters(bench *own, uint64_t round, float value)
 {
-    float *parameters = snapshots_begin(&own->pool);
+    float *parameters = snapshots_begin(&own->rig.pool);
     assert_non_null(parameters);
     parameters[0] = value;
     for (size_t i = 0; i < form_factor_numbers(own->form); i++)
         parameters[1 + i] = own->factor[i] = value + (float)i;
-    snapshots_commit(&own->pool, round);
+    snapshots_commit(&own->rig.pool, round);
 }
 
 static void says_round(bench *own, uint32_t epoch, uint64_t round)
 {
     own->round = round;
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_ROUND, .epoch = epoch, .round = round});
+    rig_say(&own->rig,
+            &(tarry_message){.type = TARRY_MESSAGE_ROUND, .epoch = epoch, .round = round});
+}
+
+/* The round's parameters are there before it. */
+static void begins_round(bench *own, uint32_t epoch, uint64_t round, float value)
+{
+    gives_parameters(own, round, value);
+    says_round(own, epoch, round);
 }
 
 static void expect_report(bench *own, uint32_t epoch, uint32_t slot, bool failed)
 {
-    tarry_message report = next_post(own);
+    tarry_message report = rig_next_post(&own->rig);
     assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
     assert_int_equal(report.epoch, epoch);
     assert_int_equal(report.slot, slot);
     assert_int_equal(report.failed, failed);
+}
+
+static void expect_in_order(bench *own, uint32_t epoch, bool failed)
+{
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(own, epoch, slot, failed);
 }
 
 /* What needs no computing both threads say, and one may overtake the other. */
@@ -306,7 +251,7 @@ static void expect_reports(bench *own, uint32_t epoch, uint32_t finished)
 {
     bool came[LOAD] = {false};
     for (uint32_t i = 0; i < LOAD; i++) {
-        tarry_message report = next_post(own);
+        tarry_message report = rig_next_post(&own->rig);
         assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
         assert_int_equal(report.epoch, epoch);
         assert_in_range(report.slot, 0, LOAD - 1);
@@ -320,18 +265,18 @@ static void expect_reports(bench *own, uint32_t epoch, uint32_t finished)
 static void expect_parts(bench *own, uint32_t epoch, uint64_t psi, float sum)
 {
     const uint64_t stripes = 7;
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                               .epoch = epoch,
-                               .round = own->round,
-                               .attempt = 1,
-                               .psi = &psi,
-                               .stripes = &stripes});
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                                        .epoch = epoch,
+                                        .round = own->round,
+                                        .attempt = 1,
+                                        .psi = &psi,
+                                        .stripes = &stripes});
     for (uint32_t stripe = 0; stripe < 3; stripe++) {
-        tarry_message part = next_post(own);
+        tarry_message part = rig_next_post(&own->rig);
         assert_int_equal(part.type, TARRY_MESSAGE_PART);
         assert_int_equal(part.stripe, stripe);
         size_t last = stripe * STRIPE + (stripe < 2 ? STRIPE : 2) - 1;
-        assert_float_equal(own->executor.slate->part[last], sum, 1e-4F);
+        assert_float_equal(own->rig.executor.slate->part[last], sum, 1e-4F);
     }
 }
 
@@ -342,16 +287,14 @@ BENCH(what_is_finished_outlives_a_reconnect)
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
         says_round(own, epoch, 0);
         expect_reports(own, epoch, LOAD);
-        assert_int_equal(get(own, &own->calls), LOAD);
+        assert_int_equal(rig_get(&own->rig, &own->calls), LOAD);
     }
     expect_parts(own, 3, 7, 6);
     assert_int_equal(own->claimed_before_part, 3); /* a stripe each, before it is encoded */
     /* A server that began anew sends other parameters for the same round. */
-    gives_parameters(own, 0, 2);
-    says_round(own, 4, 0);
-    for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(own, 4, slot, false);
-    assert_int_equal(get(own, &own->calls), 2 * LOAD);
+    begins_round(own, 4, 0, 2);
+    expect_in_order(own, 4, false);
+    assert_int_equal(rig_get(&own->rig, &own->calls), 2 * LOAD);
     expect_parts(own, 4, 7, 12);
 }
 
@@ -371,7 +314,7 @@ TEST(a_part_goes_out_in_another_form)
             says_round(&own, epoch, 0);
             expect_reports(&own, epoch, LOAD);
             own.claimed_before_part = 0;
-            size_t before = get(&own, &own.claims);
+            size_t before = rig_get(&own.rig, &own.claims);
             expect_parts(&own, epoch, 7, 6);
             assert_true(own.claimed_before_part >= before + 3);
         }
@@ -389,11 +332,11 @@ static void says_stood(bench *own, uint64_t round, const uint32_t stood[3], uint
             residuals_void(own->mirror, stripe);
         else if (stood[stripe] == 1)
             residuals_commit(own->mirror, stripe);
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_ROUND,
-                               .epoch = life > 1 ? life : 1,
-                               .round = round,
-                               .life = life,
-                               .stood = stood});
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_ROUND,
+                                        .epoch = life > 1 ? life : 1,
+                                        .round = round,
+                                        .life = life,
+                                        .stood = stood});
 }
 
 BENCH(what_rounding_lost_is_in_the_next_part)
@@ -456,7 +399,7 @@ BENCH(who_leaves_leaves_nothing_of_it_behind)
         expect_reports(own, 1, LOAD);
         own->leaves = round == 1;
         if (own->leaves)
-            executor_leave(&own->executor, TARRY_NEVER);
+            executor_leave(&own->rig.executor, TARRY_NEVER);
         expect_parts(own, 1, 7, 6);
     }
     residuals_commit(own->mirror, 0);
@@ -469,50 +412,45 @@ BENCH(who_leaves_leaves_nothing_of_it_behind)
 BENCH(a_chunk_in_progress_outlives_a_reconnect)
 {
     set_up(own, TARRY_KEEP_ALL);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
-    expect_report(own, 1, 0, false);
-    expect_report(own, 1, 1, false);
-    expect_report(own, 1, 2, false);
+    begins_round(own, 1, 0, 1);
+    expect_in_order(own, 1, false);
     gives_parameters(own, 1, 1);
-    set(own, &own->shut, true);
+    rig_set(&own->rig, &own->shut, true);
     says_round(own, 1, 1);
-    waits_for(own, &own->calls, LOAD + 1);
+    rig_await(&own->rig, &own->calls, LOAD + 1);
     says_round(own, 2, 1);
     says_round(own, 3, 1);
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 3, .round = 1});
-    assert_int_equal(next_post(own).type, TARRY_MESSAGE_ALIVE);
-    set(own, &own->shut, false);
-    for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(own, 3, slot, false);
-    assert_int_equal(get(own, &own->calls), 2 * LOAD);
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 3, .round = 1});
+    assert_int_equal(rig_next_post(&own->rig).type, TARRY_MESSAGE_ALIVE);
+    rig_set(&own->rig, &own->shut, false);
+    expect_in_order(own, 3, false);
+    assert_int_equal(rig_get(&own->rig, &own->calls), 2 * LOAD);
     expect_parts(own, 3, 7, 6);
 }
 
 BENCH(who_leaves_finishes_its_chunk_and_answers_the_signal)
 {
     set_up(own, TARRY_KEEP_ALL);
-    assert_true(executor_idle(&own->executor));
+    assert_true(executor_idle(&own->rig.executor));
     gives_parameters(own, 0, 1);
-    set(own, &own->shut, true);
+    rig_set(&own->rig, &own->shut, true);
     says_round(own, 1, 0);
-    waits_for(own, &own->calls, 1);
-    executor_leave(&own->executor, TARRY_NEVER);
-    assert_false(executor_idle(&own->executor));
-    set(own, &own->shut, false);
+    rig_await(&own->rig, &own->calls, 1);
+    executor_leave(&own->rig.executor, TARRY_NEVER);
+    assert_false(executor_idle(&own->rig.executor));
+    rig_set(&own->rig, &own->shut, false);
     expect_reports(own, 1, 1);
     expect_parts(own, 1, 1, 1);
-    assert_int_equal(get(own, &own->changes), 0);
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = 1});
-    waits_for(own, &own->changes, 1);
-    assert_true(executor_idle(&own->executor));
+    assert_int_equal(rig_get(&own->rig, &own->changes), 0);
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = 1});
+    rig_await(&own->rig, &own->changes, 1);
+    assert_true(executor_idle(&own->rig.executor));
     /* Another round finds nobody who computes. */
-    gives_parameters(own, 1, 1);
-    says_round(own, 1, 1);
+    begins_round(own, 1, 1, 1);
     expect_reports(own, 1, 0);
-    assert_false(executor_answering(&own->executor));
-    assert_int_equal(get(own, &own->parts_unannounced), 0);
-    assert_int_equal(get(own, &own->calls), 1);
+    assert_false(executor_answering(&own->rig.executor));
+    assert_int_equal(rig_get(&own->rig, &own->parts_unannounced), 0);
+    assert_int_equal(rig_get(&own->rig, &own->calls), 1);
 }
 
 static void grace_ends(tarry_keep keep)
@@ -520,17 +458,17 @@ static void grace_ends(tarry_keep keep)
     bench own;
     set_up(&own, keep);
     gives_parameters(&own, 0, 1);
-    set(&own, &own.shut, true);
+    rig_set(&own.rig, &own.shut, true);
     says_round(&own, 1, 0);
-    waits_for(&own, &own.calls, 1);
-    executor_leave(&own.executor, clock_now_ns() + 20000000);
+    rig_await(&own.rig, &own.calls, 1);
+    executor_leave(&own.rig.executor, clock_now_ns() + 20000000);
     expect_reports(&own, 1, 0);
-    pthread_mutex_lock(&own.lock);
+    pthread_mutex_lock(&own.rig.lock);
     assert_true(own.computing); /* still: its result comes to nothing */
-    pthread_mutex_unlock(&own.lock);
-    set(&own, &own.shut, false);
-    says(&own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
-    assert_int_equal(next_post(&own).type, TARRY_MESSAGE_ALIVE);
+    pthread_mutex_unlock(&own.rig.lock);
+    rig_set(&own.rig, &own.shut, false);
+    rig_say(&own.rig, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+    assert_int_equal(rig_next_post(&own.rig).type, TARRY_MESSAGE_ALIVE);
     tear_down(&own);
 }
 
@@ -545,16 +483,15 @@ BENCH(chunks_that_fail_take_no_place)
 {
     set_up(own, TARRY_KEEP_CREDITED);
     own->fails = true;
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
-    for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(own, 1, slot, true);
-    assert_int_equal(get(own, &own->calls), LOAD);
+    begins_round(own, 1, 0, 1);
+    expect_in_order(own, 1, true);
+    assert_int_equal(rig_get(&own->rig, &own->calls), LOAD);
 }
 
 static void says_fate(bench *own, uint32_t slot, tarry_fate fate)
 {
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_NEWS, .epoch = 1, .slot = slot, .fate = fate});
+    rig_say(&own->rig,
+            &(tarry_message){.type = TARRY_MESSAGE_NEWS, .epoch = 1, .slot = slot, .fate = fate});
 }
 
 /* Three are finished before the first answer comes: the last two are decided by news and by the
@@ -562,14 +499,12 @@ static void says_fate(bench *own, uint32_t slot, tarry_fate fate)
 BENCH(several_gradients_wait_for_their_fates)
 {
     set_up_ahead(own, TARRY_KEEP_CREDITED, 2);
-    gives_parameters(own, 0, 3);
-    says_round(own, 1, 0);
-    for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(own, 1, slot, false);
+    begins_round(own, 1, 0, 3);
+    expect_in_order(own, 1, false);
     says_fate(own, 1, TARRY_FATE_CREDITED);
     says_fate(own, 0, TARRY_FATE_DROPPED);
-    expect_parts(own, 1, 6, 3 * (2 + 3));        /* chunks 1 and 2 */
-    assert_int_equal(get(own, &own->claims), 2); /* of each fold */
+    expect_parts(own, 1, 6, 3 * (2 + 3));                  /* chunks 1 and 2 */
+    assert_int_equal(rig_get(&own->rig, &own->claims), 2); /* of each fold */
     for (uint32_t slot = 1; slot < LOAD; slot++)
         assert_ptr_not_equal(own->gradients[slot], own->gradients[slot - 1]);
     assert_ptr_not_equal(own->gradients[0], own->gradients[2]);
@@ -579,11 +514,10 @@ BENCH(several_gradients_wait_for_their_fates)
 BENCH(says_whether_another_report_follows)
 {
     set_up(own, TARRY_KEEP_ALL);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
+    begins_round(own, 1, 0, 1);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
         expect_report(own, 1, slot, false);
-        assert_int_equal(own->more[slot], slot + 1 < LOAD);
+        assert_int_equal(own->rig.more[slot], slot + 1 < LOAD);
     }
 }
 
@@ -592,17 +526,17 @@ BENCH(room_that_answers_spare_is_not_used)
 {
     set_up_ahead(own, TARRY_KEEP_CREDITED, 2);
     gives_parameters(own, 0, 1);
-    set(own, &own->shut, true);
+    rig_set(&own->rig, &own->shut, true);
     says_round(own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
-        waits_for(own, &own->calls, slot + 1);
+        rig_await(&own->rig, &own->calls, slot + 1);
         if (slot > 0) { /* while the next is computed the one before is folded */
             says_fate(own, slot - 1, TARRY_FATE_CREDITED);
-            waits_for(own, &own->claims, slot);
-            says(own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
-            assert_int_equal(next_post(own).type, TARRY_MESSAGE_ALIVE);
+            rig_await(&own->rig, &own->claims, slot);
+            rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+            assert_int_equal(rig_next_post(&own->rig).type, TARRY_MESSAGE_ALIVE);
         }
-        note(own, &own->let_through);
+        rig_count(&own->rig, &own->let_through);
         expect_report(own, 1, slot, false);
     }
     assert_ptr_equal(own->gradients[2], own->gradients[0]);
@@ -611,27 +545,25 @@ BENCH(room_that_answers_spare_is_not_used)
 BENCH(the_running_sum_is_claimed_before_it_changes)
 {
     set_up(own, TARRY_KEEP_CREDITED);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
+    begins_round(own, 1, 0, 1);
     expect_report(own, 1, 0, false);
-    assert_int_equal(get(own, &own->claims), 0);
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
-                               .epoch = 1,
-                               .slot = 0,
-                               .sequence = 1,
-                               .fate = TARRY_FATE_CREDITED});
-    waits_for(own, &own->claims, 1);
+    assert_int_equal(rig_get(&own->rig, &own->claims), 0);
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
+                                        .epoch = 1,
+                                        .slot = 0,
+                                        .sequence = 1,
+                                        .fate = TARRY_FATE_CREDITED});
+    rig_await(&own->rig, &own->claims, 1);
 }
 
 BENCH(a_frame_that_is_none_is_a_reason_to_give_up)
 {
     set_up(own, TARRY_KEEP_ALL);
     const uint8_t garbage[5] = {255, 255, 255, 255, 255};
-    assert_ok(executor_deliver(&own->executor, garbage, sizeof(garbage)));
-    waits_for(own, &own->give_ups, 1);
+    assert_ok(executor_deliver(&own->rig.executor, garbage, sizeof(garbage)));
+    rig_await(&own->rig, &own->give_ups, 1);
     /* It goes on with what makes sense. */
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
+    begins_round(own, 1, 0, 1);
     expect_report(own, 1, 0, false);
 }
 
@@ -639,10 +571,10 @@ static int make_and_destroy(void *user, const tarry_allocator *allocator)
 {
     bench own = {0};
     int error = make(&own, *(tarry_keep *)user, 1, allocator);
-    executor_close(&own.executor);
-    executor_destroy(&own.executor, allocator);
-    snapshots_destroy(&own.pool);
-    tarry_plan_free(own.plan);
+    executor_close(&own.rig.executor);
+    executor_destroy(&own.rig.executor, allocator);
+    snapshots_destroy(&own.rig.pool);
+    tarry_plan_free(own.rig.plan);
     return error;
 }
 
@@ -654,7 +586,8 @@ TEST(each_allocation_may_fail)
 
 static void says_finish(bench *own, uint32_t epoch)
 {
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = epoch, .round = own->round});
+    rig_say(&own->rig,
+            &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = epoch, .round = own->round});
 }
 
 /* It returns by itself when the round is over, and what it left is not taken for finished. */
@@ -662,19 +595,17 @@ BENCH(a_compute_function_learns_that_it_is_not_wanted)
 {
     set_up(own, TARRY_KEEP_ALL);
     own->heeds = true;
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
-    waits_for(own, &own->calls, 1);
+    begins_round(own, 1, 0, 1);
+    rig_await(&own->rig, &own->calls, 1);
     says_finish(own, 1);
-    gives_parameters(own, 1, 1);
-    says_round(own, 1, 1);
-    waits_for(own, &own->calls, 2);
-    assert_int_equal(own->count, 0);
+    begins_round(own, 1, 1, 1);
+    rig_await(&own->rig, &own->calls, 2);
+    assert_int_equal(own->rig.count, 0);
 }
 
 static void takes(bench *own, uint32_t chunk, const tarry_task **task)
 {
-    assert_ok(executor_take(&own->executor, TARRY_NEVER, task));
+    assert_ok(executor_take(&own->rig.executor, TARRY_NEVER, task));
     assert_int_equal((*task)->chunk, chunk);
     for (size_t i = 0; i < DIMENSION; i++)
         (*task)->gradient[i] = (*task)->parameters[0] * (float)(chunk + 1);
@@ -683,22 +614,18 @@ static void takes(bench *own, uint32_t chunk, const tarry_task **task)
 static void set_up_pulled(bench *own)
 {
     *own = (bench){.pulls = true};
-    pthread_mutex_init(&own->lock, NULL);
-    assert_int_equal(clock_init_condition(&own->change), 0);
-    assert_ok(make(own, TARRY_KEEP_ALL, 1, NULL));
-    assert_ok(executor_start(&own->executor));
+    begin(own, TARRY_KEEP_ALL, 1);
 }
 
 BENCH(tasks_are_taken_and_given_back)
 {
     const tarry_task *task, *other;
     set_up_pulled(own);
-    assert_int_equal(executor_take(&own->executor, 0, &task), TARRY_ERROR_STATE);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
+    assert_int_equal(executor_take(&own->rig.executor, 0, &task), TARRY_ERROR_STATE);
+    begins_round(own, 1, 0, 1);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
         takes(own, slot, &task);
-        assert_int_equal(executor_take(&own->executor, TARRY_NEVER, &other), TARRY_ERROR_STATE);
+        assert_int_equal(executor_take(&own->rig.executor, TARRY_NEVER, &other), TARRY_ERROR_STATE);
         assert_false(tarry_compute_cancelled(task));
         assert_ok(tarry_task_give(task, slot == 1 ? -1 : 0));
         expect_report(own, 1, slot, slot == 1);
@@ -712,15 +639,13 @@ BENCH(a_task_that_is_given_back_too_late_counts_for_nothing)
 {
     const tarry_task *task;
     set_up_pulled(own);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
+    begins_round(own, 1, 0, 1);
     takes(own, 0, &task);
     const tarry_task copy = *task;
     says_finish(own, 1);
     while (!tarry_compute_cancelled(task))
         sched_yield();
-    gives_parameters(own, 1, 2);
-    says_round(own, 1, 1);
+    begins_round(own, 1, 1, 2);
     assert_true(task->parameters[0] == 1);
     assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
     assert_int_equal(tarry_task_give(&copy, 0), TARRY_ERROR_STATE);
@@ -736,7 +661,7 @@ static void *take_the_last(void *argument)
 {
     bench *own = argument;
     const tarry_task *task;
-    assert_ok(executor_take(&own->executor, TARRY_NEVER, &task));
+    assert_ok(executor_take(&own->rig.executor, TARRY_NEVER, &task));
     return (void *)task;
 }
 
@@ -747,14 +672,13 @@ BENCH(who_waits_for_a_task_hears_of_the_end)
     void *taken;
     const tarry_task *task;
     set_up_pulled(own);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
+    begins_round(own, 1, 0, 1);
     takes(own, 0, &task);
-    executor_abandon(&own->executor);
+    executor_abandon(&own->rig.executor);
     assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
     says_finish(own, 1);
     pthread_create(&waits, NULL, take_the_last, own);
-    executor_close(&own->executor);
+    executor_close(&own->rig.executor);
     pthread_join(waits, &taken);
     assert_null(taken);
 }
@@ -763,12 +687,11 @@ BENCH(who_waits_for_a_task_hears_of_the_end)
 BENCH(an_end_while_a_report_is_sent_is_not_missed)
 {
     set_up_pulled(own);
-    gives_parameters(own, 0, 1);
-    says_round(own, 1, 0);
-    while (executor_idle(&own->executor))
+    begins_round(own, 1, 0, 1);
+    while (executor_idle(&own->rig.executor))
         sched_yield();
     gives_parameters(own, 1, 2);
     own->closes = true;
     assert_null(take_the_last(own));
-    assert_int_equal(own->count, 1);
+    assert_int_equal(own->rig.count, 1);
 }

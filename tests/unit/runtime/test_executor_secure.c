@@ -3,21 +3,17 @@
  * An executor whose sums are secure, without a server: worker 0 of two, which has the chunks 0 and
  * 1. The test is its uplink, and has the key of worker 1, whose masks are taken off what is sent.
  */
-#include <pthread.h>
 #include <string.h>
 
 #include <openssl/evp.h>
-#include <tarry/error.h>
 
 #include "edge_plan.h"
+#include "executor_rig.h"
 #include "privacy/secure/secure_member.h"
-#include "protocol/wire/codec.h"
-#include "runtime/clock.h"
 #include "runtime/masked_words.h"
-#include "runtime/worker/executor.h"
 #include "test.h"
 
-enum { LOAD = 2, CHUNKS = 3, DIMENSION = 10, STRIPE = 4, STRIPES = 3, MOST_POSTS = 64, WORD = 4 };
+enum { LOAD = 2, CHUNKS = 3, DIMENSION = 10, STRIPE = 4, STRIPES = 3, WORD = 4 };
 
 static const edge edges[] = {{0, 0}, {0, 1}, {1, 2}};
 static const uint32_t holders[CHUNKS] = {0, 0, 1};
@@ -25,9 +21,7 @@ static const uint32_t lives[2] = {1, 5};
 static const uint8_t digest[TARRY_DIGEST_SIZE] = {9};
 
 typedef struct bench {
-    tarry_plan *plan;
-    snapshots pool;
-    executor executor;
+    executor_rig rig;
     masking *masks;
     agreement *pair; /* of worker 1, */
     secure_member *other;
@@ -38,10 +32,7 @@ typedef struct bench {
     uint8_t bound;       /* what they bind their tasks to; 0: nothing */
     int bindings[3];     /* what comes of that, of the same once more, and of something else */
 
-    pthread_mutex_t lock;
-    pthread_cond_t change;
-    tarry_message posts[MOST_POSTS];
-    size_t count, read;
+    /* Under the lock. */
     uint8_t parts[STRIPES][WORD * (STRIPE + MASKED_COUNTS)];
     size_t sent; /* stripes */
     size_t locks, refusals, calls;
@@ -52,20 +43,17 @@ typedef struct bench {
 static void post(void *user, const tarry_message *message, bool more)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
-    own->posts[own->count++ % MOST_POSTS] = *message;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    rig_post(&own->rig, message, more);
 }
 
 static void post_part(void *user, const tarry_message *message, const executor_stripe *stripe)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_lock(&own->rig.lock);
     memcpy(own->parts[message->stripe], stripe->bytes, stripe->size);
     own->sent += stripe->size == ring_bytes(&own->grid, stripe->count + MASKED_COUNTS);
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    pthread_cond_broadcast(&own->rig.change);
+    pthread_mutex_unlock(&own->rig.lock);
 }
 
 static void claim(void *user, size_t first, size_t count)
@@ -80,23 +68,23 @@ static void ignore(void *user)
 static void refused(void *user, int error, const char *why)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_lock(&own->rig.lock);
     own->refusals++;
     own->error = error;
     strncpy(own->why, why, sizeof(own->why) - 1);
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    pthread_cond_broadcast(&own->rig.change);
+    pthread_mutex_unlock(&own->rig.lock);
 }
 
 static int note_attempt(void *user, const tarry_secure_attempt *attempt,
                         tarry_diagnostic *diagnostic)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_lock(&own->rig.lock);
     own->locks++;
     bool early = own->sent == 0;
     bool refuses = own->refuses;
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_unlock(&own->rig.lock);
     return refuses || !early || attempt->epoch != 1 ? TARRY_ERROR_FILE : TARRY_OK;
 }
 
@@ -104,12 +92,12 @@ static int note_attempt(void *user, const tarry_secure_attempt *attempt,
 static int compute(void *user, const tarry_task *task)
 {
     bench *own = user;
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_lock(&own->rig.lock);
     own->calls++;
-    pthread_cond_broadcast(&own->change);
+    pthread_cond_broadcast(&own->rig.change);
     while (own->shut)
-        pthread_cond_wait(&own->change, &own->lock);
-    pthread_mutex_unlock(&own->lock);
+        pthread_cond_wait(&own->rig.change, &own->rig.lock);
+    pthread_mutex_unlock(&own->rig.lock);
     if (own->bound != 0) {
         const uint8_t state[TARRY_DIGEST_SIZE] = {own->bound}, other[TARRY_DIGEST_SIZE] = {1};
         own->bindings[0] = tarry_task_bind(task, state);
@@ -147,12 +135,11 @@ static masking_settings masking_of(bench *own)
 static void set_up_with(bench *own, double clamped_most)
 {
     *own = (bench){.clamped_most = clamped_most};
-    pthread_mutex_init(&own->lock, NULL);
-    assert_int_equal(clock_init_condition(&own->change), 0);
-    own->plan = edge_plan_make(2, CHUNKS, 1, edges, CHUNKS, NULL);
-    assert_non_null(own->plan);
+    rig_init(&own->rig);
+    own->rig.plan = edge_plan_make(2, CHUNKS, 1, edges, CHUNKS, NULL);
+    assert_non_null(own->rig.plan);
     assert_true(ring_choose(32, 100, CHUNKS, &own->grid));
-    assert_ok(snapshots_init(&own->pool, 1, 1, NULL));
+    assert_ok(snapshots_init(&own->rig.pool, 1, 1, NULL));
     const masking_settings wishes = masking_of(own);
     assert_ok(masking_create(&wishes, NULL, &own->masks));
     own->pair = agreement_create();
@@ -164,7 +151,7 @@ static void set_up_with(bench *own, double clamped_most)
         .kernels = kernel_best(),
         .compute = compute,
         .user = own,
-        .snapshots = &own->pool,
+        .snapshots = &own->rig.pool,
         .masking = own->masks,
         .uplink = {.post = post,
                    .post_part = post_part,
@@ -179,9 +166,9 @@ static void set_up_with(bench *own, double clamped_most)
     const worker_slate_settings wanted = {
         .cut = settings.cut, .server = &server, .grid = own->grid};
     worker_slate *first;
-    assert_ok(worker_slate_create(own->plan, 0, &wanted, NULL, &first));
-    assert_ok(executor_init(&own->executor, &settings, first, NULL));
-    assert_ok(executor_start(&own->executor));
+    assert_ok(worker_slate_create(own->rig.plan, 0, &wanted, NULL, &first));
+    assert_ok(executor_init(&own->rig.executor, &settings, first, NULL));
+    assert_ok(executor_start(&own->rig.executor));
 }
 
 static void set_up(bench *own)
@@ -191,109 +178,64 @@ static void set_up(bench *own)
 
 static void tear_down(bench *own)
 {
-    executor_close(&own->executor);
-    executor_destroy(&own->executor, NULL);
-    snapshots_destroy(&own->pool);
+    rig_end(&own->rig);
     masking_free(own->masks);
     secure_member_free(own->other);
     agreement_free(own->pair);
-    tarry_plan_free(own->plan);
-    pthread_cond_destroy(&own->change);
-    pthread_mutex_destroy(&own->lock);
 }
 
 #define BENCH(name) TEST_OF(name, bench, own, tear_down)
 
-static void set(bench *own, bool *what, bool value)
-{
-    pthread_mutex_lock(&own->lock);
-    *what = value;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
-}
-
-static size_t get(bench *own, const size_t *counter)
-{
-    pthread_mutex_lock(&own->lock);
-    size_t value = *counter;
-    pthread_mutex_unlock(&own->lock);
-    return value;
-}
-
-static void waits_for(bench *own, const size_t *counter, size_t least)
-{
-    struct timespec until = clock_timespec(clock_now_ns() + UINT64_C(60000000000));
-    int expired = 0;
-    pthread_mutex_lock(&own->lock);
-    while (*counter < least && expired == 0)
-        expired = pthread_cond_timedwait(&own->change, &own->lock, &until);
-    pthread_mutex_unlock(&own->lock);
-    assert_int_equal(expired, 0);
-}
-
-static void says(bench *own, const tarry_message *message)
-{
-    uint8_t frame[512];
-    const codec_shape *shape = &own->executor.slate->shape;
-    size_t size = codec_size(shape, message);
-    assert_in_range(size, 1, sizeof(frame));
-    codec_encode(shape, message, frame);
-    assert_ok(executor_deliver(&own->executor, frame, size));
-}
-
 static void gives_parameters(bench *own, uint64_t round, float value, const uint8_t hash[32])
 {
-    float *parameters = snapshots_begin(&own->pool);
+    float *parameters = snapshots_begin(&own->rig.pool);
     assert_non_null(parameters);
     parameters[0] = value;
-    snapshots_set_digest(&own->pool, hash);
-    snapshots_commit(&own->pool, round);
+    snapshots_set_digest(&own->rig.pool, hash);
+    snapshots_commit(&own->rig.pool, round);
 }
 
 static void says_round(bench *own, uint64_t round)
 {
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_ROUND, .epoch = 1, .round = round});
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_ROUND, .epoch = 1, .round = round});
 }
 
 static void expect_report(bench *own)
 {
-    waits_for(own, &own->count, own->read + 1);
-    pthread_mutex_lock(&own->lock);
-    tarry_message report = own->posts[own->read++ % MOST_POSTS];
-    pthread_mutex_unlock(&own->lock);
+    tarry_message report = rig_next_post(&own->rig);
     assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
     assert_false(report.failed);
 }
 
 static void says_credited(bench *own, uint64_t round, uint32_t slot)
 {
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
-                               .epoch = 1,
-                               .round = round,
-                               .slot = slot,
-                               .fate = TARRY_FATE_CREDITED});
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
+                                        .epoch = 1,
+                                        .round = round,
+                                        .slot = slot,
+                                        .fate = TARRY_FATE_CREDITED});
 }
 
 static void says_signal(bench *own, uint64_t round, uint32_t attempt, const uint32_t *named)
 {
     const uint64_t psi = 3, stripes = 7;
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                               .epoch = 1,
-                               .round = round,
-                               .attempt = attempt,
-                               .psi = &psi,
-                               .stripes = &stripes,
-                               .holders = holders,
-                               .lives = named});
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                                        .epoch = 1,
+                                        .round = round,
+                                        .attempt = attempt,
+                                        .psi = &psi,
+                                        .stripes = &stripes,
+                                        .holders = holders,
+                                        .lives = named});
 }
 
 /* What it was told before has been dealt with once it answers. */
 static void is_heard(bench *own)
 {
-    size_t before = get(own, &own->count);
-    says(own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
-    waits_for(own, &own->count, before + 1);
-    own->read = before + 1;
+    size_t before = rig_get(&own->rig, &own->rig.count);
+    rig_say(&own->rig, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+    rig_await(&own->rig, &own->rig.count, before + 1);
+    own->rig.read = before + 1;
 }
 
 static void hears_of_the_other(bench *own)
@@ -344,7 +286,7 @@ static void assert_part_is(bench *own, uint64_t round, uint32_t attempt, float s
     memcpy(context.job, wishes.job, 32);
     memcpy(context.target, wishes.target, 32);
     memcpy(context.terms, wishes.terms, 32);
-    memcpy(context.plan, own->plan->digest, 32);
+    memcpy(context.plan, own->rig.plan->digest, 32);
     name_parameters(own, context.parameters);
     assert_ok(secure_member_hear(own->other, 0, lives[0], masking_key(own->masks)));
     assert_ok(secure_member_hear(own->other, 1, lives[1], agreement_public_key(own->pair)));
@@ -375,16 +317,16 @@ BENCH(a_part_is_masked_for_those_who_take_part)
     set_up(own);
     hears_of_the_other(own);
     for (uint32_t round = 0; round < 3; round++) {
-        pthread_mutex_lock(&own->lock);
+        pthread_mutex_lock(&own->rig.lock);
         own->sent = 0;
-        pthread_mutex_unlock(&own->lock);
+        pthread_mutex_unlock(&own->rig.lock);
         works(own, round, 2 + (float)round);
         says_signal(own, round, 1, lives);
-        waits_for(own, &own->sent, STRIPES);
-        assert_int_equal(get(own, &own->locks), round + 1);
+        rig_await(&own->rig, &own->sent, STRIPES);
+        assert_int_equal(rig_get(&own->rig, &own->locks), round + 1);
         assert_part_is(own, round, 1, 3 * (2 + (float)round));
     }
-    assert_int_equal(get(own, &own->refusals), 0);
+    assert_int_equal(rig_get(&own->rig, &own->refusals), 0);
 }
 
 /* Masks are of the state, too, that a round's tasks were bound to; another round has another one.
@@ -394,19 +336,19 @@ BENCH(a_part_is_masked_for_those_with_the_same_state)
     set_up(own);
     hears_of_the_other(own);
     for (uint32_t round = 0; round < 3; round++) {
-        pthread_mutex_lock(&own->lock);
+        pthread_mutex_lock(&own->rig.lock);
         own->sent = 0;
         own->bound = round < 2 ? (uint8_t)(7 + round) : 0;
-        pthread_mutex_unlock(&own->lock);
+        pthread_mutex_unlock(&own->rig.lock);
         works(own, round, 2);
         says_signal(own, round, 1, lives);
-        waits_for(own, &own->sent, STRIPES);
+        rig_await(&own->rig, &own->sent, STRIPES);
         assert_part_is(own, round, 1, 6);
         assert_ok(own->bindings[0]);
         assert_ok(own->bindings[1]);
         assert_int_equal(own->bindings[2], TARRY_ERROR_STATE);
     }
-    assert_int_equal(get(own, &own->refusals), 0);
+    assert_int_equal(rig_get(&own->rig, &own->refusals), 0);
 }
 
 /* Who gives some workers other parameters in the middle of a round would learn what these make of
@@ -418,12 +360,12 @@ TEST(other_parameters_within_a_round_end_it)
         set_up(&own);
         hears_of_the_other(&own);
         if (between) { /* two chunks */
-            set(&own, &own.shut, true);
+            rig_set(&own.rig, &own.shut, true);
             gives_parameters(&own, 0, 2, digest);
             says_round(&own, 0);
-            waits_for(&own, &own.calls, 1);
+            rig_await(&own.rig, &own.calls, 1);
             gives_parameters(&own, 0, 3, digest);
-            set(&own, &own.shut, false);
+            rig_set(&own.rig, &own.shut, false);
             for (uint32_t slot = 0; slot < LOAD; slot++) {
                 expect_report(&own);
                 says_credited(&own, 0, slot);
@@ -433,11 +375,11 @@ TEST(other_parameters_within_a_round_end_it)
             gives_parameters(&own, 0, 3, digest);
         }
         says_signal(&own, 0, 1, lives);
-        waits_for(&own, &own.refusals, 1);
+        rig_await(&own.rig, &own.refusals, 1);
         is_heard(&own);
         assert_non_null(strstr(own.why, "other parameters"));
-        assert_int_equal(get(&own, &own.sent), 0);
-        assert_int_equal(get(&own, &own.locks), 0);
+        assert_int_equal(rig_get(&own.rig, &own.sent), 0);
+        assert_int_equal(rig_get(&own.rig, &own.locks), 0);
         tear_down(&own);
     }
 }
@@ -453,16 +395,16 @@ TEST(a_part_with_too_many_clamped_numbers_is_not_sent)
         works(&own, 7, 2);
         says_signal(&own, 7, 1, lives);
         if (i == 2) {
-            waits_for(&own, &own.sent, STRIPES);
+            rig_await(&own.rig, &own.sent, STRIPES);
         } else {
-            waits_for(&own, &own.refusals, 1);
+            rig_await(&own.rig, &own.refusals, 1);
             says_signal(&own, 7, 2, lives); /* nor in another attempt */
             is_heard(&own);
             assert_int_equal(own.error, TARRY_ERROR_STATE);
             assert_non_null(strstr(own.why, "in round 7, 10 % of this worker's numbers are beyond "
                                             "the bound of 100"));
-            assert_int_equal(get(&own, &own.sent), 0);
-            assert_int_equal(get(&own, &own.locks), 0);
+            assert_int_equal(rig_get(&own.rig, &own.sent), 0);
+            assert_int_equal(rig_get(&own.rig, &own.locks), 0);
         }
         tear_down(&own);
     }
@@ -475,13 +417,13 @@ BENCH(a_lock_that_is_not_written_ends_it)
     hears_of_the_other(own);
     works(own, 0, 2);
     says_signal(own, 0, 1, lives);
-    waits_for(own, &own->refusals, 1);
-    set(own, &own->refuses, false); /* what could be written later changes nothing */
+    rig_await(&own->rig, &own->refusals, 1);
+    rig_set(&own->rig, &own->refuses, false); /* what could be written later changes nothing */
     is_heard(own);
     assert_int_equal(own->error, TARRY_ERROR_FILE);
-    assert_int_equal(get(own, &own->refusals), 1);
-    assert_int_equal(get(own, &own->locks), 1);
-    assert_int_equal(get(own, &own->sent), 0);
+    assert_int_equal(rig_get(&own->rig, &own->refusals), 1);
+    assert_int_equal(rig_get(&own->rig, &own->locks), 1);
+    assert_int_equal(rig_get(&own->rig, &own->sent), 0);
 }
 
 /* A key that comes too late is that of a later life. */
@@ -491,9 +433,9 @@ BENCH(nothing_is_sent_to_a_life_that_nobody_told_of)
     works(own, 0, 2);
     says_signal(own, 0, 1, lives);
     is_heard(own);
-    assert_int_equal(get(own, &own->sent), 0);
-    assert_int_equal(get(own, &own->refusals), 0);
-    assert_int_equal(get(own, &own->locks), 0);
+    assert_int_equal(rig_get(&own->rig, &own->sent), 0);
+    assert_int_equal(rig_get(&own->rig, &own->refusals), 0);
+    assert_int_equal(rig_get(&own->rig, &own->locks), 0);
 }
 
 BENCH(a_signal_that_breaks_a_rule_ends_it)
@@ -503,10 +445,10 @@ BENCH(a_signal_that_breaks_a_rule_ends_it)
     hears_of_the_other(own);
     works(own, 0, 2);
     says_signal(own, 0, 1, other_life);
-    waits_for(own, &own->refusals, 1);
+    rig_await(&own->rig, &own->refusals, 1);
     assert_int_equal(own->error, TARRY_ERROR_STATE);
     assert_string_not_equal(own->why, "");
-    assert_int_equal(get(own, &own->sent), 0);
+    assert_int_equal(rig_get(&own->rig, &own->sent), 0);
 }
 
 /* ---- without an executor ---- */
@@ -524,7 +466,7 @@ static try attempt_of(bench *own)
                  .attempt = {.epoch = lives[0],
                              .round = 3,
                              .attempt = 1,
-                             .plan = own->plan,
+                             .plan = own->rig.plan,
                              .parameters = digest,
                              .holders = holders,
                              .lives = lives,

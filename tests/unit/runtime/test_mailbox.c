@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <tarry/error.h>
 #include <tarry/event.h>
 
 #include "failing_allocator.h"

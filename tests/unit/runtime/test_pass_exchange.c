@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exchanges whose messages go through a queue that the test reads and tampers with. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -105,7 +104,8 @@ static void finish(bench *its)
     free(its->into);
     free(its->numbers);
 }
-OWNED_STRUCT_BY(bench, finish)
+
+#define BENCH(name) TEST_OF(name, bench, its, finish)
 
 static exchange_progress look(bench *its, uint32_t id)
 {
@@ -118,6 +118,23 @@ static void fetch(bench *its, uint32_t id, uint32_t from, const tarry_sum_id *su
 {
     memset(its->into, 0, NUMBERS * sizeof(float));
     assert_ok(of(its, id)->methods->fetch(of(its, id), from, sum, its->into, NUMBERS));
+}
+
+static void load(bench *its, uint32_t id)
+{
+    assert_ok(of(its, id)->methods->load(of(its, id), 0, &SUM));
+}
+
+static void hold_sum(bench *its)
+{
+    of(its, 0)->methods->hold(of(its, 0), &SUM, its->numbers, NUMBERS);
+}
+
+/* What party 1 has asked for comes to nothing. */
+static void fails(bench *its)
+{
+    deliver_all(its);
+    assert_int_equal(look(its, 1).state, EXCHANGE_FAILED);
 }
 
 static uint8_t *make_state(uint64_t size)
@@ -144,163 +161,149 @@ static void is_the_state(const exchange_progress *progress, const tarry_sum_id *
     memory_release(NULL, expected);
 }
 
-TEST(a_sum_is_fetched_a_few_pieces_at_a_time)
+BENCH(a_sum_is_fetched_a_few_pieces_at_a_time)
 {
-    OWNED(bench) its;
-    begin(&its);
-    of(&its, 0)->methods->hold(of(&its, 0), &SUM, its.numbers, NUMBERS);
-    fetch(&its, 1, 0, &SUM);
+    begin(its);
+    hold_sum(its);
+    fetch(its, 1, 0, &SUM);
     size_t most = 0;
-    for (; its.count > 0; deliver(&its))
-        most = its.count > most ? its.count : most;
+    for (; its->count > 0; deliver(its))
+        most = its->count > most ? its->count : most;
     assert_in_range(most, 2, 4);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_DONE);
-    assert_memory_equal(its.into, its.numbers, NUMBERS * sizeof(float));
+    assert_int_equal(look(its, 1).state, EXCHANGE_DONE);
+    assert_memory_equal(its->into, its->numbers, NUMBERS * sizeof(float));
 }
 
-TEST(a_sum_that_is_not_held_or_no_more_fails)
+BENCH(a_sum_that_is_not_held_or_no_more_fails)
 {
-    OWNED(bench) its;
     tarry_sum_id other = SUM;
-    begin(&its);
-    fetch(&its, 1, 0, &SUM); /* not yet */
-    deliver_all(&its);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    of(&its, 0)->methods->hold(of(&its, 0), &SUM, its.numbers, NUMBERS);
+    begin(its);
+    fetch(its, 1, 0, &SUM); /* not yet */
+    fails(its);
+    hold_sum(its);
     other.digest++;
-    fetch(&its, 1, 0, &other); /* other bits */
-    deliver_all(&its);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    fetch(&its, 1, 0, &SUM);
+    fetch(its, 1, 0, &other); /* other bits */
+    fails(its);
+    fetch(its, 1, 0, &SUM);
     for (int i = 0; i < 6; i++) /* some pieces come */
-        assert_true(deliver(&its));
-    of(&its, 0)->methods->hold(of(&its, 0), NULL, NULL, 0);
-    deliver_all(&its);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
+        assert_true(deliver(its));
+    of(its, 0)->methods->hold(of(its, 0), NULL, NULL, 0);
+    fails(its);
 }
 
-TEST(a_state_is_shared_by_those_who_wait)
+/* Their copies are gone in the end: else this leaks. */
+BENCH(a_state_is_shared_by_those_who_wait)
 {
-    bench its;
-    begin(&its);
+    begin(its);
     const tarry_sum_id later = {.step = 4, .term = 1, .attempt = 9, .digest = 5};
     for (uint32_t id = 1; id < PARTIES; id++)
-        of(&its, id)->methods->load(of(&its, id), 0, &SUM);
-    deliver_all(&its);
-    assert_int_equal(its.parties[0].wanted, 2);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_RUNNING);
-    offer(&its, 0, &later);
-    deliver_all(&its);
+        load(its, id);
+    deliver_all(its);
+    assert_int_equal(its->parties[0].wanted, 2);
+    assert_int_equal(look(its, 1).state, EXCHANGE_RUNNING);
+    offer(its, 0, &later);
+    deliver_all(its);
     for (uint32_t id = 1; id < PARTIES; id++) {
-        exchange_progress progress = look(&its, id);
+        exchange_progress progress = look(its, id);
         is_the_state(&progress, &later);
-        of(&its, id)->methods->abandon(of(&its, id));
-        assert_int_equal(look(&its, id).state, EXCHANGE_IDLE);
+        of(its, id)->methods->abandon(of(its, id));
+        assert_int_equal(look(its, id).state, EXCHANGE_IDLE);
     }
-    finish(&its); /* the copies are gone: else this leaks */
 }
 
-TEST(a_state_that_is_none_fails)
+BENCH(a_state_that_is_none_fails)
 {
-    OWNED(bench) its;
-    begin(&its);
+    begin(its);
     const tarry_sum_id earlier = {.step = 2, .term = 1, .attempt = 1, .digest = 5};
-    of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
-    deliver_all(&its);
-    offer(&its, 0, &earlier); /* of no use */
-    deliver_all(&its);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
-    deliver_all(&its);
-    of(&its, 0)->methods->offer(of(&its, 0), NULL, NULL, 0);
-    deliver_all(&its);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    of(&its, 0)->methods->serve(of(&its, 0), NULL, NULL); /* nobody is asked any more */
-    of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
-    deliver_all(&its);
-    assert_int_equal(its.parties[0].wanted, 2);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
+    load(its, 1);
+    deliver_all(its);
+    offer(its, 0, &earlier); /* of no use */
+    fails(its);
+    load(its, 1);
+    deliver_all(its);
+    of(its, 0)->methods->offer(of(its, 0), NULL, NULL, 0);
+    fails(its);
+    of(its, 0)->methods->serve(of(its, 0), NULL, NULL); /* nobody is asked any more */
+    load(its, 1);
+    deliver_all(its);
+    assert_int_equal(its->parties[0].wanted, 2);
+    assert_int_equal(look(its, 1).state, EXCHANGE_FAILED);
 }
 
-TEST(a_byte_that_flips_is_found)
+BENCH(a_byte_that_flips_is_found)
 {
-    OWNED(bench) its;
-    begin(&its);
-    its.tampers = PASS_PIECE;
-    of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
-    deliver_all(&its);
-    offer(&its, 0, &SUM);
-    deliver_all(&its);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
+    begin(its);
+    its->tampers = PASS_PIECE;
+    load(its, 1);
+    deliver_all(its);
+    offer(its, 0, &SUM);
+    fails(its);
 }
 
-TEST(what_is_got_from_one_who_is_gone_fails)
+BENCH(what_is_got_from_one_who_is_gone_fails)
 {
-    OWNED(bench) its;
-    begin(&its);
-    of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
-    of(&its, 2)->methods->load(of(&its, 2), 0, &SUM);
-    deliver_all(&its);
-    offer(&its, 0, &SUM);
+    begin(its);
+    load(its, 1);
+    load(its, 2);
+    deliver_all(its);
+    offer(its, 0, &SUM);
     for (int i = 0; i < 6; i++)
-        assert_true(deliver(&its));
-    pass_exchange_lose(of(&its, 1), 2); /* not its source */
-    assert_int_equal(look(&its, 1).state, EXCHANGE_RUNNING);
-    pass_exchange_lose(of(&its, 1), 0);
-    assert_int_equal(look(&its, 1).state, EXCHANGE_FAILED);
-    pass_exchange_lose(of(&its, 0), 1); /* its copy is kept for the other */
-    deliver_all(&its);
-    exchange_progress progress = look(&its, 2);
+        assert_true(deliver(its));
+    pass_exchange_lose(of(its, 1), 2); /* not its source */
+    assert_int_equal(look(its, 1).state, EXCHANGE_RUNNING);
+    pass_exchange_lose(of(its, 1), 0);
+    assert_int_equal(look(its, 1).state, EXCHANGE_FAILED);
+    pass_exchange_lose(of(its, 0), 1); /* its copy is kept for the other */
+    deliver_all(its);
+    exchange_progress progress = look(its, 2);
     is_the_state(&progress, &SUM);
 }
 
-TEST(what_was_abandoned_comes_too_late)
+BENCH(what_was_abandoned_comes_too_late)
 {
-    OWNED(bench) its;
-    begin(&its);
-    of(&its, 0)->methods->hold(of(&its, 0), &SUM, its.numbers, NUMBERS);
-    fetch(&its, 1, 0, &SUM);
+    begin(its);
+    hold_sum(its);
+    fetch(its, 1, 0, &SUM);
     for (int i = 0; i < 5; i++)
-        assert_true(deliver(&its));
-    of(&its, 1)->methods->abandon(of(&its, 1));
-    memset(its.into, 0, NUMBERS * sizeof(float));
-    deliver_all(&its);
+        assert_true(deliver(its));
+    of(its, 1)->methods->abandon(of(its, 1));
+    memset(its->into, 0, NUMBERS * sizeof(float));
+    deliver_all(its);
     for (size_t i = 0; i < NUMBERS; i++)
-        assert_true(its.into[i] == 0);
-    of(&its, 1)->methods->load(of(&its, 1), 0, &SUM);
-    deliver_all(&its);
-    of(&its, 1)->methods->abandon(of(&its, 1)); /* before it was offered: nobody waits then */
-    deliver_all(&its);
-    offer(&its, 0, &SUM);
-    assert_int_equal(its.count, 0);
+        assert_true(its->into[i] == 0);
+    load(its, 1);
+    deliver_all(its);
+    of(its, 1)->methods->abandon(of(its, 1)); /* before it was offered: nobody waits then */
+    deliver_all(its);
+    offer(its, 0, &SUM);
+    assert_int_equal(its->count, 0);
 }
 
-TEST(other_bytes_are_refused)
+BENCH(other_bytes_are_refused)
 {
-    OWNED(bench) its;
     uint8_t bytes[PASS_MOST_HEAD + 1] = {0};
-    begin(&its);
+    begin(its);
     for (unsigned type = 0; type <= PASS_PIECE + 1; type++) {
         size_t fits = 0;
         for (size_t size = 0; size <= sizeof(bytes); size++) {
             bytes[0] = (uint8_t)type;
-            fits += pass_exchange_take(of(&its, 0), 1, bytes, size) == TARRY_OK;
+            fits += pass_exchange_take(of(its, 0), 1, bytes, size) == TARRY_OK;
         }
         assert_int_equal(fits, type <= PASS_PIECE);
     }
-    assert_int_equal(pass_exchange_take(of(&its, 0), PARTIES, bytes, 9), TARRY_ERROR_FORMAT);
+    assert_int_equal(pass_exchange_take(of(its, 0), PARTIES, bytes, 9), TARRY_ERROR_FORMAT);
     pass_message long_piece = {.type = PASS_ASK_SUM_PIECE, .size = PASS_PIECE_BYTES + 1};
     size_t size = pass_encode(&long_piece, bytes);
-    assert_int_equal(pass_exchange_take(of(&its, 0), 1, bytes, size), TARRY_ERROR_FORMAT);
+    assert_int_equal(pass_exchange_take(of(its, 0), 1, bytes, size), TARRY_ERROR_FORMAT);
     /* A piece from far behind the end. */
-    of(&its, 0)->methods->hold(of(&its, 0), &SUM, its.numbers, NUMBERS);
+    hold_sum(its);
     pass_message far = {
         .type = PASS_ASK_SUM_PIECE, .sum = SUM, .first = UINT64_MAX, .size = PASS_PIECE_BYTES};
-    while (its.count > 0)
-        free(its.queue[(its.first + --its.count) % QUEUE].bytes);
+    while (its->count > 0)
+        free(its->queue[(its->first + --its->count) % QUEUE].bytes);
     size = pass_encode(&far, bytes);
-    assert_ok(pass_exchange_take(of(&its, 0), 1, bytes, size));
-    assert_int_equal(its.queue[its.first].bytes[0], PASS_NONE);
+    assert_ok(pass_exchange_take(of(its, 0), 1, bytes, size));
+    assert_int_equal(its->queue[its->first].bytes[0], PASS_NONE);
 }
 
 static int try_to_load(void *user, const tarry_allocator *allocator)

@@ -2,8 +2,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <tarry/error.h>
-
 #include "failing_allocator.h"
 #include "runtime/worker/worker_host.h"
 #include "test.h"
@@ -26,93 +24,100 @@ static bool is_of_its_round(const snapshot *held)
     return true;
 }
 
-TEST(a_holder_keeps_what_it_has)
-{
+typedef struct bench {
     snapshots pool;
     failing_allocator memory;
-    failing_allocator_init(&memory, SIZE_MAX);
-    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
-    assert_null(snapshots_hold(&pool));
-    snapshots_release(&pool, NULL);
+} bench;
+
+static void begin(bench *its)
+{
+    failing_allocator_init(&its->memory, SIZE_MAX);
+    assert_ok(snapshots_init(&its->pool, LENGTH, HOLDERS, &its->memory.allocator));
+}
+
+static void end(bench *its)
+{
+    snapshots_destroy(&its->pool);
+    assert_int_equal(its->memory.live, 0);
+}
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
+
+BENCH(a_holder_keeps_what_it_has)
+{
+    begin(its);
+    snapshots *pool = &its->pool;
+    assert_null(snapshots_hold(pool));
+    snapshots_release(pool, NULL);
     snapshot *held[HOLDERS];
     for (uint64_t round = 0; round < HOLDERS; round++) {
-        publish(&pool, round);
-        held[round] = snapshots_hold(&pool);
+        publish(pool, round);
+        held[round] = snapshots_hold(pool);
     }
     for (uint64_t round = HOLDERS; round < 20; round++)
-        publish(&pool, round);
+        publish(pool, round);
     for (uint64_t round = 0; round < HOLDERS; round++) {
         assert_int_equal(held[round]->round, round);
         assert_true(is_of_its_round(held[round]));
-        snapshots_release(&pool, held[round]);
+        snapshots_release(pool, held[round]);
     }
     /* No more than one for each holder, the current and the next; the free are used again. */
-    size_t allocations = memory.allocations;
+    size_t allocations = its->memory.allocations;
     assert_in_range(allocations, 1, 1 + HOLDERS + 2);
     for (uint64_t round = 20; round < 40; round++)
-        publish(&pool, round);
-    assert_int_equal(memory.allocations, allocations);
-    snapshot *last = snapshots_hold(&pool);
+        publish(pool, round);
+    assert_int_equal(its->memory.allocations, allocations);
+    snapshot *last = snapshots_hold(pool);
     assert_int_equal(last->round, 39);
     assert_true(is_of_its_round(last));
-    snapshots_release(&pool, last);
-    snapshots_destroy(&pool);
-    assert_int_equal(memory.live, 0);
+    snapshots_release(pool, last);
 }
 
 /* Nobody computes with the last one any more: one is enough. */
-TEST(one_is_enough_for_those_in_step)
+BENCH(one_is_enough_for_those_in_step)
 {
-    snapshots pool;
-    failing_allocator memory;
-    failing_allocator_init(&memory, SIZE_MAX);
-    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
+    begin(its);
+    snapshots *pool = &its->pool;
     for (uint64_t round = 0; round < 10; round++) {
-        publish(&pool, round);
-        snapshot *held = snapshots_hold(&pool);
+        publish(pool, round);
+        snapshot *held = snapshots_hold(pool);
         assert_int_equal(held->round, round);
         assert_true(is_of_its_round(held));
-        snapshots_release(&pool, held);
+        snapshots_release(pool, held);
     }
-    assert_int_equal(memory.allocations, 1 + 1);
-    snapshots_destroy(&pool);
-    assert_int_equal(memory.live, 0);
+    assert_int_equal(its->memory.allocations, 1 + 1);
 }
 
-TEST(what_is_filled_in_place_is_seen_when_it_is_whole)
+BENCH(what_is_filled_in_place_is_seen_when_it_is_whole)
 {
-    snapshots pool;
-    failing_allocator memory;
-    failing_allocator_init(&memory, SIZE_MAX);
-    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
+    begin(its);
+    snapshots *pool = &its->pool;
     snapshot *held[HOLDERS];
     for (uint64_t round = 0; round < HOLDERS; round++) {
-        float *place = snapshots_begin(&pool);
-        assert_ptr_equal(place, snapshots_begin(&pool)); /* begun anew: the same one */
-        assert_int_equal(snapshots_generation(&pool, round), 0);
+        float *place = snapshots_begin(pool);
+        assert_ptr_equal(place, snapshots_begin(pool)); /* begun anew: the same one */
+        assert_int_equal(snapshots_generation(pool, round), 0);
         for (size_t i = 0; i < LENGTH; i++)
             place[i] = (float)round + (float)i;
-        snapshots_commit(&pool, round);
-        assert_int_equal(snapshots_generation(&pool, round), round + 1);
-        held[round] = snapshots_hold(&pool);
+        snapshots_commit(pool, round);
+        assert_int_equal(snapshots_generation(pool, round), round + 1);
+        held[round] = snapshots_hold(pool);
         assert_ptr_equal(held[round]->parameters, place);
     }
-    assert_ptr_not_equal(snapshots_begin(&pool), held[HOLDERS - 1]->parameters);
+    assert_ptr_not_equal(snapshots_begin(pool), held[HOLDERS - 1]->parameters);
     for (uint64_t round = 0; round < HOLDERS; round++) {
         assert_true(is_of_its_round(held[round]));
-        snapshots_release(&pool, held[round]);
+        snapshots_release(pool, held[round]);
     }
     /* The same round again is another generation. */
-    snapshots_commit(&pool, HOLDERS - 1);
-    assert_int_equal(snapshots_generation(&pool, HOLDERS - 1), HOLDERS + 1);
-    publish(&pool, HOLDERS - 1);
-    assert_int_equal(snapshots_generation(&pool, HOLDERS - 1), HOLDERS + 2);
-    snapshots_destroy(&pool);
-    failing_allocator_init(&memory, 1);
-    assert_ok(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator));
-    assert_null(snapshots_begin(&pool));
-    snapshots_destroy(&pool);
-    assert_int_equal(memory.live, 0);
+    snapshots_commit(pool, HOLDERS - 1);
+    assert_int_equal(snapshots_generation(pool, HOLDERS - 1), HOLDERS + 1);
+    publish(pool, HOLDERS - 1);
+    assert_int_equal(snapshots_generation(pool, HOLDERS - 1), HOLDERS + 2);
+    snapshots_destroy(pool);
+    failing_allocator_init(&its->memory, 1);
+    assert_ok(snapshots_init(pool, LENGTH, HOLDERS, &its->memory.allocator));
+    assert_null(snapshots_begin(pool));
 }
 
 typedef struct reader {

@@ -64,12 +64,13 @@ static compress_form draw_form(tarry_compress kind, random_stream *stream)
     return form;
 }
 
-static void begin_form(bench *its, compress_form form, uint32_t threads, random_stream *stream)
+static void begin_form(bench *its, compress_form form, uint32_t parts, uint32_t threads,
+                       random_stream *stream)
 {
     *its = (bench){.stream = stream, .form = form};
-    its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, 1);
+    its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, parts);
     edge_plan_random_decode(its->plan, random_u64(stream));
-    its->cut = layout_make(DIMENSION, 1, STRIPE);
+    its->cut = layout_make(DIMENSION, parts, STRIPE);
     stripes_init(&its->pool, STRIPE, NULL);
     summation_settings settings = settings_of(threads);
     settings.form = form;
@@ -78,13 +79,7 @@ static void begin_form(bench *its, compress_form form, uint32_t threads, random_
 
 static void begin(bench *its, uint32_t threads, random_stream *stream)
 {
-    *its = (bench){.stream = stream};
-    its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, PARTS);
-    edge_plan_random_decode(its->plan, random_u64(stream));
-    its->cut = layout_make(DIMENSION, its->plan->parts, STRIPE);
-    stripes_init(&its->pool, STRIPE, NULL);
-    summation_settings settings = settings_of(threads);
-    assert_ok(summation_create(its->plan, &settings, NULL, &its->threads));
+    begin_form(its, (compress_form){.kind = TARRY_COMPRESS_NONE}, PARTS, threads, stream);
 }
 
 static void collect(bench *its)
@@ -180,7 +175,7 @@ static void sum_with_clears(tarry_compress kind, uint32_t threads, random_stream
 {
     bench its;
     if (kind != TARRY_COMPRESS_NONE)
-        begin_form(&its, draw_form(kind, stream), threads, stream);
+        begin_form(&its, draw_form(kind, stream), 1, threads, stream);
     else
         begin(&its, threads, stream);
     for (uint32_t round = 0; round < 20; round++) {

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-#include <tarry/error.h>
-
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "runtime/sum/stripes.h"

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -342,6 +341,25 @@ static bool all_there(const world *w)
     return true;
 }
 
+static void await_all(world *w)
+{
+    while (!all_there(w))
+        uv_run(&w->loop, UV_RUN_ONCE);
+}
+
+static void await_end(world *w, int which)
+{
+    while (!w->ends[which].has_ended)
+        uv_run(&w->loop, UV_RUN_ONCE);
+}
+
+static void close_gently(end *self, uint64_t limit_ns)
+{
+    channel *closing = self->channel;
+    self->channel = NULL;
+    channel_close_gently(closing, limit_ns);
+}
+
 static void exchange(pair_sort sort, bool tls, uint64_t seed)
 {
     OWNED(world) w = world_make();
@@ -361,8 +379,7 @@ static void exchange(pair_sort sort, bool tls, uint64_t seed)
                    w->ends[i].small_sent > w->ends[1 - i].small + 12)
                 uv_run(&w->loop, UV_RUN_ONCE);
     }
-    while (!all_there(w))
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_all(w);
     settle(w);
     for (int i = 0; i < 2; i++) {
         assert_false(w->ends[i].has_ended);
@@ -370,10 +387,8 @@ static void exchange(pair_sort sort, bool tls, uint64_t seed)
                          channel_received(w->ends[1 - i].channel));
         assert_int_equal(channel_is_unix(w->ends[i].channel), sort != PAIR_TCP);
     }
-    channel_close_gently(w->ends[0].channel, (uint64_t)GENTLE_MS * 1000000);
-    w->ends[0].channel = NULL;
-    while (!w->ends[1].has_ended)
-        uv_run(&w->loop, UV_RUN_ONCE);
+    close_gently(&w->ends[0], (uint64_t)GENTLE_MS * 1000000);
+    await_end(w, 1);
     assert_int_equal(w->ends[1].how, CHANNEL_PEER_CLOSED);
 }
 
@@ -431,8 +446,7 @@ static void test_small_goes_ahead(bool tls)
         assert_true(send_load(&w->ends[0], w->source, 0, LONGEST, (uint32_t)i));
     turn(w);
     assert_true(send_small(&w->ends[0], 24));
-    while (!all_there(w))
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_all(w);
     assert_int_equal(w->ends[1].small_at_load[0], 0);
     assert_int_equal(w->ends[1].small_at_load[6], 1);
 }
@@ -478,8 +492,7 @@ static void exchange_aside(pair_sort sort)
         turn(w);
     }
     pthread_join(thread, NULL);
-    while (!all_there(w))
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_all(w);
     assert_int_equal(w->ends[1].aside, ASIDE_COUNT);
     assert_int_equal(channel_sent(w->ends[0].channel), channel_received(w->ends[1].channel));
     print_message("%u frames aside, refused %llu times\n", (unsigned)ASIDE_COUNT,
@@ -502,13 +515,11 @@ TEST(test_aside_waits)
         open_whole(w, PAIR_TCP, tls == 1);
         assert_true(send_small(&w->ends[0], 24));
         assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), 0);
-        while (!all_there(w))
-            uv_run(&w->loop, UV_RUN_ONCE);
+        await_all(w);
         assert_true(send_load(&w->ends[0], w->source, 0, LONGEST, 0));
         assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), 0);
         turn(w);
-        while (!all_there(w))
-            uv_run(&w->loop, UV_RUN_ONCE);
+        await_all(w);
         settle(w);
         assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), tls == 1 ? 0 : size);
         settle(w);
@@ -588,8 +599,7 @@ static void close_at(moment when, bool tls, int who)
         }
     }
     if (when == MOMENT_ENDED) {
-        while (!all_there(w))
-            uv_run(&w->loop, UV_RUN_ONCE);
+        await_all(w);
         close_end(&w->ends[1 - who]);
     }
     while (w->ends[who].channel != NULL)
@@ -609,11 +619,10 @@ static void expect_end(const uint8_t *bytes, size_t size, channel_end how, const
 {
     OWNED(world) w = world_make();
     int fd = open_one(w);
-    end *self = &w->ends[0];
+    const end *self = &w->ends[0];
     put(fd, bytes, size);
     close(fd);
-    while (!self->has_ended)
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_end(w, 0);
     assert_int_equal(self->how, how);
     if (strstr(self->failure, words) == NULL)
         fail_msg("'%s' does not say '%s'", self->failure, words);
@@ -640,11 +649,9 @@ TEST(test_truncation)
     OWNED(world) w = world_make();
     open_both(w, PAIR_TCP, true);
     send_small(&w->ends[1], 24);
-    while (!all_there(w))
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_all(w);
     close_end(&w->ends[1]);
-    while (!w->ends[0].has_ended)
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_end(w, 0);
     assert_int_equal(w->ends[0].how, CHANNEL_BROKEN);
     assert_non_null(strstr(w->ends[0].failure, "cut off"));
 }
@@ -657,8 +664,8 @@ TEST(test_stranger)
     SSL *stranger = pair_connecting(w->contexts.stranger);
     assert_ok(open_end(w, 0, fds[0], pair_accepting(&w->contexts), NULL));
     assert_ok(open_end(w, 1, fds[1], stranger, NULL));
-    while (!w->ends[0].has_ended || !w->ends[1].has_ended)
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_end(w, 0);
+    await_end(w, 1);
     assert_false(w->ends[0].opened);
     assert_non_null(strstr(w->ends[0].failure, "certificate"));
     assert_int_equal(w->ends[1].how, CHANNEL_BROKEN);
@@ -672,8 +679,7 @@ TEST(test_refused)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     connect(fd, (const struct sockaddr *)&nobody, sizeof(nobody));
     assert_ok(open_end(w, 1, fd, NULL, NULL));
-    while (!w->ends[1].has_ended)
-        uv_run(&w->loop, UV_RUN_ONCE);
+    await_end(w, 1);
     assert_false(w->ends[1].opened);
     assert_non_null(strstr(w->ends[1].failure, "refused"));
 }
@@ -691,10 +697,8 @@ TEST(test_gentle)
         assert_true(send_small(&w->ends[1], 24));
         turn(w);
         assert_true(send_small(&w->ends[0], 24));
-        channel_close_gently(w->ends[0].channel, (uint64_t)GENTLE_MS * 1000000);
-        w->ends[0].channel = NULL;
-        while (!w->ends[1].has_ended)
-            uv_run(&w->loop, UV_RUN_ONCE);
+        close_gently(&w->ends[0], (uint64_t)GENTLE_MS * 1000000);
+        await_end(w, 1);
         assert_int_equal(w->ends[1].how, CHANNEL_PEER_CLOSED);
         assert_int_equal(w->ends[1].small, 2);
     }
@@ -708,11 +712,9 @@ TEST(test_gentle_when_held_up)
         open_whole(w, PAIR_TCP, tls == 1);
         assert_true(send_small(&w->ends[0], 24));
         usleep(20000);
-        channel_close_gently(w->ends[0].channel, 10 * 1000000);
-        w->ends[0].channel = NULL;
+        close_gently(&w->ends[0], 10 * 1000000);
         usleep(20000);
-        while (!w->ends[1].has_ended)
-            uv_run(&w->loop, UV_RUN_ONCE);
+        await_end(w, 1);
         assert_int_equal(w->ends[1].small, 1);
     }
 }
@@ -725,26 +727,17 @@ TEST(test_gentle_ends)
     turn(w);
     assert_true(send_load(&w->ends[0], w->source, 0, LONGEST, 0));
     turn(w);
-    channel_close_gently(w->ends[0].channel, 20 * 1000000);
-    w->ends[0].channel = NULL;
+    close_gently(&w->ends[0], 20 * 1000000);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     world_free(w);
     close(fd);
-}
-
-/* Takes its leave from within a handler. */
-static void leave(end *self)
-{
-    channel *leaving = self->channel;
-    self->channel = NULL;
-    channel_close_gently(leaving, (uint64_t)LIMIT_MS * 1000000);
 }
 
 static bool leave_on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
     end *self = user;
     assert_true(send_small(self, 24));
-    leave(self);
+    close_gently(self, (uint64_t)LIMIT_MS * 1000000);
     return false;
 }
 

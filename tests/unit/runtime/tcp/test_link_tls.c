@@ -4,11 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#include <tarry/error.h>
 
 #include "pair.h"
 #include "runtime/tcp/net/channel.h"

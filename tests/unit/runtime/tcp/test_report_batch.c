@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "runtime/tcp/worker/tcp_worker.h"
 #include "seed.h"
 
