@@ -3,10 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/random.h"
 #include "pki/authority.h"
@@ -176,29 +174,20 @@ static int ship(void *user, uint32_t origin, const void **bytes, size_t *size)
 
 static void make_authority(cluster *its)
 {
-    tarry_diagnostic diagnostic;
-    snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-cluster-XXXXXX");
-    assert_non_null(mkdtemp(its->folder));
-    char place[128];
-    snprintf(place, sizeof(place), "%s/keys", its->folder);
-    if (authority_init(place, its->workers, (authority_hosts){0}, (int64_t)time(NULL), NULL,
-                       &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
     authority_rostered listed;
+    key_folder_make(&its->keys, its->workers, time(NULL));
     if (its->secure)
-        assert_ok_or(diagnostic,
-                     authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic));
+        assert_ok(authority_roster(its->keys.home, time(NULL), &listed, NULL));
 }
 
 void cluster_begin_server(cluster *its)
 {
     tarry_diagnostic diagnostic = {{0}};
     const char *listen[2] = {its->near ? its->socket : "127.0.0.1:0", its->socket};
-    char credentials[160];
-    if (its->tls && its->folder[0] == '\0')
+    if (its->tls && its->keys.root[0] == '\0')
         make_authority(its);
-    snprintf(credentials, sizeof(credentials), "%s/keys/server", its->folder);
-    its->settings.security.credentials = its->tls ? credentials : NULL;
+    its->settings.security.credentials =
+        its->tls ? key_folder_member(&its->keys, 0, "server") : NULL;
     its->settings.security.insecure = !its->tls;
     its->settings.parameters = its->parameter_count;
     its->settings.dimension = its->dimension;
@@ -303,7 +292,7 @@ void cluster_start(cluster *its, uint32_t worker)
     settings->connect = its->connect;
     settings->security.insecure = !its->tls;
     if (its->tls) {
-        snprintf(member->credentials, sizeof(member->credentials), "%s/keys/worker-%u", its->folder,
+        snprintf(member->credentials, sizeof(member->credentials), "%s/worker-%u", its->keys.home,
                  worker);
         settings->security.credentials = member->credentials;
     }
@@ -319,9 +308,8 @@ void cluster_start(cluster *its, uint32_t worker)
     settings->secure = member->member;
     settings->secure.required = its->secure;
     tarry_diagnostic diagnostic;
-    if (tarry_tcp_worker_create(settings, member->allocator, &member->worker, &diagnostic) !=
-        TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    assert_ok_or(diagnostic, tarry_tcp_worker_create(settings, member->allocator, &member->worker,
+                                                     &diagnostic));
     assert_int_equal(pthread_create(&member->thread, NULL, work, member), 0);
     member->started = true;
 }
@@ -350,13 +338,6 @@ void cluster_begin(cluster *its)
     cluster_wait(its, its->workers);
 }
 
-static void remove_folder(const cluster *its)
-{
-    char command[128];
-    snprintf(command, sizeof(command), "rm -r %s", its->folder);
-    assert_int_equal(system(command), 0);
-}
-
 void cluster_end(cluster *its)
 {
     tarry_runtime_free(its->server, true);
@@ -374,8 +355,15 @@ void cluster_end(cluster *its)
     free(its->parameters);
     pthread_cond_destroy(&its->changed);
     pthread_mutex_destroy(&its->lock);
-    if (its->folder[0] != '\0')
-        remove_folder(its);
+    if (its->keys.root[0] != '\0')
+        key_folder_remove(&its->keys);
+}
+
+void cluster_replan(cluster *its, tarry_plan *next)
+{
+    assert_ok(tarry_runtime_replan(its->server, next, NULL));
+    tarry_plan_free(its->plan);
+    its->plan = next;
 }
 
 /* ---- rounds ---- */

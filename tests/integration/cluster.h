@@ -8,6 +8,7 @@
 
 #include <tarry/tcp.h>
 
+#include "key_folder.h"
 #include "proxy.h"
 
 enum { CLUSTER_MOST_WORKERS = 16, CLUSTER_ADDRESS = 64 };
@@ -53,7 +54,7 @@ struct cluster {
     const char *straggler_spec;
     char connect[160]; /* of the workers; the server's if it is empty */
 
-    char folder[64]; /* of credentials */
+    key_folder keys; /* if `tls`, once it has begun */
     tarry_plan *plan;
     tarry_straggler *straggler;
     tarry_runtime *server;
@@ -82,6 +83,8 @@ void cluster_start(cluster *its, uint32_t worker);
 void cluster_wait(cluster *its, uint32_t workers);
 /* Waits until all of them are there over connections that are whole: `between` knows. */
 void cluster_wait_whole(cluster *its, proxy *between);
+/* Goes on with that plan, which the cluster owns from now on. */
+void cluster_replan(cluster *its, tarry_plan *next);
 /* Waits for the worker's run to end. */
 void cluster_join(cluster *its, uint32_t worker);
 

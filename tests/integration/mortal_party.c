@@ -2,8 +2,7 @@
 #include "mortal_party.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "edge_plan.h"
@@ -73,8 +72,8 @@ void party_begin(party *its, const party_settings *settings)
                      : settings->compress == TARRY_COMPRESS_BF16 ? 1.0 / 256
                                                                  : 0;
     if (settings->tls) {
-        key_folder_make(&its->keys);
-        snprintf(area->folder, sizeof(area->folder), "%s", its->keys.folder);
+        key_folder_make(&its->keys, settings->workers, time(NULL));
+        snprintf(area->folder, sizeof(area->folder), "%s", its->keys.home);
     }
     make_plan(its);
     make_server(its);

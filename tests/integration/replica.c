@@ -3,10 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <tarry/error.h>
 
 #include "engine/shared.h"
 #include "runtime/clock.h"
@@ -324,9 +321,29 @@ unsigned replica_saves(const replica_job *job)
     return saves;
 }
 
+/* And gives it back. */
+static void check_state(replica_job *job, tarry_runtime *runtime, const tarry_sum_id *after,
+                        void *bytes, uint64_t size, uint64_t steps)
+{
+    const size_t vectors = 2 * job->dimension * sizeof(float);
+    assert_int_equal(size, sizeof(uint64_t) + vectors);
+    assert_int_equal(after->step, steps);
+    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), job->replicas[0].state, vectors);
+    tarry_runtime_release_state(runtime, bytes);
+}
+
+void replica_check_state(replica_job *job, tarry_runtime *runtime, uint64_t steps)
+{
+    tarry_sum_id after;
+    tarry_diagnostic why;
+    void *bytes;
+    uint64_t size;
+    assert_ok_or(why, tarry_runtime_state(runtime, PATIENCE_NS, &after, &bytes, &size, &why));
+    check_state(job, runtime, &after, bytes, size, steps);
+}
+
 unsigned replica_check_state_in_slices(replica_job *job, tarry_runtime *runtime, uint64_t steps)
 {
-    const size_t wanted = sizeof(uint64_t) + 2 * job->dimension * sizeof(float);
     const uint64_t until = clock_from_now(PATIENCE_NS);
     uint64_t copied = tarry_runtime_copied(runtime), size;
     unsigned calls = 0;
@@ -338,11 +355,8 @@ unsigned replica_check_state_in_slices(replica_job *job, tarry_runtime *runtime,
         calls++;
     } while (error == TARRY_ERROR_STATE && clock_now_ns() < until);
     assert_ok(error);
-    assert_true(size == wanted && after.step == steps);
-    assert_int_equal(tarry_runtime_copied(runtime) - copied, wanted);
-    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), job->replicas[0].state,
-                        wanted - sizeof(uint64_t));
-    tarry_runtime_release_state(runtime, bytes);
+    assert_int_equal(tarry_runtime_copied(runtime) - copied, size);
+    check_state(job, runtime, &after, bytes, size, steps);
     return calls;
 }
 

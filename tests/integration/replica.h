@@ -63,8 +63,10 @@ void replica_check(replica_job *job, uint64_t steps);
 void replica_check_sum(replica_job *job, tarry_runtime *runtime);
 /* Copies of states that were begun so far, over all workers. */
 unsigned replica_saves(const replica_job *job);
-/* Gets the state as a caller does who waits no time in each call, and asserts that it is the first
- * worker's after `steps` steps. Gives back how many calls it took. */
+/* Gets the state, and asserts that it is the first worker's after `steps` steps. */
+void replica_check_state(replica_job *job, tarry_runtime *runtime, uint64_t steps);
+/* Gets the state as a caller does who waits no time in each call, and asserts the same of it. Gives
+ * back how many calls it took. */
 unsigned replica_check_state_in_slices(replica_job *job, tarry_runtime *runtime, uint64_t steps);
 
 #endif

@@ -3,10 +3,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "script.h"
@@ -23,6 +21,13 @@
 
 enum { PATIENCE_SECONDS = 60 };
 
+static void be_patient(const script *its)
+{
+    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
+    setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(its->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
 void script_open(script *its, const char *where, uint8_t instance)
 {
     *its = (script){.instance = instance};
@@ -34,9 +39,7 @@ void script_open(script *its, const char *where, uint8_t instance)
     const int on = 1; /* fails at a Unix socket, which does not need it */
     setsockopt(its->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     assert_int_equal(connect(its->fd, (struct sockaddr *)&found[0].socket, found[0].size), 0);
-    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
-    setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    setsockopt(its->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    be_patient(its);
 }
 
 /* A call on a socket with a time limit is not taken up again by itself when the process was stopped
@@ -60,13 +63,34 @@ bool script_open_secure(script *its, const char *where, uint8_t instance, const 
     return done == 1;
 }
 
-static void hang_up(script *its)
+void script_hang_up(script *its)
 {
     SSL_free(its->ssl);
     its->ssl = NULL;
     if (its->fd >= 0)
         close(its->fd);
     its->fd = -1;
+}
+
+void script_take(script *its, int listener)
+{
+    script_hang_up(its);
+    its->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(its->fd >= 0);
+    be_patient(its);
+}
+
+bool script_accept(script *its, SSL *ssl)
+{
+    int done;
+    assert_non_null(ssl);
+    its->ssl = ssl;
+    assert_int_equal(SSL_set_fd(ssl, its->fd), 1);
+    do {
+        errno = 0;
+        done = SSL_accept(ssl);
+    } while (was_interrupted(done));
+    return done == 1;
 }
 
 static uint32_t load_of(const script *its)
@@ -98,7 +122,7 @@ static void forget_kept(script *its)
 
 void script_close(script *its)
 {
-    hang_up(its);
+    script_hang_up(its);
     credential_free(its->credential);
     forget_plan(its);
     forget_kept(its);
@@ -351,13 +375,13 @@ static void send_part(script *its, const tarry_effect *effect)
         codec_encode(&(codec_shape){0}, &effect->message, frame + WIRE_HEAD_BYTES);
         script_send(its, frame, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES);
         script_send(its, z, length / 2 * sizeof(float));
-        hang_up(its);
+        script_hang_up(its);
     } else {
         script_message(its, &effect->message, z, length);
         its->stripes_sent++;
         if (its->death == SCRIPT_DIES_BETWEEN_PARTS ||
             (its->death == SCRIPT_DIES_BEHIND_PART && its->stripes_sent == cut.stripes))
-            hang_up(its);
+            script_hang_up(its);
     }
     free(scratch);
     free(z);
@@ -424,7 +448,7 @@ static void deliver(script *its, const tarry_message *message)
 {
     if ((message->type == TARRY_MESSAGE_ROUND && its->death == SCRIPT_DIES_COMPUTING) ||
         (message->type == TARRY_MESSAGE_SIGNAL && its->death == SCRIPT_DIES_BEFORE_PART))
-        hang_up(its);
+        script_hang_up(its);
     else {
         if (message->type == TARRY_MESSAGE_SIGNAL && its->pause > 0)
             usleep((useconds_t)(its->pause * 1e6));
@@ -472,7 +496,7 @@ void script_work(script *its)
             continue;
         }
         if (!script_read(its) || its->head.kind == WIRE_BYE) {
-            hang_up(its);
+            script_hang_up(its);
         } else if (its->head.kind == WIRE_MESSAGE) {
             take_message(its);
         } else if (its->head.kind == WIRE_PARAMETERS) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker or viewer at the other end of a network server that does what a test tells it, over a
- * blocking socket. Whatever does not come within a minute fails the test.
+ * blocking socket; or a server at the other end of one of these. Whatever does not come within a
+ * minute fails the test.
  */
 #ifndef TEST_SCRIPT_H
 #define TEST_SCRIPT_H
@@ -64,6 +65,13 @@ void script_open(script *its, const char *address, uint8_t instance);
 /* The same over TLS, with a credentials directory. False: it is not let in. */
 bool script_open_secure(script *its, const char *address, uint8_t instance,
                         const char *credentials);
+/* The other side: the next connection of that listener, in the place of one that there is. */
+void script_take(script *its, int listener);
+/* Lets TLS, of which `ssl` is the server's side, begin over it. False: one does not let the other
+ * in. */
+bool script_accept(script *its, SSL *ssl);
+/* Ends the connection alone. */
+void script_hang_up(script *its);
 void script_close(script *its);
 /* False: the connection is gone. */
 bool script_send(script *its, const void *bytes, size_t size);

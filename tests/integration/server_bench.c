@@ -177,3 +177,18 @@ void assert_true_sum(const bench *its, float parameter)
         assert_true(fabs((double)its->sum[i] - truth) <= 1e-4 * fabs(truth) + 1e-3);
     }
 }
+
+void bench_open_crewed(bench *its)
+{
+    bench_open(its, 1);
+    crew_hire(its, WORKERS);
+    crew_start(its);
+}
+
+void bench_open_crewed_but_one(bench *its)
+{
+    bench_open(its, 1);
+    crew_hire(its, WORKERS);
+    for (uint32_t i = 1; i < WORKERS; i++)
+        crew_begin(its, i, crew_work);
+}

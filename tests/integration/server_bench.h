@@ -71,6 +71,10 @@ void assert_true_sum(const bench *its, float parameter);
 
 /* So many of its crew join; the server has them all. */
 void crew_hire(bench *its, uint32_t count);
+/* A server for plans of one part, with a crew that takes part in rounds: all, or all but the first,
+ * which has joined. */
+void bench_open_crewed(bench *its);
+void bench_open_crewed_but_one(bench *its);
 /* They take part in rounds, as threads: all of them, or one, by crew_work or in another way. */
 void crew_start(bench *its);
 void crew_begin(bench *its, uint32_t worker, void *work(void *));

@@ -2,8 +2,6 @@
 #include "summing.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/random.h"
 #include "test.h"

@@ -2,7 +2,6 @@
 /* Where everyone gets the sum, in one process: replicas are the same to the bit, and what an owner
  * of the parameters gets from sums at the server. */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tarry/local.h>
@@ -84,11 +83,20 @@ static void stop(bench *own)
     own->straggler = NULL;
 }
 
+static void end(bench *own)
+{
+    stop(own);
+    replica_job_end(&own->job);
+}
+
+#define BENCH(name) TEST_OF(name, bench, own, end)
+
 /* The parameters after the rounds, by sums at the server. */
 static float *by_server(bench *own, int rounds)
 {
     size_t d = own->job.dimension;
-    float *state = checked_calloc(2 * d, sizeof(float)), *sum = checked_calloc(d, sizeof(float));
+    float *state = checked_calloc(2 * d, sizeof(float));
+    OWNED(float) sum = checked_calloc(d, sizeof(float));
     begin(own, TARRY_SUM_SERVER);
     for (int round = 0; round < rounds; round++) {
         tarry_round_result result;
@@ -96,7 +104,6 @@ static float *by_server(bench *own, int rounds)
         replica_descend(&own->job, state, sum);
     }
     stop(own);
-    free(sum);
     return state;
 }
 
@@ -118,42 +125,27 @@ static void run_everywhere(bench *own, int rounds)
 /* The caller gets the state as a worker saves it. */
 static void assert_state_can_be_had(bench *own)
 {
-    const test_replica *first = &own->job.replicas[0];
-    size_t wanted = sizeof(uint64_t) + 2 * own->job.dimension * sizeof(float);
-    tarry_sum_id after;
-    void *bytes;
-    uint64_t size;
-    assert_ok(tarry_runtime_state(own->local, UINT64_C(30000000000), &after, &bytes, &size, NULL));
-    assert_true(size == wanted && after.step == own->logged);
-    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), first->state,
-                        wanted - sizeof(uint64_t));
-    tarry_runtime_release_state(own->local, bytes);
+    replica_check_state(&own->job, own->local, own->logged);
 }
 
-TEST(the_sum_can_be_had)
+BENCH(the_sum_can_be_had)
 {
-    bench own;
-    init(&own, 1001);
-    begin(&own, TARRY_SUM_EVERYWHERE);
+    init(own, 1001);
+    begin(own, TARRY_SUM_EVERYWHERE);
     float sum[1001];
-    assert_int_equal(tarry_runtime_sum(own.local, 0, sum, NULL), TARRY_ERROR_STATE);
-    run_everywhere(&own, 3);
-    replica_check_sum(&own.job, own.local);
-    stop(&own);
-    replica_job_end(&own.job);
+    assert_int_equal(tarry_runtime_sum(own->local, 0, sum, NULL), TARRY_ERROR_STATE);
+    run_everywhere(own, 3);
+    replica_check_sum(&own->job, own->local);
 }
 
-TEST(a_state_arrives_over_many_short_calls)
+BENCH(a_state_arrives_over_many_short_calls)
 {
-    bench own;
-    init(&own, 1001);
-    begin(&own, TARRY_SUM_EVERYWHERE);
-    run_everywhere(&own, 3);
-    const unsigned before = replica_saves(&own.job);
-    replica_check_state_in_slices(&own.job, own.local, 3);
-    assert_int_equal(replica_saves(&own.job) - before, 1);
-    stop(&own);
-    replica_job_end(&own.job);
+    init(own, 1001);
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, 3);
+    const unsigned before = replica_saves(&own->job);
+    replica_check_state_in_slices(&own->job, own->local, 3);
+    assert_int_equal(replica_saves(&own->job) - before, 1);
 }
 
 /* So many of the next large allocations but rows of bytes fail. */
@@ -177,19 +169,16 @@ static void release_any(void *user, void *block)
 }
 
 /* Memory is short for a piece on its way: the worker counts as gone, and another one is asked. */
-TEST(a_state_that_memory_is_short_for_is_asked_for_again)
+BENCH(a_state_that_memory_is_short_for_is_asked_for_again)
 {
     const tarry_allocator allocator = {.allocate = allocate_small, .release = release_any};
-    bench own;
-    init(&own, 1001);
-    own.allocator = &allocator;
-    begin(&own, TARRY_SUM_EVERYWHERE);
-    run_everywhere(&own, 3);
+    init(own, 1001);
+    own->allocator = &allocator;
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, 3);
     atomic_store(&short_of_memory, 2);
-    assert_state_can_be_had(&own);
+    assert_state_can_be_had(own);
     assert_int_equal(atomic_load(&short_of_memory), 0);
-    stop(&own);
-    replica_job_end(&own.job);
 }
 
 static void compare(const bench *own, float *expected)
@@ -206,7 +195,6 @@ static void equals_the_server(bench *own)
     assert_state_can_be_had(own);
     stop(own);
     compare(own, expected);
-    replica_job_end(&own->job);
 }
 
 TEST(training_equals_that_by_sums_at_the_server)
@@ -218,34 +206,32 @@ TEST(training_equals_that_by_sums_at_the_server)
             own.plan_settings.parts = parts;
             own.settings.server.pick = dynamic ? TARRY_PICK_SHARE : TARRY_PICK_PLAN;
             equals_the_server(&own);
+            end(&own);
         }
 }
 
-TEST(running_sums_are_summed_too)
+BENCH(running_sums_are_summed_too)
 {
-    bench own;
-    init(&own, 1001);
-    own.settings.server.pick = TARRY_PICK_SHARE;
-    own.settings.server.keep = TARRY_KEEP_CREDITED;
-    equals_the_server(&own);
+    init(own, 1001);
+    own->settings.server.pick = TARRY_PICK_SHARE;
+    own->settings.server.keep = TARRY_KEEP_CREDITED;
+    equals_the_server(own);
 }
 
-TEST(stragglers_take_part_with_what_they_have)
+BENCH(stragglers_take_part_with_what_they_have)
 {
-    bench own;
-    init(&own, 300);
-    own.straggler_spec = "shifted-exp:0.001,0.001+slow:1,10";
-    own.settings.server.pick = TARRY_PICK_SHARE;
-    equals_the_server(&own);
+    init(own, 300);
+    own->straggler_spec = "shifted-exp:0.001,0.001+slow:1,10";
+    own->settings.server.pick = TARRY_PICK_SHARE;
+    equals_the_server(own);
 }
 
-TEST(sum_that_fails_is_made_again)
+BENCH(sum_that_fails_is_made_again)
 {
-    bench own;
-    init(&own, 500);
-    own.job.failing[1] = 1 << 3 | 1 << 5;
-    own.job.failing[3] = 1 << 8;
-    equals_the_server(&own);
+    init(own, 500);
+    own->job.failing[1] = 1 << 3 | 1 << 5;
+    own->job.failing[3] = 1 << 8;
+    equals_the_server(own);
 }
 
 /* A round's sum fails at worker 1 once it has most of it, if it is not through with it all by then.
@@ -272,8 +258,7 @@ static bool fails_late(void)
         replica_check(&own.job, result.sum.step);
     }
     compare(&own, expected);
-    stop(&own);
-    replica_job_end(&own.job);
+    end(&own);
     return again;
 }
 
@@ -287,45 +272,41 @@ TEST(sum_that_fails_late_is_made_again)
         assert_true(++tries <= MOST_TRIES);
 }
 
-TEST(lost_copy_is_fetched)
+BENCH(lost_copy_is_fetched)
 {
-    bench own;
-    init(&own, 500);
-    own.job.losing[2] = 1 << 2 | 1 << 6;
-    own.job.losing[0] = 1 << 6;
-    equals_the_server(&own);
+    init(own, 500);
+    own->job.losing[2] = 1 << 2 | 1 << 6;
+    own->job.losing[0] = 1 << 6;
+    equals_the_server(own);
 }
 
-TEST(who_is_behind_loads_the_state)
+BENCH(who_is_behind_loads_the_state)
 {
-    bench own;
-    init(&own, 500);
-    float *expected = by_server(&own, 8);
-    begin(&own, TARRY_SUM_EVERYWHERE);
-    run_everywhere(&own, 5);
-    stop(&own);
+    init(own, 500);
+    float *expected = by_server(own, 8);
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, 5);
+    stop(own);
     /* All but worker 2, which begins anew, go on. */
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        own.last[worker] = own.log[own.logged - 1];
-    own.last[2] = (tarry_sum_id){0};
-    own.job.replicas[2].steps = 0;
-    memset(own.job.replicas[2].state, 0, 2 * own.job.dimension * sizeof(float));
-    own.settings.last = own.last;
-    own.settings.log.last[0] = own.log[own.logged - 1];
-    own.settings.log.last[1] = own.log[own.logged - 2];
-    own.settings.log.term = own.log[own.logged - 1].term + 1;
-    begin(&own, TARRY_SUM_EVERYWHERE);
+        own->last[worker] = own->log[own->logged - 1];
+    own->last[2] = (tarry_sum_id){0};
+    own->job.replicas[2].steps = 0;
+    memset(own->job.replicas[2].state, 0, 2 * own->job.dimension * sizeof(float));
+    own->settings.last = own->last;
+    own->settings.log.last[0] = own->log[own->logged - 1];
+    own->settings.log.last[1] = own->log[own->logged - 2];
+    own->settings.log.term = own->log[own->logged - 1].term + 1;
+    begin(own, TARRY_SUM_EVERYWHERE);
     for (int round = 5; round < 8; round++) {
         tarry_round_result result;
-        assert_ok(tarry_runtime_round(own.local, NULL, NULL, &result, NULL));
+        assert_ok(tarry_runtime_round(own->local, NULL, NULL, &result, NULL));
         assert_true(result.sum.step == (uint64_t)round + 1);
     }
-    assert_ok(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL));
-    replica_check(&own.job, 8);
-    assert_true(own.job.replicas[2].loads > 0);
-    stop(&own);
-    compare(&own, expected);
-    replica_job_end(&own.job);
+    assert_ok(tarry_runtime_wait(own->local, WORKERS, PATIENCE_NS, NULL));
+    replica_check(&own->job, 8);
+    assert_true(own->job.replicas[2].loads > 0);
+    compare(own, expected);
 }
 
 /* A bit of the memory that a worker holds its parameters in. */
@@ -336,56 +317,49 @@ static void flip(bench *own, uint32_t worker, float by)
     pthread_mutex_unlock(&own->job.lock);
 }
 
-TEST(who_has_other_parameters_loads)
+BENCH(who_has_other_parameters_loads)
 {
-    bench own;
-    init(&own, 500);
-    own.settings.server.digest_steps = 2;
-    begin(&own, TARRY_SUM_EVERYWHERE);
-    run_everywhere(&own, 2);
-    flip(&own, 2, 0.25f);
+    init(own, 500);
+    own->settings.server.digest_steps = 2;
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, 2);
+    flip(own, 2, 0.25f);
     tarry_round_result result;
     for (int round = 2; round < 4; round++)
-        assert_ok(tarry_runtime_round(own.local, NULL, NULL, &result, NULL));
-    assert_ok(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL));
-    replica_check(&own.job, 4);
-    assert_true(own.job.replicas[2].loads > 0);
-    stop(&own);
-    replica_job_end(&own.job);
+        assert_ok(tarry_runtime_round(own->local, NULL, NULL, &result, NULL));
+    assert_ok(tarry_runtime_wait(own->local, WORKERS, PATIENCE_NS, NULL));
+    replica_check(&own->job, 4);
+    assert_true(own->job.replicas[2].loads > 0);
 }
 
-TEST(nobody_goes_on_with_parameters_that_none_can_judge)
+BENCH(nobody_goes_on_with_parameters_that_none_can_judge)
 {
-    bench own;
     tarry_diagnostic why;
-    init(&own, 500);
-    own.settings.server.digest_steps = 1;
-    own.settings.server.voters_grace_ns = UINT64_C(20000000);
-    begin(&own, TARRY_SUM_EVERYWHERE);
-    run_everywhere(&own, 2);
-    flip(&own, 2, 0.25f);
-    flip(&own, 3, 0.5f);
+    init(own, 500);
+    own->settings.server.digest_steps = 1;
+    own->settings.server.voters_grace_ns = UINT64_C(20000000);
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, 2);
+    flip(own, 2, 0.25f);
+    flip(own, 3, 0.5f);
     tarry_round_result result;
-    assert_ok(tarry_runtime_round(own.local, NULL, NULL, &result, NULL));
-    assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, &why), TARRY_ERROR_DIFFER);
+    assert_ok(tarry_runtime_round(own->local, NULL, NULL, &result, NULL));
+    assert_int_equal(tarry_runtime_round(own->local, NULL, NULL, &result, &why),
+                     TARRY_ERROR_DIFFER);
     assert_string_equal(why.text,
                         "round 3: workers have different sums or parameters, and none are "
                         "those of most; to blame may be: worker 0, 1, 2, 3");
-    stop(&own);
-    replica_job_end(&own.job);
 }
 
-TEST(log_that_fails_ends_the_round)
+BENCH(log_that_fails_ends_the_round)
 {
-    bench own;
-    init(&own, 100);
-    own.log_fails_at = 3;
-    begin(&own, TARRY_SUM_EVERYWHERE);
-    run_everywhere(&own, 2);
+    init(own, 100);
+    own->log_fails_at = 3;
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, 2);
     tarry_round_result result;
-    assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_ERROR_FILE);
-    stop(&own);
+    assert_int_equal(tarry_runtime_round(own->local, NULL, NULL, &result, NULL), TARRY_ERROR_FILE);
+    stop(own);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        assert_true(own.job.replicas[worker].steps == 2); /* nobody stepped on it */
-    replica_job_end(&own.job);
+        assert_true(own->job.replicas[worker].steps == 2); /* nobody stepped on it */
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime of one's own where everyone gets the sum: its transport is a queue in this process. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -244,7 +243,7 @@ static void begin(bench *its)
         tarry_host_join(its->runtime, worker);
 }
 
-static void finish(bench *its)
+static void end(bench *its)
 {
     tarry_runtime_free(its->runtime, true);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
@@ -261,6 +260,8 @@ static void finish(bench *its)
     pthread_cond_destroy(&its->filled);
     pthread_mutex_destroy(&its->lock);
 }
+
+#define BENCH(name) TEST_OF(name, bench, its, end)
 
 static void run_rounds(bench *its, unsigned rounds)
 {
@@ -284,128 +285,120 @@ static void all_have_stepped(bench *its, uint64_t steps)
     replica_await(&its->job, steps);
 }
 
-TEST(everyone_steps_on_the_same_sums)
+BENCH(everyone_steps_on_the_same_sums)
 {
-    static bench its;
-    begin(&its);
-    all_are_ready(&its, WORKERS);
-    run_rounds(&its, 3);
+    begin(its);
+    all_are_ready(its, WORKERS);
+    run_rounds(its, 3);
     tarry_plan *next = make_plan(2);
-    assert_ok(tarry_runtime_replan(its.runtime, next, NULL));
-    tarry_plan_free(its.plan);
-    its.plan = next;
-    run_rounds(&its, 3);
-    all_have_stepped(&its, 6);
-    replica_check(&its.job, 6);
-    float *expected = replica_expect(&its.job, 6);
-    replica_compare(&its.job, expected);
-    free(expected);
-    finish(&its);
+    assert_ok(tarry_runtime_replan(its->runtime, next, NULL));
+    tarry_plan_free(its->plan);
+    its->plan = next;
+    run_rounds(its, 3);
+    all_have_stepped(its, 6);
+    replica_check(&its->job, 6);
+    OWNED(float) expected = replica_expect(&its->job, 6);
+    replica_compare(&its->job, expected);
 }
 
-TEST(one_that_loses_its_sums_gets_them)
+BENCH(one_that_loses_its_sums_gets_them)
 {
-    static bench its;
-    begin(&its);
-    its.job.losing[1] = 1 << 2 | 1 << 3 | 1 << 4;
-    run_rounds(&its, 4);
-    all_have_stepped(&its, 4);
-    replica_check(&its.job, 4);
-    assert_true(its.passes >= 2 * DIMENSION * sizeof(float) / TARRY_PASS_MOST);
-    finish(&its);
+    begin(its);
+    its->job.losing[1] = 1 << 2 | 1 << 3 | 1 << 4;
+    run_rounds(its, 4);
+    all_have_stepped(its, 4);
+    replica_check(&its->job, 4);
+    assert_true(its->passes >= 2 * DIMENSION * sizeof(float) / TARRY_PASS_MOST);
 }
 
-TEST(one_that_was_gone_loads_the_state)
+BENCH(one_that_was_gone_loads_the_state)
 {
-    static bench its;
-    begin(&its);
-    run_rounds(&its, 1);
-    all_have_stepped(&its, 1);
-    its.cut[2] = true;
-    tarry_host_lose(its.runtime, 2);
+    begin(its);
+    run_rounds(its, 1);
+    all_have_stepped(its, 1);
+    its->cut[2] = true;
+    tarry_host_lose(its->runtime, 2);
     for (uint32_t other = 0; other < WORKERS; other++)
         if (other != 2)
-            tarry_worker_host_part(its.seats[other].host, 2);
-    run_rounds(&its, 3);
-    assert_int_equal(its.job.replicas[2].steps, 1);
-    its.cut[2] = false;
-    tarry_worker_host_cut(its.seats[2].host);
-    tarry_host_join(its.runtime, 2);
-    all_are_ready(&its, WORKERS);
-    run_rounds(&its, 2);
-    all_have_stepped(&its, 6);
-    replica_check(&its.job, 6);
-    assert_true(its.job.replicas[2].loads >= 1);
-    finish(&its);
+            tarry_worker_host_part(its->seats[other].host, 2);
+    run_rounds(its, 3);
+    assert_int_equal(its->job.replicas[2].steps, 1);
+    its->cut[2] = false;
+    tarry_worker_host_cut(its->seats[2].host);
+    tarry_host_join(its->runtime, 2);
+    all_are_ready(its, WORKERS);
+    run_rounds(its, 2);
+    all_have_stepped(its, 6);
+    replica_check(&its->job, 6);
+    assert_true(its->job.replicas[2].loads >= 1);
 }
 
-TEST(the_server_gets_copies)
+BENCH(the_server_gets_copies)
 {
-    static bench its;
     tarry_sum_id after;
     void *bytes;
     uint64_t size;
-    begin(&its);
-    run_rounds(&its, 2);
-    assert_ok(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after, &bytes,
+    begin(its);
+    run_rounds(its, 2);
+    assert_ok(tarry_runtime_state(its->runtime, UINT64_C(1000000000) * PATIENCE_S, &after, &bytes,
                                   &size, NULL));
-    all_have_stepped(&its, 2);
+    all_have_stepped(its, 2);
     assert_int_equal(after.step, 2);
     assert_int_equal(size, sizeof(uint64_t) + 2 * DIMENSION * sizeof(float));
-    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), its.job.replicas[0].state,
+    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), its->job.replicas[0].state,
                         2 * DIMENSION * sizeof(float));
-    tarry_runtime_release_state(its.runtime, bytes);
-    float *before = checked_malloc(2 * DIMENSION * sizeof(float)),
-          *sum = checked_malloc(DIMENSION * sizeof(float));
-    memcpy(before, its.job.replicas[0].state, 2 * DIMENSION * sizeof(float));
-    run_rounds(&its, 1);
-    assert_ok(tarry_runtime_sum(its.runtime, UINT64_C(1000000000) * PATIENCE_S, sum, NULL));
-    all_have_stepped(&its, 3);
-    replica_descend(&its.job, before, sum);
-    assert_memory_equal(before, its.job.replicas[0].state, 2 * DIMENSION * sizeof(float));
-    free(sum);
-    free(before);
-    finish(&its);
+    tarry_runtime_release_state(its->runtime, bytes);
+    OWNED(float) before = checked_malloc(2 * DIMENSION * sizeof(float));
+    OWNED(float) sum = checked_malloc(DIMENSION * sizeof(float));
+    memcpy(before, its->job.replicas[0].state, 2 * DIMENSION * sizeof(float));
+    run_rounds(its, 1);
+    assert_ok(tarry_runtime_sum(its->runtime, UINT64_C(1000000000) * PATIENCE_S, sum, NULL));
+    all_have_stepped(its, 3);
+    replica_descend(&its->job, before, sum);
+    assert_memory_equal(before, its->job.replicas[0].state, 2 * DIMENSION * sizeof(float));
+}
+
+/* In calls that wait no time, until something of the state has come. */
+static void ask_until_copied(bench *its)
+{
+    tarry_sum_id after;
+    void *bytes;
+    uint64_t size, copied = tarry_runtime_copied(its->runtime);
+    while (tarry_runtime_copied(its->runtime) == copied)
+        assert_int_equal(tarry_runtime_state(its->runtime, 0, &after, &bytes, &size, NULL),
+                         TARRY_ERROR_STATE);
 }
 
 /* What a call does not get is there for the next one: the worker writes its state once. A round in
  * between, and a worker that is lost in the middle, begin a new transfer. */
-TEST(a_state_arrives_over_many_short_calls)
+BENCH(a_state_arrives_over_many_short_calls)
 {
-    static bench its;
     tarry_sum_id after;
     void *bytes;
     uint64_t size;
-    begin(&its);
-    run_rounds(&its, 2);
-    all_have_stepped(&its, 2);
-    unsigned before = replica_saves(&its.job);
-    assert_true(replica_check_state_in_slices(&its.job, its.runtime, 2) > 1);
-    assert_int_equal(replica_saves(&its.job) - before, 1);
-    uint64_t copied = tarry_runtime_copied(its.runtime);
-    while (tarry_runtime_copied(its.runtime) == copied)
-        assert_int_equal(tarry_runtime_state(its.runtime, 0, &after, &bytes, &size, NULL),
-                         TARRY_ERROR_STATE);
-    run_rounds(&its, 1);
-    all_have_stepped(&its, 3);
-    memset(its.gave, 0, sizeof(its.gave));
-    copied = tarry_runtime_copied(its.runtime);
-    while (tarry_runtime_copied(its.runtime) == copied)
-        assert_int_equal(tarry_runtime_state(its.runtime, 0, &after, &bytes, &size, NULL),
-                         TARRY_ERROR_STATE);
+    begin(its);
+    run_rounds(its, 2);
+    all_have_stepped(its, 2);
+    unsigned before = replica_saves(&its->job);
+    assert_true(replica_check_state_in_slices(&its->job, its->runtime, 2) > 1);
+    assert_int_equal(replica_saves(&its->job) - before, 1);
+    ask_until_copied(its);
+    run_rounds(its, 1);
+    all_have_stepped(its, 3);
+    memset(its->gave, 0, sizeof(its->gave));
+    ask_until_copied(its);
     uint32_t giver = 0;
-    while (giver < WORKERS && its.gave[giver] == 0)
+    while (giver < WORKERS && its->gave[giver] == 0)
         giver++;
     assert_true(giver < WORKERS);
-    its.cut[giver] = true;
-    tarry_host_lose(its.runtime, giver);
-    before = replica_saves(&its.job);
-    assert_ok(tarry_runtime_state(its.runtime, UINT64_C(1000000000) * PATIENCE_S, &after, &bytes,
+    its->cut[giver] = true;
+    tarry_host_lose(its->runtime, giver);
+    before = replica_saves(&its->job);
+    assert_ok(tarry_runtime_state(its->runtime, UINT64_C(1000000000) * PATIENCE_S, &after, &bytes,
                                   &size, NULL));
     assert_int_equal(after.step, 3);
-    assert_int_equal(replica_saves(&its.job) - before, 1);
-    tarry_runtime_release_state(its.runtime, bytes);
-    finish(&its);
+    assert_int_equal(replica_saves(&its->job) - before, 1);
+    tarry_runtime_release_state(its->runtime, bytes);
 }
 
 static int try_to_make(void *user, const tarry_allocator *allocator)

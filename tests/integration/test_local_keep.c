@@ -2,11 +2,11 @@
 /* The local runtime with TARRY_KEEP_CREDITED. The worker machines' steps pass through here, so that
  * a worker can be lost at a chosen point. */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tarry/worker.h>
 
+#include "counting_allocator.h"
 #include "summing.h"
 #include "test.h"
 
@@ -228,40 +228,6 @@ TEST(a_worker_that_runs_ahead_is_lost)
     }
 }
 
-/* Counts the bytes that the runtime holds; blocks begin with their sizes. */
-typedef struct meter {
-    _Atomic size_t live, most;
-} meter;
-
-enum { HEAD_BYTES = 64 };
-
-static void *meter_allocate(void *user, size_t number, size_t size)
-{
-    meter *it = user;
-    if (size > 0 && number > (SIZE_MAX - HEAD_BYTES) / size)
-        return NULL;
-    size_t bytes = number * size;
-    size_t *block = calloc(1, HEAD_BYTES + bytes);
-    if (block == NULL)
-        return NULL;
-    *block = bytes;
-    size_t live = atomic_fetch_add(&it->live, bytes) + bytes, most = atomic_load(&it->most);
-    while (live > most && !atomic_compare_exchange_weak(&it->most, &most, live))
-        ;
-    return (unsigned char *)block + HEAD_BYTES;
-}
-
-static void meter_release(void *user, void *pointer)
-{
-    meter *it = user;
-    if (pointer == NULL)
-        return;
-    unsigned char *block = pointer;
-    block -= HEAD_BYTES;
-    atomic_fetch_sub(&it->live, *(size_t *)(void *)block);
-    free(block);
-}
-
 /* 64 chunks for each of 4 workers: the sum, a gradient, those that it runs ahead, and the
  * parameters.
  */
@@ -277,10 +243,9 @@ static void holds_no_more_than(uint32_t ahead, size_t vectors)
     job.local_settings.server.ahead = ahead;
     summing_begin(&job);
     tarry_runtime_free(job.local, true);
-    meter held = {0};
-    tarry_allocator allocator = {
-        .user = &held, .allocate = meter_allocate, .release = meter_release};
-    assert_ok(tarry_local_create(job.plan, &job.local_settings, &allocator, &job.local, NULL));
+    counting_allocator held;
+    counting_allocator_init(&held);
+    assert_ok(tarry_local_create(job.plan, &job.local_settings, &held.allocator, &job.local, NULL));
     tarry_round_result result;
     for (int round = 0; round < 3; round++)
         assert_ok(summing_round(&job, &result, NULL));

@@ -5,7 +5,6 @@
  * parameters and sum included. TARRY_TEST_DIMENSION sets d, TARRY_TEST_WORKERS m.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <tarry/local.h>

@@ -2,53 +2,17 @@
 /* What runtimes take from their allocators, against what tarry_memory_of says that they do. The
  * gradients are long, so that nothing else weighs: parameters are two numbers. */
 #include <math.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <tarry/settings.h>
 
 #include "cluster.h"
+#include "counting_allocator.h"
 #include "summing.h"
 #include "test.h"
 
 /* SUMMING_BYTES: through which a worker sums with others of its process. */
 enum { WORKERS = 4, SUMMING_BYTES = 1 << 20 };
-enum { ROUNDS = 2, HEAD = 16 /* before each block: its size */, SERVER_BYTES = 8 << 20 };
-
-typedef struct counting_allocator {
-    tarry_allocator allocator;
-    _Atomic uint64_t live, most; /* bytes */
-} counting_allocator;
-
-static void *count_allocate(void *user, size_t count, size_t size)
-{
-    counting_allocator *state = user;
-    size_t bytes = count * size;
-    char *block = calloc(1, HEAD + bytes);
-    if (block == NULL)
-        return NULL;
-    *(size_t *)(void *)block = bytes;
-    uint64_t live = atomic_fetch_add(&state->live, bytes) + bytes;
-    uint64_t most = atomic_load(&state->most);
-    while (live > most && !atomic_compare_exchange_weak(&state->most, &most, live))
-        ;
-    return block + HEAD;
-}
-
-static void count_release(void *user, void *block)
-{
-    counting_allocator *state = user;
-    if (block == NULL)
-        return;
-    OWNED(char) start = (char *)block - HEAD;
-    atomic_fetch_sub(&state->live, *(size_t *)(void *)start);
-}
-
-static void counting_allocator_init(counting_allocator *state)
-{
-    *state = (counting_allocator){.allocator = {state, count_allocate, count_release}};
-}
+enum { ROUNDS = 2, SERVER_BYTES = 8 << 20 };
 
 /* What a run is made of, where it is not as by default. */
 typedef struct case_settings {

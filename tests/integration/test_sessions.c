@@ -3,14 +3,12 @@
  * A worker, a viewer and a member of a mesh behave alike: each connects to a peer on loopback that
  * does what the case says, and all have the same words for it.
  */
-#include <arpa/inet.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -18,17 +16,17 @@
 
 #include <tarry/tcp.h>
 
-#include "pki/authority.h"
+#include "key_folder.h"
 #include "protocol/wire/wire_bodies.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/mesh/mesh_address.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/viewer/viewer.h"
+#include "script.h"
 #include "test.h"
 
-enum { PATH = 160, WORDS = 512, PATIENCE_SECONDS = 60, PEER = 1 };
+enum { PATH = 160, WORDS = 512, PEER = 1 };
 
 #define SILENCE_NS UINT64_C(4000000000)
 #define PATIENCE_NS UINT64_C(60000000000)
@@ -39,8 +37,7 @@ typedef struct side side;
 typedef struct kind {
     const char *name;
     const char *folder, *peer_folder; /* of credentials */
-    credential_identity identity;
-    bool resolves;     /* it is given a name */
+    bool resolves;                    /* it is given a name */
     bool is_dismissed; /* a refusal for good ends it; members hear from their server who is one */
     void (*start)(side *its);
     void (*stop)(side *its);
@@ -52,11 +49,9 @@ struct side {
     char folder[PATH], peer_folder[PATH]; /* of credentials */
     char connect[ADDRESS_TEXT];
     /* the peer, in the test's thread */
-    int listener, fd;
+    int listener;
     credential *credential;
-    SSL *ssl;
-    wire_head head; /* the frame that was read last */
-    uint8_t body[WIRE_SMALL_BYTES];
+    script line;
     bool may_be_late; /* it is what the case is about */
     /* what the side says, under the lock */
     pthread_mutex_t lock;
@@ -131,8 +126,7 @@ static void worker_start(side *its)
     settings.compute = compute_nothing;
     settings.observe = on_notice;
     settings.observe_user = its;
-    if (tarry_tcp_worker_create(&settings, NULL, &its->worker, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_tcp_worker_create(&settings, NULL, &its->worker, &why));
     assert_int_equal(pthread_create(&its->thread, NULL, run_worker, its), 0);
 }
 
@@ -186,9 +180,8 @@ static void viewer_start(side *its)
     assert_int_equal(uv_loop_init(&its->loop), 0);
     assert_int_equal(uv_async_init(&its->loop, &its->stopping, on_stopping), 0);
     its->stopping.data = its;
-    if (viewer_open(&its->loop, its->connect, &security, &handlers, NULL, &its->viewer, &why) !=
-        TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(
+        why, viewer_open(&its->loop, its->connect, &security, &handlers, NULL, &its->viewer, &why));
     assert_int_equal(pthread_create(&its->thread, NULL, run_loop, its), 0);
 }
 
@@ -201,7 +194,7 @@ static void viewer_stop(side *its)
 
 static void send_frame(side *its, const uint8_t *frame, size_t size)
 {
-    assert_int_equal(SSL_write(its->ssl, frame, (int)size), size);
+    assert_true(script_send(&its->line, frame, size));
 }
 
 static void server_welcome(side *its)
@@ -218,7 +211,7 @@ static void server_welcome(side *its)
     welcome.terms.server.dimension = 1;
     welcome.terms.server.stripe_length = 1;
     welcome.terms.server.silence_ns = SILENCE_NS;
-    assert_int_equal(its->head.kind, WIRE_HELLO);
+    assert_int_equal(its->line.head.kind, WIRE_HELLO);
     send_frame(its, frame, wire_welcome_encode(&welcome, frame));
 }
 
@@ -245,14 +238,13 @@ static void member_start(side *its)
     uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
     size_t size;
     mesh_address peer = {.instance = {PEER}};
-    if (mesh_create(&settings, &its->mesh, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, mesh_create(&settings, &its->mesh, &why));
     address found[ADDRESS_MOST];
-    assert_int_equal(address_resolve(its->connect, false, found, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve(its->connect, false, found, &count, NULL));
     peer.places[peer.count++] = found[0];
     credential_own_fingerprint(its->credential, peer.fingerprint);
     mesh_address_encode(&peer, bytes, &size);
-    assert_int_equal(mesh_admit(its->mesh, PEER, bytes, size, peer.fingerprint), TARRY_OK);
+    assert_ok(mesh_admit(its->mesh, PEER, bytes, size, peer.fingerprint));
 }
 
 static void member_stop(side *its)
@@ -265,39 +257,15 @@ static void member_welcome(side *its)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_greeting read,
         greeting = {.oldest = WIRE_VERSION, .newest = WIRE_VERSION, .instance = {PEER}};
-    assert_int_equal(wire_decode(&its->head, its->body, &read), TARRY_OK);
+    assert_ok(wire_decode(&its->line.head, its->line.body, &read));
     memcpy(greeting.wanted, read.instance, WIRE_ID_BYTES);
     send_frame(its, frame, wire_encode(WIRE_GREETING, &greeting, frame));
 }
 
 static const kind kinds[] = {
-    {"worker",
-     "worker-0",
-     "server",
-     {CREDENTIAL_WORKER, 0},
-     true,
-     true,
-     worker_start,
-     worker_stop,
-     server_welcome},
-    {"viewer",
-     "viewer",
-     "server",
-     {CREDENTIAL_VIEWER, 0},
-     true,
-     true,
-     viewer_start,
-     viewer_stop,
-     server_welcome},
-    {"member",
-     "worker-0",
-     "worker-1",
-     {CREDENTIAL_WORKER, 0},
-     false,
-     false,
-     member_start,
-     member_stop,
-     member_welcome},
+    {"worker", "worker-0", "server", true, true, worker_start, worker_stop, server_welcome},
+    {"viewer", "viewer", "server", true, true, viewer_start, viewer_stop, server_welcome},
+    {"member", "worker-0", "worker-1", false, false, member_start, member_stop, member_welcome},
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -308,78 +276,36 @@ static void peer_listen(side *its)
 {
     address at[ADDRESS_MOST];
     uint32_t count;
-    assert_int_equal(address_resolve("127.0.0.1:0", true, at, &count, NULL), TARRY_OK);
+    assert_ok(address_resolve("127.0.0.1:0", true, at, &count, NULL));
     its->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(its->listener, (struct sockaddr *)&at[0].socket, at[0].size), 0);
     assert_int_equal(listen(its->listener, 4), 0);
-    assert_int_equal(address_of(its->listener, &at[0], NULL), TARRY_OK);
+    assert_ok(address_of(its->listener, &at[0], NULL));
     address_text(&at[0], its->connect);
-}
-
-static void peer_hang_up(side *its)
-{
-    SSL_free(its->ssl);
-    its->ssl = NULL;
-    if (its->fd >= 0)
-        close(its->fd);
-    its->fd = -1;
-}
-
-static void peer_take(side *its)
-{
-    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
-    peer_hang_up(its);
-    its->fd = accept4(its->listener, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(its->fd >= 0);
-    setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
 
 /* False: one side does not let the other in. */
 static bool peer_handshake(side *its)
 {
-    its->ssl = its->mesh != NULL ? credential_open_between(its->credential, true)
-                                 : credential_open(its->credential);
-    assert_non_null(its->ssl);
-    assert_int_equal(SSL_set_fd(its->ssl, its->fd), 1);
-    return SSL_accept(its->ssl) == 1;
-}
-
-/* False: the connection ended. */
-static bool read_all(side *its, uint8_t *bytes, size_t size)
-{
-    for (size_t got = 0; got < size;) {
-        int some = SSL_read(its->ssl, bytes + got, (int)(size - got));
-        if (some <= 0)
-            return false;
-        got += (size_t)some;
-    }
-    return true;
-}
-
-static bool next_frame(side *its)
-{
-    uint8_t head[WIRE_HEAD_BYTES];
-    if (!read_all(its, head, sizeof(head)))
-        return false;
-    assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
-    assert_true(its->head.length <= sizeof(its->body));
-    return read_all(its, its->body, its->head.length);
+    return script_accept(&its->line, its->mesh != NULL
+                                         ? credential_open_between(its->credential, true)
+                                         : credential_open(its->credential));
 }
 
 /* Up to the side's first words, over a connection that it has not given up yet. */
 static void peer_hear(side *its)
 {
     do
-        peer_take(its);
-    while (!peer_handshake(its) || !next_frame(its));
+        script_take(&its->line, its->listener);
+    while (!peer_handshake(its) || !script_read(&its->line));
 }
 
 static void await_heartbeat(side *its)
 {
     do
-        if (!next_frame(its))
+        if (!script_read(&its->line))
             fail_msg("%s: the connection ended", its->kind->name);
-    while (its->head.kind != WIRE_HEARTBEAT);
+    while (its->line.head.kind != WIRE_HEARTBEAT);
 }
 
 /* Until the side is up, and says that it lives. */
@@ -400,11 +326,6 @@ static void peer_refuse(side *its, wire_reason reason, const char *text)
 }
 
 /* ---- the cases ---- */
-
-typedef struct cluster {
-    char root[64];
-    char home[PATH / 2], other[PATH / 2];
-} cluster;
 
 static void say_nobody(side *its)
 {
@@ -448,9 +369,10 @@ static void play_until_told(side *its, void (*once)(side *its))
 
 static void fail_one_handshake(side *its)
 {
-    peer_take(its);
+    uint8_t byte;
+    script_take(&its->line, its->listener);
     if (peer_handshake(its))
-        assert_true(SSL_read(its->ssl, its->body, 1) <= 0);
+        assert_true(SSL_read(its->line.ssl, &byte, 1) <= 0);
 }
 
 static void fail_handshake(side *its)
@@ -474,7 +396,7 @@ static void say_nothing_more(side *its)
         return;
     exchange *taker = mesh_exchange(its->mesh);
     const tarry_sum_id none = {0};
-    assert_int_equal(taker->methods->load(taker, PEER, &none), TARRY_OK);
+    assert_ok(taker->methods->load(taker, PEER, &none));
     taker->methods->wait(taker, TARRY_NEVER, &progress);
     assert_int_equal(progress.state, EXCHANGE_FAILED);
     note(its, progress.why, false);
@@ -483,14 +405,14 @@ static void say_nothing_more(side *its)
 static void half_a_handshake(side *its)
 {
     static const uint8_t half[] = {22, 3, 3, 0, 90, 2, 0, 0, 86};
-    peer_take(its);
-    send(its->fd, half, sizeof(half), MSG_NOSIGNAL);
+    script_take(&its->line, its->listener);
+    send(its->line.fd, half, sizeof(half), MSG_NOSIGNAL);
 }
 
 static void cut_one_handshake(side *its)
 {
     half_a_handshake(its);
-    shutdown(its->fd, SHUT_WR);
+    shutdown(its->line.fd, SHUT_WR);
 }
 
 static void cut_handshake(side *its)
@@ -543,40 +465,29 @@ static const story stories[] = {
     {.name = "restarted peer", .play = restart, .words = "up again"},
 };
 
-static void cluster_make(cluster *its, const kind *of, bool revoked)
+static void make_clusters(key_folder *its, const kind *of, bool revoked)
 {
-    char root[] = "/tmp/tarry-session-XXXXXX";
-    assert_non_null(mkdtemp(root));
-    strcpy(its->root, root);
-    snprintf(its->home, sizeof(its->home), "%s/home", root);
-    snprintf(its->other, sizeof(its->other), "%s/other", root);
-    const char *const homes[] = {its->home, its->other};
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(
-            authority_init(homes[i], 2, (authority_hosts){0}, (int64_t)time(NULL), NULL, NULL),
-            TARRY_OK);
+    key_folder_make(its, 2, time(NULL));
+    key_folder_make_other(its, 2, time(NULL));
     if (!revoked)
         return;
     char from[PATH], to[PATH];
-    authority_tally tally;
-    assert_int_equal(
-        authority_revoke(its->home, of->identity, NULL, (int64_t)time(NULL), &tally, NULL),
-        TARRY_OK);
+    key_folder_revoke(its, of->folder, time(NULL));
     snprintf(from, sizeof(from), "%s/revoked.pem", its->home);
     snprintf(to, sizeof(to), "%s/%s/revoked.pem", its->home, of->peer_folder);
     unlink(to);
     assert_int_equal(link(from, to), 0);
 }
 
-static void side_begin(side *its, const kind *of, const story *told, const cluster *in)
+static void side_begin(side *its, const kind *of, const story *told, const key_folder *in)
 {
-    *its = (side){.kind = of, .fd = -1, .may_be_late = told->late};
+    *its = (side){.kind = of, .line.fd = -1, .may_be_late = told->late};
     pthread_mutex_init(&its->lock, NULL);
     clock_init_condition(&its->told);
     snprintf(its->folder, sizeof(its->folder), "%s/%s", in->home, of->folder);
     snprintf(its->peer_folder, sizeof(its->peer_folder), "%s/%s",
              told->other ? in->other : in->home, of->peer_folder);
-    assert_int_equal(credential_load(its->peer_folder, NULL, &its->credential, NULL), TARRY_OK);
+    assert_ok(credential_load(its->peer_folder, NULL, &its->credential, NULL));
     peer_listen(its);
     if (told->before != NULL)
         told->before(its);
@@ -602,7 +513,7 @@ static void side_check(side *its, const story *told)
 static void side_end(side *its)
 {
     its->kind->stop(its);
-    peer_hang_up(its);
+    script_close(&its->line);
     if (its->listener >= 0)
         close(its->listener);
     credential_free(its->credential);
@@ -613,13 +524,12 @@ static void side_end(side *its)
 /* All kinds at once, as some cases take their time. */
 static void tell(const story *told)
 {
-    cluster in[KINDS];
-    side *sides = calloc(KINDS, sizeof(*sides));
-    assert_non_null(sides);
+    key_folder in[KINDS];
+    side *sides = checked_calloc(KINDS, sizeof(*sides));
     for (int i = 0; i < KINDS; i++) {
         if (told->by_name && !kinds[i].resolves)
             continue;
-        cluster_make(&in[i], &kinds[i], told->revoked);
+        make_clusters(&in[i], &kinds[i], told->revoked);
         side_begin(&sides[i], &kinds[i], told, &in[i]);
     }
     for (int i = 0; i < KINDS; i++)
@@ -630,7 +540,7 @@ static void tell(const story *told)
             continue;
         side_check(&sides[i], told);
         side_end(&sides[i]);
-        authority_remove(in[i].root);
+        key_folder_remove(&in[i]);
     }
     free(sides);
 }

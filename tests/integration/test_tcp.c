@@ -3,7 +3,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,10 +52,7 @@ static tarry_plan *next_plan(const tarry_plan *plan, random_stream *stream)
 
 static void replan(cluster *its, random_stream *stream)
 {
-    tarry_plan *next = next_plan(its->plan, stream);
-    assert_ok(tarry_runtime_replan(its->server, next, NULL));
-    tarry_plan_free(its->plan);
-    its->plan = next;
+    cluster_replan(its, next_plan(its->plan, stream));
 }
 
 CLUSTER(test_plain)

@@ -4,8 +4,6 @@
  * seed says: every sum that is stepped on is right, all who step on it have the same bits, and
  * nothing hangs. TARRY_TEST_DEATHS says how many deaths there are in each test, and each is told.
  */
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "mortal_party.h"
 #include "seed.h"

@@ -2,8 +2,8 @@
 /* Where everyone gets the sum, over connections: a server and its workers as threads. */
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <tarry/tcp.h>
@@ -12,7 +12,6 @@
 #include "key_folder.h"
 #include "proxy.h"
 #include "replica.h"
-#include "runtime/clock.h"
 #include "seed.h"
 #include "test.h"
 
@@ -156,9 +155,8 @@ static void join(member *its, int result)
 static void go_on(bench *own)
 {
     tarry_diagnostic why;
-    if (tarry_runtime_vectors(own->server, &own->saved_after, own->saved, own->saved_size, &why) !=
-        TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_runtime_vectors(own->server, &own->saved_after, own->saved,
+                                            own->saved_size, &why));
 }
 
 static void observe(void *user, const tarry_tcp_notice *notice)
@@ -197,7 +195,7 @@ static void begin(bench *own, size_t dimension)
     settings.log.term = own->saved != NULL ? 2 : 0;
     settings.security.insecure = !own->tls;
     if (own->tls) {
-        key_folder_make(&own->keys);
+        key_folder_make(&own->keys, WORKERS, time(NULL));
         settings.security.credentials = key_folder_member(&own->keys, 0, "server");
     }
     assert_ok_or(why, tarry_tcp_server_create(own->plan, &settings, NULL, &own->server, &why));
@@ -241,6 +239,12 @@ static void run_rounds(bench *own, int rounds)
     }
 }
 
+static void all_are_ready(bench *own)
+{
+    tarry_diagnostic why;
+    assert_ok_or(why, tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, &why));
+}
+
 /* All have the state after the last sum, which is that of a single thread. */
 static void check(bench *own)
 {
@@ -250,22 +254,6 @@ static void check(bench *own)
     replica_compare(&own->job, expected);
 }
 
-/* The server has no parameters, and gets a worker's. */
-static void check_state(bench *own)
-{
-    const test_replica *first = &own->job.replicas[0];
-    size_t wanted = sizeof(uint64_t) + 2 * own->job.dimension * sizeof(float);
-    tarry_sum_id after;
-    tarry_diagnostic why;
-    void *bytes;
-    uint64_t size;
-    assert_ok_or(why, tarry_runtime_state(own->server, PATIENCE_NS, &after, &bytes, &size, &why));
-    assert_true(size == wanted && after.step == own->logged);
-    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), first->state,
-                        wanted - sizeof(uint64_t));
-    tarry_runtime_release_state(own->server, bytes);
-}
-
 /* ---- tests ---- */
 
 static void train(bench *own, size_t dimension)
@@ -273,27 +261,16 @@ static void train(bench *own, size_t dimension)
     begin(own, dimension);
     run_rounds(own, 10);
     check(own);
-    check_state(own);
+    replica_check_state(&own->job, own->server, own->logged); /* it has no parameters itself */
     replica_check_sum(&own->job, own->server);
     end(own);
 }
 
-TEST(training_over_connections_is_that_of_one_thread)
+TEST(training_is_that_of_one_thread)
 {
-    bench own = {.shares = false};
-    train(&own, 5000);
-}
-
-TEST(training_in_shared_memory_is_that_of_one_thread)
-{
-    bench own = {.shares = true};
-    train(&own, 5000);
-}
-
-TEST(training_with_certificates_is_that_of_one_thread)
-{
-    bench own = {.tls = true};
-    train(&own, 5000);
+    train(&(bench){.shares = false}, 5000); /* over connections */
+    train(&(bench){.shares = true}, 5000);
+    train(&(bench){.tls = true}, 5000);
 }
 
 /* It is called for each sum, and freed by who brought it. A worker whose engine loses a sum gets it
@@ -331,8 +308,7 @@ BENCH(a_worker_with_an_engine_of_its_own_alone_is_refused)
     its->runs = own->brings = false;
     run_rounds(own, 1);
     start(own, WORKERS - 1);
-    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("it does not come with the others' engine");
+    all_are_ready(own);
     run_rounds(own, 1);
     check(own);
 }
@@ -380,8 +356,7 @@ BENCH(who_comes_later_loads_the_state)
     gone->steps = 0;
     memset(gone->state, 0, 2 * own->job.dimension * sizeof(float));
     start(own, 2);
-    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("it does not come back");
+    all_are_ready(own);
     replica_check(&own->job, own->logged); /* who is waited for has loaded */
     run_rounds(own, 4);
     check(own);
@@ -422,8 +397,7 @@ BENCH(connections_that_break_cost_no_sum)
         run_rounds(own, 1);
     }
     run_rounds(own, 2);
-    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("not all are up to date");
+    all_are_ready(own);
     check(own);
     while (count_connections(own) == before) /* what broke is made again */
         usleep(1000);
@@ -456,14 +430,12 @@ BENCH(two_that_hear_nothing_of_each_other_cost_no_sum)
     for (int round = 0; round < (test_is_long() ? 4 : 1); round++) {
         run_rounds(own, 1);
         assert_true(own->voters < WORKERS); /* all together can't make it */
-        if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-            fail_msg("not all are up to date");
+        all_are_ready(own);
         check(own);
     }
     proxy_mute(between, false);
     run_rounds(own, 2);
-    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("not all are up to date");
+    all_are_ready(own);
     check(own);
 }
 
@@ -474,8 +446,7 @@ BENCH(a_state_arrives_over_many_short_calls)
     begin(own, 2000000);
     run_rounds(own, 1);
     check(own);
-    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("not all are up to date");
+    all_are_ready(own);
     const unsigned before = replica_saves(&own->job);
     assert_true(replica_check_state_in_slices(&own->job, own->server, own->logged) > 1);
     assert_int_equal(replica_saves(&own->job) - before, 1);
@@ -495,19 +466,17 @@ static void let_others_come(bench *own, int error)
 
 /* Those who are there do not reach each other until the first round is given up, when others come,
  * too. */
-TEST(a_run_begins_once_workers_reach_each_other)
+BENCH(a_run_begins_once_workers_reach_each_other)
 {
-    bench own = {
+    *own = (bench){
         .proxied = true, .attempts = 3, .grace_ns = 10000000, .late = 1, .waits = let_others_come};
-    begin(&own, 5000);
+    begin(own, 5000);
     for (uint32_t id = 0; id < WORKERS; id++)
-        proxy_refuse(own.before[id], true);
-    run_rounds(&own, 3);
-    assert_true(own.waited > 0);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("not all are up to date");
-    check(&own);
-    end(&own);
+        proxy_refuse(own->before[id], true);
+    run_rounds(own, 3);
+    assert_true(own->waited > 0);
+    all_are_ready(own);
+    check(own);
 }
 
 /* ---- runs that go on ---- */

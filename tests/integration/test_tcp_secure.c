@@ -5,7 +5,6 @@
  * server's own function, which the linker wraps.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -68,8 +67,7 @@ const tarry_reject *__wrap_host_receive(host *self, uint32_t worker, tarry_messa
 /* ---- a cluster ---- */
 
 /* What workers note before they send, per attempt of the round in progress. */
-typedef struct notes {
-    cluster *its;
+static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool kills;                           /* the first that would send dies; */
@@ -79,28 +77,22 @@ typedef struct notes {
     uint8_t kappa[ATTEMPTS_MOST + 1][32]; /* and what the first of them did */
 } notes;
 
-typedef struct witness {
-    notes *all;
-    uint32_t worker;
-} witness;
-
-static witness witnesses[WORKERS];
+static uint32_t witnesses[WORKERS]; /* who they are */
 
 static int take_note(void *user, const tarry_secure_attempt *attempt, tarry_diagnostic *diagnostic)
 {
-    const witness *own = user;
-    notes *all = own->all;
-    pthread_mutex_lock(&all->lock);
-    bool dies = all->kills;
+    const uint32_t *worker = user;
+    pthread_mutex_lock(&notes.lock);
+    bool dies = notes.kills;
     if (dies)
-        all->victim = own->worker;
-    all->kills = false;
+        notes.victim = *worker;
+    notes.kills = false;
     bool known = attempt->attempt <= ATTEMPTS_MOST;
-    if (known && all->count[attempt->attempt]++ == 0)
-        memcpy(all->kappa[attempt->attempt], attempt->kappa, sizeof(attempt->kappa));
+    if (known && notes.count[attempt->attempt]++ == 0)
+        memcpy(notes.kappa[attempt->attempt], attempt->kappa, sizeof(attempt->kappa));
     bool same =
-        known && memcmp(all->kappa[attempt->attempt], attempt->kappa, sizeof(attempt->kappa)) == 0;
-    pthread_mutex_unlock(&all->lock);
+        known && memcmp(notes.kappa[attempt->attempt], attempt->kappa, sizeof(attempt->kappa)) == 0;
+    pthread_mutex_unlock(&notes.lock);
     if (!same)
         return TARRY_ERROR_ARGUMENT;
     if (!dies)
@@ -109,23 +101,23 @@ static int take_note(void *user, const tarry_secure_attempt *attempt, tarry_diag
     return TARRY_ERROR_INTERRUPTED;
 }
 
-static void forget(notes *all)
+static void forget(void)
 {
-    pthread_mutex_lock(&all->lock);
-    memset(all->count, 0, sizeof(all->count));
-    pthread_mutex_unlock(&all->lock);
+    pthread_mutex_lock(&notes.lock);
+    memset(notes.count, 0, sizeof(notes.count));
+    pthread_mutex_unlock(&notes.lock);
     pthread_mutex_lock(&catching);
     memset(parts, 0, sizeof(parts));
     pthread_mutex_unlock(&catching);
 }
 
-static void prepare(cluster *its, notes *all, uint32_t bits)
+static void prepare(cluster *its, uint32_t bits)
 {
     ring grid;
     cluster_init(its);
-    *all = (notes){.its = its};
-    pthread_mutex_init(&all->lock, NULL);
-    pthread_cond_init(&all->changed, NULL);
+    memset(&notes, 0, sizeof(notes));
+    pthread_mutex_init(&notes.lock, NULL);
+    pthread_cond_init(&notes.changed, NULL);
     its->tls = its->secure = true;
     its->dimension = DIMENSION;
     its->plan_settings.replication = COPIES;
@@ -136,11 +128,11 @@ static void prepare(cluster *its, notes *all, uint32_t bits)
     its->settings.secure = (tarry_secure_rules){
         .bits = bits, .fraction = grid.fraction, .bound = grid.bound, .colluders = 1, .least = 1};
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
-        witnesses[worker] = (witness){all, worker};
+        witnesses[worker] = worker;
         its->members[worker].member =
             (tarry_secure_member){.lock = take_note, .user = &witnesses[worker]};
     }
-    forget(all);
+    forget();
 }
 
 static ring grid_of_cluster(const cluster *its)
@@ -204,28 +196,29 @@ static void assert_parts_are_masked(const cluster *its, uint64_t round, uint32_t
     assert_true(sent >= 2);
 }
 
-static tarry_round_result secure_round(cluster *its, notes *all)
+static tarry_round_result secure_round(cluster *its)
 {
     tarry_round_result result;
     tarry_diagnostic diagnostic;
-    forget(all);
+    forget();
     int error = cluster_round(its, &result, &diagnostic);
     for (uint32_t worker = 0; error != TARRY_OK && worker < WORKERS; worker++)
         if (its->members[worker].diagnostic.text[0] != '\0')
             print_error("worker %u: %s\n", worker, its->members[worker].diagnostic.text);
-    if (error != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    assert_ok_or(diagnostic, error);
     assert_true(result.exact);
     assert_sum_is_the_integers(its, result.round);
     return result;
 }
 
-static void end(cluster *its, notes *all)
+static void end(cluster *its)
 {
     cluster_end(its);
-    pthread_cond_destroy(&all->changed);
-    pthread_mutex_destroy(&all->lock);
+    pthread_cond_destroy(&notes.changed);
+    pthread_mutex_destroy(&notes.lock);
 }
+
+#define SECURE(name) TEST_OF(name, cluster, its, end)
 
 /* ---- stories ---- */
 
@@ -234,37 +227,33 @@ TEST(the_sum_is_that_of_integers)
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
         cluster its;
-        notes all;
-        prepare(&its, &all, bits[i]);
+        prepare(&its, bits[i]);
         cluster_begin(&its);
         for (uint32_t round = 0; round < 5; round++) {
-            tarry_round_result result = secure_round(&its, &all);
+            tarry_round_result result = secure_round(&its);
             assert_parts_are_masked(&its, result.round, 1);
         }
-        end(&its, &all);
+        end(&its);
     }
 }
 
-TEST(numbers_beyond_the_bound_are_clamped_and_counted)
+SECURE(numbers_beyond_the_bound_are_clamped_and_counted)
 {
-    cluster its;
-    notes all;
     float gradient[DIMENSION];
-    prepare(&its, &all, 32);
-    its.settings.secure.bound = 5e4;
+    prepare(its, 32);
+    its->settings.secure.bound = 5e4;
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        its.members[worker].member.clamped_most = 0.5;
-    cluster_begin(&its);
-    tarry_round_result result = secure_round(&its, &all);
+        its->members[worker].member.clamped_most = 0.5;
+    cluster_begin(its);
+    tarry_round_result result = secure_round(its);
     uint64_t beyond = 0;
     for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
-        cluster_gradient(&its, result.round, chunk, gradient);
+        cluster_gradient(its, result.round, chunk, gradient);
         for (size_t i = 0; i < DIMENSION; i++)
             beyond += gradient[i] > 5e4F || gradient[i] < -5e4F;
     }
     assert_in_range(beyond, 100, CHUNKS * DIMENSION / 2);
     assert_int_equal(result.clamped, beyond);
-    end(&its, &all);
 }
 
 /* How many numbers of the worker's two parts are the same. */
@@ -284,15 +273,14 @@ TEST(a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks)
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
         cluster its;
-        notes all;
-        prepare(&its, &all, bits[i]);
+        prepare(&its, bits[i]);
         cluster_begin(&its);
-        secure_round(&its, &all);
-        all.kills = true;
-        tarry_round_result result = secure_round(&its, &all);
-        const uint32_t victim = all.victim;
+        secure_round(&its);
+        notes.kills = true;
+        tarry_round_result result = secure_round(&its);
+        const uint32_t victim = notes.victim;
         assert_in_range(result.attempts, 2, ATTEMPTS_MOST);
-        assert_memory_not_equal(all.kappa[1], all.kappa[2], 32);
+        assert_memory_not_equal(notes.kappa[1], notes.kappa[2], 32);
         assert_int_equal(parts[1][victim].attempt, 0);
         assert_parts_are_masked(&its, result.round, result.attempts);
         for (uint32_t worker = 0; worker < WORKERS; worker++)
@@ -305,31 +293,28 @@ TEST(a_worker_that_dies_after_the_signal_costs_a_new_attempt_with_new_masks)
         cluster_start(&its, victim);
         cluster_wait(&its, WORKERS);
         for (uint32_t round = 0; round < 3; round++) {
-            result = secure_round(&its, &all);
+            result = secure_round(&its);
             assert_parts_are_masked(&its, result.round, 1);
         }
-        end(&its, &all);
+        end(&its);
     }
 }
 
 /* As a late worker does that is called back: it has another epoch over the same connection, for
  * which the others have to know its key. */
-TEST(a_worker_that_comes_anew_to_its_round_is_masked_for_again)
+SECURE(a_worker_that_comes_anew_to_its_round_is_masked_for_again)
 {
-    cluster its;
-    notes all;
-    prepare(&its, &all, 32);
-    cluster_begin(&its);
-    secure_round(&its, &all);
+    prepare(its, 32);
+    cluster_begin(its);
+    secure_round(its);
     pthread_mutex_lock(&catching);
     calls_back = true;
     pthread_mutex_unlock(&catching);
-    tarry_round_result result = secure_round(&its, &all);
+    tarry_round_result result = secure_round(its);
     assert_in_range(result.attempts, 2, ATTEMPTS_MOST);
     assert_int_equal(parts[1][called].attempt, 1);
     for (uint32_t round = 0; round < 4; round++)
-        secure_round(&its, &all);
-    end(&its, &all);
+        secure_round(its);
 }
 
 /* Of the other stripes neither. */
@@ -338,13 +323,12 @@ TEST(nothing_is_handed_out_of_a_sum_whose_check_fails)
     static const uint32_t bits[] = {32, 64};
     for (unsigned i = 0; i < 2; i++) {
         cluster its;
-        notes all;
         tarry_round_result result;
         tarry_diagnostic why;
-        prepare(&its, &all, bits[i]);
+        prepare(&its, bits[i]);
         cluster_begin(&its);
-        secure_round(&its, &all);
-        forget(&all);
+        secure_round(&its);
+        forget();
         pthread_mutex_lock(&catching);
         spoils = true;
         spoiled = 0;
@@ -358,18 +342,17 @@ TEST(nothing_is_handed_out_of_a_sum_whose_check_fails)
         assert_non_null(strstr(why.text, "masks do not cancel: the check of stripe 2 failed"));
         for (size_t k = 0; k < DIMENSION; k++)
             assert_true(its.sum[k] == 0);
-        end(&its, &all);
+        end(&its);
     }
 }
 
 static int count_offers(void *user, const tarry_secure_offer *offer,
                         uint8_t target[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
 {
-    const witness *own = user;
-    pthread_mutex_lock(&own->all->lock);
-    own->all->offers++;
-    pthread_cond_signal(&own->all->changed);
-    pthread_mutex_unlock(&own->all->lock);
+    pthread_mutex_lock(&notes.lock);
+    notes.offers++;
+    pthread_cond_signal(&notes.changed);
+    pthread_mutex_unlock(&notes.lock);
     memset(target, 7, TARRY_DIGEST_SIZE);
     return tarry_plan_chunks(offer->plan) == CHUNKS ? TARRY_OK : TARRY_ERROR_ARGUMENT;
 }
@@ -380,61 +363,59 @@ static void open_server(cluster *its)
     assert_ok(tarry_runtime_open(its->server, NULL));
 }
 
-static void await_offers(notes *all, uint32_t count)
+/* It comes, and ends for that reason. */
+static void ends_with(cluster *its, uint32_t worker, int error, const char *words)
 {
-    pthread_mutex_lock(&all->lock);
-    while (all->offers < count)
-        pthread_cond_wait(&all->changed, &all->lock);
-    assert_int_equal(all->offers, count);
-    pthread_mutex_unlock(&all->lock);
+    cluster_start(its, worker);
+    cluster_join(its, worker);
+    assert_int_equal(its->members[worker].result, error);
+    assert_non_null(strstr(its->members[worker].diagnostic.text, words));
 }
 
-TEST(workers_agree_to_each_plan)
+static void await_offers(uint32_t count)
 {
-    cluster its;
-    notes all;
-    prepare(&its, &all, 32);
+    pthread_mutex_lock(&notes.lock);
+    while (notes.offers < count)
+        pthread_cond_wait(&notes.changed, &notes.lock);
+    assert_int_equal(notes.offers, count);
+    pthread_mutex_unlock(&notes.lock);
+}
+
+SECURE(workers_agree_to_each_plan)
+{
+    prepare(its, 32);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        its.members[worker].member.agree = count_offers;
-    cluster_begin(&its);
+        its->members[worker].member.agree = count_offers;
+    cluster_begin(its);
     for (uint32_t plan = 0; plan < 3; plan++) {
-        await_offers(&all, (plan + 1) * WORKERS);
+        await_offers((plan + 1) * WORKERS);
         for (uint32_t round = 0; round < 2; round++)
-            secure_round(&its, &all);
+            secure_round(its);
         const double paces[WORKERS] = {1, 2, 3, plan + 1, 5, 1};
         tarry_plan_evolution wanted;
         tarry_plan *next;
         tarry_plan_evolution_init(&wanted);
         wanted.pace = paces;
         wanted.most_moves = 4;
-        assert_ok(tarry_plan_evolve(its.plan, &wanted, NULL, &next, NULL, NULL));
-        assert_ok(tarry_runtime_replan(its.server, next, NULL));
-        tarry_plan_free(its.plan);
-        its.plan = next;
-        secure_round(&its, &all);
+        assert_ok(tarry_plan_evolve(its->plan, &wanted, NULL, &next, NULL, NULL));
+        cluster_replan(its, next);
+        secure_round(its);
     }
-    end(&its, &all);
 }
 
 /* The lists are made anew in between: the server goes by the old one. */
-TEST(a_worker_with_another_list_of_workers_ends)
+SECURE(a_worker_with_another_list_of_workers_ends)
 {
-    cluster its;
-    notes all;
-    char place[128];
     tarry_diagnostic diagnostic;
-    prepare(&its, &all, 32);
-    open_server(&its);
-    snprintf(place, sizeof(place), "%s/keys", its.folder);
-    const credential_identity other = {.role = CREDENTIAL_WORKER, .worker = WORKERS};
-    assert_ok(authority_add(place, other, (authority_hosts){0}, (int64_t)time(NULL), &diagnostic));
+    prepare(its, 32);
+    open_server(its);
+    char other[16];
+    snprintf(other, sizeof(other), "worker-%d", WORKERS);
+    assert_ok(authority_add(its->keys.home, key_identity(other), (authority_hosts){0},
+                            (int64_t)time(NULL), &diagnostic));
     authority_rostered listed;
-    assert_ok(authority_roster(place, (int64_t)time(NULL), &listed, &diagnostic));
-    cluster_start(&its, 0);
-    cluster_join(&its, 0);
-    assert_int_equal(its.members[0].result, TARRY_ERROR_STATE);
-    assert_non_null(strstr(its.members[0].diagnostic.text, "another list of workers"));
-    end(&its, &all);
+    assert_ok(authority_roster(its->keys.home, (int64_t)time(NULL), &listed, &diagnostic));
+    ends_with(its, 0, TARRY_ERROR_STATE, "another list of workers");
 }
 
 /* Both sides have to want it. */
@@ -442,47 +423,37 @@ TEST(a_worker_and_a_server_agree_that_sums_are_private)
 {
     for (unsigned open = 0; open < 2; open++) {
         cluster its;
-        notes all;
-        prepare(&its, &all, 32);
+        prepare(&its, 32);
         if (open) {
             its.settings.server.secure = 0;
             its.settings.secure = (tarry_secure_rules){0};
         }
         open_server(&its);
         its.secure = open;
-        cluster_start(&its, 0);
-        cluster_join(&its, 0);
-        assert_int_equal(its.members[0].result, TARRY_ERROR_STATE);
-        assert_non_null(strstr(its.members[0].diagnostic.text,
-                               open ? "its sums are not secure" : "its sums are secure"));
-        end(&its, &all);
+        ends_with(&its, 0, TARRY_ERROR_STATE,
+                  open ? "its sums are not secure" : "its sums are secure");
+        end(&its);
     }
 }
 
-TEST(workers_that_compute_other_bits_are_not_together)
+SECURE(workers_that_compute_other_bits_are_not_together)
 {
-    cluster its;
-    notes all;
-    prepare(&its, &all, 32);
+    prepare(its, 32);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        its.members[worker].numerics = worker == 5 ? 8 : 7;
-    open_server(&its);
+        its->members[worker].numerics = worker == 5 ? 8 : 7;
+    open_server(its);
     for (uint32_t worker = 0; worker < 5; worker++)
-        cluster_start(&its, worker);
-    cluster_wait(&its, 5);
-    cluster_start(&its, 5);
-    cluster_join(&its, 5);
-    assert_int_equal(its.members[5].result, TARRY_ERROR_STATE);
-    assert_non_null(strstr(its.members[5].diagnostic.text, "other bits than worker"));
-    secure_round(&its, &all);
-    end(&its, &all);
+        cluster_start(its, worker);
+    cluster_wait(its, 5);
+    ends_with(its, 5, TARRY_ERROR_STATE, "other bits than worker");
+    secure_round(its);
 }
 
 static int decline(void *user, const tarry_secure_offer *offer, uint8_t target[TARRY_DIGEST_SIZE],
                    tarry_diagnostic *diagnostic)
 {
-    const witness *own = user;
-    assert_int_equal(offer->worker, own->worker);
+    const uint32_t *worker = user;
+    assert_int_equal(offer->worker, *worker);
     assert_int_equal(offer->rules->bits, 32);
     assert_int_equal(offer->dimension, DIMENSION);
     assert_int_equal(tarry_plan_chunks(offer->plan), CHUNKS);
@@ -490,18 +461,13 @@ static int decline(void *user, const tarry_secure_offer *offer, uint8_t target[T
     return TARRY_ERROR_ARGUMENT;
 }
 
-TEST(a_worker_that_does_not_agree_ends)
+SECURE(a_worker_that_does_not_agree_ends)
 {
-    cluster its;
-    notes all;
-    prepare(&its, &all, 32);
-    its.members[3].member.agree = decline;
-    open_server(&its);
-    cluster_start(&its, 3);
-    cluster_join(&its, 3);
-    assert_int_equal(its.members[3].result, TARRY_ERROR_ARGUMENT);
-    assert_string_equal(its.members[3].diagnostic.text, "too few samples are hidden");
-    end(&its, &all);
+    prepare(its, 32);
+    its->members[3].member.agree = decline;
+    open_server(its);
+    ends_with(its, 3, TARRY_ERROR_ARGUMENT, "");
+    assert_string_equal(its->members[3].diagnostic.text, "too few samples are hidden");
 }
 
 TEST(a_server_whose_settings_make_no_secure_sum_is_none)

@@ -12,11 +12,9 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -27,20 +25,20 @@
 #include "base/digest.h"
 #include "coding/layout.h"
 #include "coding/psi.h"
+#include "key_folder.h"
 #include "pki/authority.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
 #include "privacy/secure/secure_member.h"
 #include "protocol/wire/wire.h"
 #include "protocol/wire/wire_bodies.h"
-#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/roster_file.h"
 #include "script.h"
 #include "seed.h"
 #include "test.h"
 
 enum { WORKERS = 2, CHUNKS = 2, DIMENSION = 6, PARAMETERS = 3, STRIPE = 4, WORD = 8 };
-enum { EPOCH = 1, ROUND = 7, ATTEMPT = 1, LARGE = 4096, PATIENCE_SECONDS = 60 };
+enum { EPOCH = 1, ROUND = 7, ATTEMPT = 1, LARGE = 4096 };
 
 static const char JOB[] = "a job";
 static const float NUMBERS[PARAMETERS] = {1, 2, 3};
@@ -51,7 +49,7 @@ static const uint64_t SMALL = UINT64_C(1) << 16;
 
 /* What is the same in all runs. */
 typedef struct stage {
-    char folder[32], path[64];
+    key_folder keys;
     credential *server, *other;
     agreement *pair; /* of the other worker */
     tarry_plan *plan;
@@ -160,22 +158,13 @@ static void name_terms(stage *its)
     assert_int_equal(digest_of_bytes(bytes, sizeof(label) + size - OWN, its->terms), 0);
 }
 
-static const char *member(stage *its, const char *name)
-{
-    snprintf(its->path, sizeof(its->path), "%s/%s", its->folder, name);
-    return its->path;
-}
-
 static void make_keys(stage *its)
 {
     authority_rostered listed;
-    snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
-    assert_non_null(mkdtemp(its->folder));
-    assert_ok(authority_init(its->folder, WORKERS, (authority_hosts){0}, (int64_t)time(NULL), NULL,
-                             NULL));
-    assert_ok(authority_roster(its->folder, (int64_t)time(NULL), &listed, NULL));
-    assert_ok(credential_load(member(its, "server"), NULL, &its->server, NULL));
-    assert_ok(credential_load(member(its, "worker-1"), NULL, &its->other, NULL));
+    key_folder_make(&its->keys, WORKERS, time(NULL));
+    assert_ok(authority_roster(its->keys.home, time(NULL), &listed, NULL));
+    its->server = key_load(its->keys.home, "server");
+    its->other = key_load(its->keys.home, "worker-1");
     roster_file *roster;
     assert_ok(credential_roster(its->server, NULL, &roster, NULL));
     memcpy(its->welcome.terms.secure.roster, roster->digest, WIRE_DIGEST_BYTES);
@@ -232,11 +221,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    return remove(path);
-}
-
 static int clean_up(void **state)
 {
     stage *its = *state;
@@ -244,7 +228,8 @@ static int clean_up(void **state)
     credential_free(its->other);
     agreement_free(its->pair);
     tarry_plan_free(its->plan);
-    return nftw(its->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    key_folder_remove(&its->keys);
+    return 0;
 }
 
 /* ---- what is said ---- */
@@ -494,10 +479,10 @@ static void *run_worker(void *argument)
 
 static void start(run *its)
 {
-    char place[64];
+    char place[96];
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
-    snprintf(place, sizeof(place), "%s/worker-0", its->on->folder);
+    snprintf(place, sizeof(place), "%s/worker-0", its->on->keys.home);
     settings.connect = its->connect;
     settings.security.credentials = place;
     settings.begin = take_job;
@@ -512,19 +497,8 @@ static void start(run *its)
 
 static void take_connection(run *its)
 {
-    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
-    script *line = &its->line;
-    line->fd = accept4(its->listener, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(line->fd >= 0);
-    setsockopt(line->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    line->ssl = credential_open(its->on->server);
-    assert_non_null(line->ssl);
-    SSL_set_fd(line->ssl, line->fd);
-    int done;
-    do
-        done = SSL_accept(line->ssl);
-    while (done < 0 && errno == EINTR);
-    assert_int_equal(done, 1);
+    script_take(&its->line, its->listener);
+    assert_true(script_accept(&its->line, credential_open(its->on->server)));
 }
 
 static bool is_noted(run *its)
@@ -562,9 +536,7 @@ static void end(run *its)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     script_send(&its->line, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
     tarry_tcp_worker_leave(its->worker, 0);
-    SSL_free(its->line.ssl);
-    close(its->line.fd);
-    free(its->line.body);
+    script_close(&its->line);
     close(its->listener);
     assert_int_equal(pthread_join(its->thread, NULL), 0);
     tarry_tcp_worker_free(its->worker);
@@ -664,7 +636,7 @@ static outcome try_parts(const run *its)
 
 static outcome run_with(const stage *on, const lie *of, size_t *told)
 {
-    run its = {.on = on, .lie = *of, .round = ROUND, .epoch = EPOCH};
+    run its = {.on = on, .line.fd = -1, .lie = *of, .round = ROUND, .epoch = EPOCH};
     pthread_mutex_init(&its.lock, NULL);
     pthread_cond_init(&its.changed, NULL);
     listen_on_loopback(&its);
@@ -695,27 +667,16 @@ static void await_connections(run *its, uint32_t count)
     pthread_mutex_unlock(&its->lock);
 }
 
-/* Of a run that has no line any more. */
-static void hang_up(run *its)
-{
-    SSL_free(its->line.ssl);
-    close(its->line.fd);
-    free(its->line.body);
-    its->line = (script){0};
-}
-
 /* The worker does not know yet what it agrees to when it hears of the other rules. */
 TEST(rules_that_change_while_a_worker_prepares_are_refused)
 {
     stage *on = *state;
-    run its = {.on = on, .round = ROUND, .epoch = EPOCH, .held = true};
+    run its = {.on = on, .line.fd = -1, .round = ROUND, .epoch = EPOCH, .held = true};
     pthread_mutex_init(&its.lock, NULL);
     pthread_cond_init(&its.changed, NULL);
     listen_on_loopback(&its);
     start(&its);
     for (uint32_t colluders = 0; colluders < 2; colluders++) {
-        if (colluders == 1)
-            hang_up(&its);
         on->welcome.terms.secure.colluders = colluders;
         take_connection(&its);
         assert_true(await(&its, WIRE_HELLO));

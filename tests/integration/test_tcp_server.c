@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network server with scripted workers at the other end of its connections: its rounds. */
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -175,10 +174,7 @@ BENCH(can_be_interrupted_at_any_time)
 /* One that reads nothing is sent no more than fits: what waits for it stays where it lies. */
 BENCH(waits_for_no_slow_reader)
 {
-    bench_open(its, 1);
-    crew_hire(its, WORKERS);
-    for (uint32_t i = 1; i < WORKERS; i++)
-        crew_begin(its, i, crew_work);
+    bench_open_crewed_but_one(its);
     for (uint32_t round = 0; round < 50; round++) {
         assert_ok(bench_round(its, 6));
         assert_true_sum(its, 6);
@@ -191,9 +187,7 @@ TEST(goes_on_with_another_plan)
 {
     OWNED(tarry_plan) next = NULL; /* longer than the server */
     OWNED(bench) its;
-    bench_open(&its, 1);
-    crew_hire(&its, WORKERS);
-    crew_start(&its);
+    bench_open_crewed(&its);
     assert_ok(bench_round(&its, 1));
     tarry_plan_evolution wanted;
     tarry_plan_evolution_init(&wanted);
@@ -220,10 +214,7 @@ TEST(takes_no_word_on_a_plan_for_one_on_its_next_life)
 {
     OWNED(tarry_plan) next = bench_plan(1), again = bench_plan(1); /* longer than the server */
     OWNED(bench) its;
-    bench_open(&its, 1);
-    crew_hire(&its, WORKERS);
-    for (uint32_t i = 1; i < WORKERS; i++)
-        crew_begin(&its, i, crew_work);
+    bench_open_crewed_but_one(&its);
     assert_ok(tarry_runtime_replan(its.server, next, NULL));
     script_await(&its.crew.workers[0], WIRE_BLOB);
     assert_ok(tarry_runtime_replan(its.server, again, NULL));
@@ -253,10 +244,7 @@ TEST(sends_nothing_of_a_round_before)
 {
     OWNED(tarry_plan) next = bench_plan(1); /* longer than the server */
     OWNED(bench) its;
-    bench_open(&its, 1);
-    crew_hire(&its, WORKERS);
-    for (uint32_t i = 1; i < WORKERS; i++)
-        crew_begin(&its, i, crew_work);
+    bench_open_crewed_but_one(&its);
     assert_ok(tarry_runtime_replan(its.server, next, NULL));
     assert_ok(bench_round(&its, 1));
     assert_true_sum(&its, 1);

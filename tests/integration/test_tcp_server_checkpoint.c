@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints of the network server. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/clock.h"
@@ -16,9 +15,7 @@ static int look(void *user, const tarry_server *machine)
 /* A server that was restored lets nobody in before its own checkpoint is stored. */
 BENCH(goes_on_from_a_checkpoint)
 {
-    bench_open(its, 1);
-    crew_hire(its, WORKERS);
-    crew_start(its);
+    bench_open_crewed(its);
     assert_ok(bench_round(its, 1));
     size_t size = 0;
     assert_int_equal(tarry_runtime_visit(its->server, look, &size), 7);

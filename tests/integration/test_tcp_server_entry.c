@@ -8,41 +8,43 @@
 #include "server_bench.h"
 #include "test.h"
 
+/* The word that a newcomer gets for these bytes; 0: none. */
+static wire_reason answer_to(const bench *its, const void *bytes, size_t size)
+{
+    script one;
+    script_open(&one, its->address, 1);
+    script_send(&one, bytes, size);
+    wire_reason reason = script_reason(&one);
+    script_close(&one);
+    return reason;
+}
+
 BENCH(refuses_what_makes_no_sense)
 {
     bench_open(its, 1);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     script one;
 
-    script_open(&one, its->address, 1); /* a version that is to come */
+    /* A version that is to come. */
     wire_hello hello = {.oldest = WIRE_VERSION + 1, .newest = WIRE_VERSION + 3, .instance = {1}};
-    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_VERSION);
-    script_close(&one);
-
-    script_open(&one, its->address, 1); /* another protocol */
+    assert_int_equal(answer_to(its, frame, wire_encode(WIRE_HELLO, &hello, frame)),
+                     WIRE_REFUSED_VERSION);
     const char text[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    script_send(&one, text, sizeof(text));
-    assert_int_equal(script_reason(&one), 0);
-    script_close(&one);
+    assert_int_equal(answer_to(its, text, sizeof(text)), 0);
 
-    script_open(&one, its->address, 1); /* a huge length */
+    /* A huge length. */
     memset(frame, 0xff, sizeof(frame));
     frame[4] = WIRE_MESSAGE;
-    script_send(&one, frame, WIRE_HEAD_BYTES);
-    assert_int_equal(script_reason(&one), 0);
-    script_close(&one);
+    assert_int_equal(answer_to(its, frame, WIRE_HEAD_BYTES), 0);
 
-    script_open(&one, its->address, 1); /* READY before HELLO */
-    script_send(&one, frame, wire_encode(WIRE_READY, &(wire_ready){0}, frame));
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_FORMAT);
-    script_close(&one);
+    /* READY before HELLO. */
+    assert_int_equal(answer_to(its, frame, wire_encode(WIRE_READY, &(wire_ready){0}, frame)),
+                     WIRE_REFUSED_FORMAT);
 
-    script_open(&one, its->address, 1); /* a field out of its range */
+    /* A field out of its range. */
     hello = (wire_hello){.oldest = WIRE_VERSION, .newest = WIRE_VERSION, .role = WIRE_ROLES};
-    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_FORMAT);
-    script_close(&one);
+    assert_int_equal(answer_to(its, frame, wire_encode(WIRE_HELLO, &hello, frame)),
+                     WIRE_REFUSED_FORMAT);
 
     script_open(&one, its->address, 1);
     script_say_hello(&one, WIRE_ROLE_WORKER, WORKERS);
@@ -71,10 +73,8 @@ BENCH(a_worker_of_another_ranking_version_is_refused)
                         .worker = 1,
                         .instance = {1}};
     script one;
-    script_open(&one, its->address, 1);
-    script_send(&one, frame, wire_encode(WIRE_HELLO, &hello, frame));
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_RANKING);
-    script_close(&one);
+    assert_int_equal(answer_to(its, frame, wire_encode(WIRE_HELLO, &hello, frame)),
+                     WIRE_REFUSED_RANKING);
     bench_await_count(its, &its->refused, 1);
     assert_non_null(
         strstr(its->told, "has version 1 of ranks and coefficients, the server has 2\n"));

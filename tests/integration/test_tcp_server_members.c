@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "key_folder.h"
-#include "pki/authority.h"
 #include "protocol/wire/wire_bodies.h"
 #include "server_bench.h"
 #include "test.h"
@@ -14,10 +13,27 @@
 /* A bench whose server has the credentials of a new cluster. */
 static void init_secure(bench *its, key_folder *keys)
 {
-    key_folder_make(keys);
+    key_folder_make(keys, WORKERS, time(NULL));
     bench_init(its);
     its->settings.security.insecure = false;
     its->settings.security.credentials = key_folder_member(keys, 0, "server");
+}
+
+static void enter(script *its, const bench *with, uint8_t instance, const char *as)
+{
+    assert_true(script_open_secure(its, with->address, instance, as));
+    script_join(its, WIRE_ANY_WORKER);
+}
+
+/* The word that a member gets for such a claim. */
+static wire_reason reason_of(const bench *its, const char *as, wire_role role, uint32_t worker)
+{
+    script one;
+    assert_true(script_open_secure(&one, its->address, 1, as));
+    script_say_hello(&one, role, worker);
+    wire_reason reason = script_reason(&one);
+    script_close(&one);
+    return reason;
 }
 
 TEST(lets_members_in_as_who_they_are)
@@ -34,25 +50,18 @@ TEST(lets_members_in_as_who_they_are)
     script_say_hello(&one, WIRE_ROLE_WORKER, 0);
     assert_int_equal(script_reason(&one), 0);
     script_close(&one);
-    assert_true(script_open_secure(&one, its.address, 1, third)); /* as another */
-    script_say_hello(&one, WIRE_ROLE_WORKER, 4);
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_IDENTITY);
-    script_close(&one);
-    assert_true(script_open_secure(&one, its.address, 1, third)); /* in another role */
-    script_say_hello(&one, WIRE_ROLE_VIEWER, WIRE_ANY_WORKER);
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_IDENTITY);
-    script_close(&one);
-    assert_true(script_open_secure(&one, its.address, 1, key_folder_member(&keys, 3, "viewer")));
-    script_say_hello(&one, WIRE_ROLE_WORKER, WIRE_ANY_WORKER);
-    assert_int_equal(script_reason(&one), WIRE_REFUSED_IDENTITY);
-    script_close(&one);
+    const char *viewer = key_folder_member(&keys, 3, "viewer");
+    assert_int_equal(reason_of(&its, third, WIRE_ROLE_WORKER, 4), WIRE_REFUSED_IDENTITY);
+    assert_int_equal(reason_of(&its, third, WIRE_ROLE_VIEWER, WIRE_ANY_WORKER),
+                     WIRE_REFUSED_IDENTITY);
+    assert_int_equal(reason_of(&its, viewer, WIRE_ROLE_WORKER, WIRE_ANY_WORKER),
+                     WIRE_REFUSED_IDENTITY);
     bench_await_count(&its, &its.refused, 4);
 
     its.crew.count = WORKERS;
     for (uint32_t i = 0; i < WORKERS; i++) {
         const char *as = i == 2 ? third : any;
-        assert_true(script_open_secure(&its.crew.workers[i], its.address, (uint8_t)(i + 1), as));
-        script_join(&its.crew.workers[i], WIRE_ANY_WORKER);
+        enter(&its.crew.workers[i], &its, (uint8_t)(i + 1), as);
     }
     assert_ok(tarry_runtime_wait(its.server, WORKERS, PATIENCE_NS, NULL));
     crew_start(&its);
@@ -60,12 +69,6 @@ TEST(lets_members_in_as_who_they_are)
         assert_ok(bench_round(&its, 2));
         assert_true_sum(&its, 2);
     }
-}
-
-static void enter(script *its, const bench *with, uint8_t instance, const char *as)
-{
-    assert_true(script_open_secure(its, with->address, instance, as));
-    script_join(its, WIRE_ANY_WORKER);
 }
 
 /* Members that may have any id are there first, and make room for the one whose id it is. */
@@ -111,12 +114,9 @@ TEST(turns_the_revoked_away)
     bench_begin(&its, 1);
     const char *third = key_folder_member(&keys, 1, "worker-2");
     script one, again;
-    assert_true(script_open_secure(&one, its.address, 1, third));
-    script_join(&one, WIRE_ANY_WORKER);
+    enter(&one, &its, 1, third);
     bench_await_count(&its, &its.joined, 1);
-    const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_ok(
-        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL));
+    key_folder_revoke(&keys, "worker-2", time(NULL));
     assert_int_equal(script_reason(&one), WIRE_REFUSED_REVOKED);
     bench_await_count(&its, &its.left_out, 1);
     if (script_open_secure(&again, its.address, 1, third)) /* in TLS 1.3 it hears of it later */
@@ -141,11 +141,10 @@ static wire_member await_member(script *its)
 static void assert_told_of(script *its, uint32_t worker, uint8_t reached, const char *folder)
 {
     uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
-    credential *theirs;
+    OWNED(credential) theirs;
     wire_member member = await_member(its);
     assert_ok(credential_load(folder, NULL, &theirs, NULL));
     credential_own_fingerprint(theirs, fingerprint);
-    credential_free(theirs);
     assert_int_equal(member.worker, worker);
     assert_true(member.present);
     assert_int_equal(member.size, 1);
@@ -179,9 +178,7 @@ TEST(tells_members_of_each_other)
 
     script_close(&other); /* which changes nothing between the two */
     bench_await_count(&its, &its.left_out, 1);
-    const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_ok(
-        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL));
+    key_folder_revoke(&keys, "worker-2", time(NULL));
     wire_member member = await_member(&one);
     assert_int_equal(member.worker, 2);
     assert_false(member.present);
@@ -217,9 +214,7 @@ TEST(tells_of_a_list_that_is_not_taken)
     bench_await_count(&its, &its.revocations, 1);
     bench_await_told(&its, "no revocation list in PEM");
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
-    const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
-    assert_ok(
-        authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL), &(authority_tally){0}, NULL));
+    key_folder_revoke(&keys, "worker-2", time(NULL));
     bench_await_count(&its, &its.revocations, 2);
     bench_await_told(&its, "in force");
 }
@@ -234,15 +229,10 @@ TEST(turns_the_revoked_away_before_they_speak)
     script quiet, joined;
     assert_true(
         script_open_secure(&quiet, its.address, 1, key_folder_member(&keys, 1, "worker-2")));
-    assert_true(
-        script_open_secure(&joined, its.address, 2, key_folder_member(&keys, 2, "worker-3")));
-    script_join(&joined, WIRE_ANY_WORKER);
+    enter(&joined, &its, 2, key_folder_member(&keys, 2, "worker-3"));
     bench_await_count(&its, &its.joined, 1);
-    for (uint32_t worker = 2; worker <= 3; worker++) {
-        const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = worker};
-        assert_ok(authority_revoke(keys.folder, who, NULL, (int64_t)time(NULL),
-                                   &(authority_tally){0}, NULL));
-    }
+    key_folder_revoke(&keys, "worker-2", time(NULL));
+    key_folder_revoke(&keys, "worker-3", time(NULL));
     assert_int_equal(script_reason(&joined), WIRE_REFUSED_REVOKED); /* the list is in force */
     script_say_hello(&quiet, WIRE_ROLE_WORKER, WIRE_ANY_WORKER);
     assert_int_equal(script_reason(&quiet), WIRE_REFUSED_REVOKED);

@@ -75,17 +75,13 @@ static void replan(cluster *its, random_stream *stream)
 {
     double cost[MOST_CHUNKS];
     tarry_plan_evolution wanted;
-    tarry_plan_changes changes;
     tarry_plan_evolution_init(&wanted);
     assert_true(tarry_plan_chunks(its->plan) <= MOST_CHUNKS);
     for (uint32_t chunk = 0; chunk < tarry_plan_chunks(its->plan); chunk++)
         cost[chunk] = 1 + random_below(stream, 8);
     wanted.cost = cost;
     wanted.heaviest = 2;
-    tarry_plan *next = plan_evolve(its->plan, &wanted, &changes);
-    assert_ok(tarry_runtime_replan(its->server, next, NULL));
-    tarry_plan_free(its->plan);
-    its->plan = next;
+    cluster_replan(its, plan_evolve(its->plan, &wanted, NULL));
 }
 
 /* A round that can't end with those who are left says so. */

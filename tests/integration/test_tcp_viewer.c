@@ -2,11 +2,10 @@
 /* A viewer looks at a network server that stops, is resumed at its address, and comes to its end.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "pki/authority.h"
+#include "key_folder.h"
 #include "protocol/wire/status.h"
 #include "runtime/tcp/viewer/viewer.h"
 #include "test.h"
@@ -16,7 +15,7 @@ enum { WORKERS = 5, LIMIT_MS = 100000, PATH = 128 };
 static const char short_note[] = "loss 0.5";
 
 typedef struct story {
-    char folder[32], server_folder[PATH], viewer_folder[PATH];
+    key_folder keys;
     char address[PATH]; /* where both servers listen, one after the other */
     bool secure;
     uv_loop_t loop;
@@ -40,12 +39,11 @@ static void start_server(story *its)
     settings.parameters = 10;
     settings.dimension = 10;
     if (its->secure)
-        settings.security.credentials = its->server_folder;
+        settings.security.credentials = key_folder_member(&its->keys, 0, "server");
     else
         settings.security.insecure = true;
     tarry_diagnostic why;
-    if (tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why));
     snprintf(its->address, sizeof(its->address), "%s", tarry_runtime_address(its->server, 0));
     its->servers++;
     tarry_runtime_note(its->server, 7, 100, short_note);
@@ -123,8 +121,6 @@ static void on_limit(uv_timer_t *timer)
 
 static void begin(story *its)
 {
-    const authority_hosts none = {0};
-    char home[PATH / 2];
     memset(its->long_note, 'x', STATUS_NOTE_BYTES);
     tarry_plan_settings settings;
     tarry_plan_settings_init(&settings);
@@ -132,13 +128,7 @@ static void begin(story *its)
     settings.chunks = WORKERS;
     settings.replication = 2;
     assert_ok(tarry_plan_create(&settings, NULL, &its->plan, NULL));
-    strcpy(its->folder, "/tmp/tarry-viewer-XXXXXX");
-    assert_non_null(mkdtemp(its->folder));
-    snprintf(home, sizeof(home), "%s/home", its->folder);
-    snprintf(its->server_folder, PATH, "%s/server", home);
-    snprintf(its->viewer_folder, PATH, "%s/viewer", home);
-    if (its->secure)
-        assert_ok(authority_init(home, 1, none, time(NULL), NULL, NULL));
+    key_folder_make(&its->keys, 1, time(NULL));
     assert_int_equal(uv_loop_init(&its->loop), 0);
     uv_timer_init(&its->loop, &its->limit);
     uv_timer_start(&its->limit, on_limit, LIMIT_MS, 0);
@@ -151,7 +141,7 @@ static void end(story *its)
     uv_run(&its->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&its->loop), 0);
     tarry_plan_free(its->plan);
-    authority_remove(its->folder);
+    key_folder_remove(&its->keys);
 }
 
 #define STORY(name) TEST_OF(name, story, its, end)
@@ -159,7 +149,7 @@ static void end(story *its)
 static void tell(story *its)
 {
     const tarry_tcp_security security = {
-        .credentials = its->secure ? its->viewer_folder : NULL,
+        .credentials = its->secure ? key_folder_member(&its->keys, 1, "viewer") : NULL,
         .insecure = !its->secure,
     };
     const viewer_handlers handlers = {
@@ -170,9 +160,8 @@ static void tell(story *its)
     };
     tarry_diagnostic why;
     start_server(its);
-    if (viewer_open(&its->loop, its->address, &security, &handlers, NULL, &its->viewer, &why) !=
-        TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(
+        why, viewer_open(&its->loop, its->address, &security, &handlers, NULL, &its->viewer, &why));
     uv_run(&its->loop, UV_RUN_DEFAULT);
     assert_true(its->told >= 4);
     assert_int_equal(its->lost, 1);
@@ -191,6 +180,6 @@ STORY(over_a_unix_socket)
 {
     *its = (story){.secure = false};
     begin(its);
-    snprintf(its->address, PATH, "unix:%s/socket", its->folder);
+    snprintf(its->address, PATH, "unix:%s/socket", its->keys.root);
     tell(its);
 }

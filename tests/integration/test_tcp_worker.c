@@ -5,7 +5,6 @@
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,19 +13,20 @@
 
 #include "plan/plan.h"
 #include "plan/plan_code.h"
-#include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
 #include "runtime/tcp/net/address.h"
+#include "script.h"
 #include "test.h"
 
-enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 60, LINE = 160 };
+enum { WORKERS = 4, NUMBERS = 1000, LINE = 160 };
 
 static const char SAMPLES[] = "samples";
 
 typedef struct stage {
     tarry_plan *plan;
     wire_welcome welcome; /* a good one, with the plan behind it */
-    int listener, fd;
+    int listener;
+    script line;
     char folder[LINE], connect[LINE];
     tarry_tcp_worker *worker;
     pthread_t thread;
@@ -35,8 +35,6 @@ typedef struct stage {
     int result;          /* of the worker's run */
     tarry_diagnostic why;
     uint32_t arrivals; /* of the worker that it was told of, before the last one */
-    wire_head head;    /* the frame that was read last */
-    uint8_t body[WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES];
 } stage;
 
 static void pass(sem_t *gate)
@@ -104,7 +102,7 @@ static void make_plan(stage *its, const tarry_plan_settings *settings)
 /* A worker whose server this test is, over a Unix socket. */
 static void begin_with(stage *its, const tarry_plan_settings *plan)
 {
-    *its = (stage){.fd = -1};
+    *its = (stage){.line.fd = -1};
     make_plan(its, plan);
     snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
     assert_non_null(mkdtemp(its->folder));
@@ -133,12 +131,6 @@ static void begin(stage *its)
     begin_with(its, &plan);
 }
 
-static void hang_up(stage *its)
-{
-    close(its->fd);
-    its->fd = -1;
-}
-
 /* Waits for the worker's run to end, with this error. */
 static void end(stage *its, int result)
 {
@@ -148,55 +140,24 @@ static void end(stage *its, int result)
     tarry_plan_free(its->plan);
     sem_destroy(&its->computing);
     sem_destroy(&its->go);
-    hang_up(its);
+    script_close(&its->line);
     close(its->listener);
     unlink(its->connect + strlen("unix:"));
     rmdir(its->folder);
 }
 
-/* A process that was stopped meanwhile has some of it, or is interrupted. */
-static void read_all(const stage *its, void *bytes, size_t size)
-{
-    for (uint8_t *at = bytes; size > 0;) {
-        ssize_t got = recv(its->fd, at, size, MSG_WAITALL);
-        assert_true(got > 0 || (got < 0 && errno == EINTR));
-        at += got > 0 ? got : 0;
-        size -= got > 0 ? (size_t)got : 0;
-    }
-}
-
-static void next_frame(stage *its)
-{
-    uint8_t head[WIRE_HEAD_BYTES];
-    read_all(its, head, sizeof(head));
-    assert_ok(wire_head_decode(head, &its->head));
-    assert_true(its->head.length <= sizeof(its->body));
-    if (its->head.length > 0)
-        read_all(its, its->body, its->head.length);
-}
-
-static void await(stage *its, wire_kind kind)
-{
-    do
-        next_frame(its);
-    while (its->head.kind != kind);
-}
-
 static void take_hello(stage *its)
 {
-    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
-    its->fd = accept4(its->listener, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(its->fd >= 0);
-    setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    await(its, WIRE_HELLO);
+    script_take(&its->line, its->listener);
+    script_await(&its->line, WIRE_HELLO);
 }
 
-static void tell(const stage *its, const void *bytes, size_t size)
+static void tell(stage *its, const void *bytes, size_t size)
 {
-    assert_int_equal(send(its->fd, bytes, size, MSG_NOSIGNAL), size);
+    assert_true(script_send(&its->line, bytes, size));
 }
 
-static void send_plan(const stage *its, bool damaged)
+static void send_plan(stage *its, bool damaged)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES], plan[WIRE_BLOB_BYTES];
     size_t size = plan_encoded_size(its->plan);
@@ -209,7 +170,7 @@ static void send_plan(const stage *its, bool damaged)
 }
 
 /* And what it announces; damaged: the plan is none. */
-static void welcome(const stage *its, const wire_welcome *words, bool damaged)
+static void welcome(stage *its, const wire_welcome *words, bool damaged)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     tell(its, frame, wire_welcome_encode(words, frame));
@@ -217,14 +178,26 @@ static void welcome(const stage *its, const wire_welcome *words, bool damaged)
         send_plan(its, damaged);
 }
 
+static void say_done(stage *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    tell(its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
+}
+
+/* Takes a worker in that comes. */
+static void let_in(stage *its)
+{
+    take_hello(its);
+    welcome(its, &its->welcome, false);
+    script_await(&its->line, WIRE_READY);
+}
+
 /* A worker that is ready, and comes again after its connection was lost. */
 static void begin_again(stage *its)
 {
     begin(its);
-    take_hello(its);
-    welcome(its, &its->welcome, false);
-    await(its, WIRE_READY);
-    hang_up(its);
+    let_in(its);
+    script_hang_up(&its->line);
     take_hello(its);
 }
 
@@ -233,20 +206,17 @@ TEST(it_comes_again_whenever_the_connection_is_lost)
     stage its;
     begin(&its);
     for (int i = 0; i < 3; i++) {
-        take_hello(&its);
-        welcome(&its, &its.welcome, false);
-        await(&its, WIRE_READY);
+        let_in(&its);
         its.welcome.plan_bytes = 0;
-        hang_up(&its);
+        script_hang_up(&its.line);
     }
     take_hello(&its);
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     welcome(&its, &its.welcome, false);
-    tell(&its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
+    say_done(&its);
     end(&its, TARRY_OK);
 }
 
-static void begin_round(const stage *its)
+static void begin_round(stage *its)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     const codec_shape shape = codec_shape_of(its->plan, its->welcome.worker, 1);
@@ -269,27 +239,22 @@ TEST(says_nothing_of_a_round_before_to_a_server_that_has_not_spoken)
     begin(&its);
     its.welcome.terms.server.reports_per_frame = 1;
     its.held = true;
-    take_hello(&its);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
+    let_in(&its);
     begin_round(&its);
     pass(&its.computing);
-    hang_up(&its);
+    script_hang_up(&its.line);
     its.welcome.plan_bytes = 0;
-    take_hello(&its);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
+    let_in(&its);
     sem_post(&its.go);
     pass(&its.computing); /* the chunk before is finished */
-    shutdown(its.fd, SHUT_WR);
+    shutdown(its.line.fd, SHUT_WR);
     uint8_t byte;
-    assert_int_equal(recv(its.fd, &byte, 1, MSG_WAITALL), 0);
-    hang_up(&its);
+    assert_int_equal(recv(its.line.fd, &byte, 1, MSG_WAITALL), 0);
+    script_hang_up(&its.line);
     take_hello(&its);
     welcome(&its, &its.welcome, false);
     sem_post(&its.go);
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    tell(&its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
+    say_done(&its);
     end(&its, TARRY_OK);
 }
 
@@ -298,13 +263,13 @@ static uint32_t take_reports(const stage *its, uint32_t next)
 {
     const codec_shape no_sets = {0};
     wire_batch batch = {.count = 1};
-    bool alone = its->head.kind == WIRE_MESSAGE;
+    bool alone = its->line.head.kind == WIRE_MESSAGE;
     if (!alone)
-        assert_ok(wire_batch_decode(&its->head, its->body, &batch));
+        assert_ok(wire_batch_decode(&its->line.head, its->line.body, &batch));
     for (uint32_t i = 0; i < batch.count; i++) {
         tarry_message report;
         if (alone)
-            assert_ok(codec_decode(&no_sets, its->body, its->head.length, NULL, &report));
+            assert_ok(codec_decode(&no_sets, its->line.body, its->line.head.length, NULL, &report));
         else
             wire_batch_get(&batch, i, &report);
         assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
@@ -325,21 +290,18 @@ static void take_pieces(uint32_t reports_per_frame)
     stage its;
     begin_with(&its, &plan);
     its.welcome.terms.server.reports_per_frame = reports_per_frame;
-    take_hello(&its);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
+    let_in(&its);
     begin_round(&its);
     uint32_t came = 0, frames = 0;
     while (came < PIECES) {
-        next_frame(&its);
-        if (its.head.kind == WIRE_HEARTBEAT)
+        assert_true(script_read(&its.line));
+        if (its.line.head.kind == WIRE_HEARTBEAT)
             continue;
         came += take_reports(&its, came);
         frames++;
     }
     assert_true(reports_per_frame == 1 ? frames == PIECES : frames < PIECES);
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    tell(&its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
+    say_done(&its);
     end(&its, TARRY_OK);
 }
 
@@ -411,13 +373,11 @@ static void refuse_plan(const tarry_plan_settings *settings, bool welcomed)
 {
     stage its;
     begin(&its);
-    take_hello(&its);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
+    let_in(&its);
     tarry_plan_free(its.plan);
     assert_ok(tarry_plan_create(settings, NULL, &its.plan, NULL));
     if (welcomed) {
-        hang_up(&its);
+        script_hang_up(&its.line);
         take_hello(&its);
         its.welcome.plan_bytes = plan_encoded_size(its.plan);
         tarry_plan_digest(its.plan, its.welcome.plan);
@@ -443,7 +403,7 @@ TEST(refuses_a_plan_that_its_job_cannot_go_on_with)
     refuse_plan(&settings, false);
 }
 
-static void ship(const stage *its, const wire_fetch *wanted)
+static void ship(stage *its, const wire_fetch *wanted)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     const wire_blob blob = {
@@ -456,17 +416,11 @@ static void ship(const stage *its, const wire_fetch *wanted)
     tell(its, SAMPLES, sizeof(SAMPLES));
 }
 
-static void say_done(const stage *its)
-{
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    tell(its, frame, wire_encode(WIRE_BYE, &(wire_bye){WIRE_BYE_DONE}, frame));
-}
-
 static void await_fetch_and_ship(stage *its)
 {
     wire_fetch wanted;
-    await(its, WIRE_FETCH);
-    assert_ok(wire_decode(&its->head, its->body, &wanted));
+    script_await(&its->line, WIRE_FETCH);
+    assert_ok(wire_decode(&its->line.head, its->line.body, &wanted));
     assert_int_equal(wanted.index, 0);
     ship(its, &wanted);
 }
@@ -480,14 +434,14 @@ TEST(asks_again_for_samples_that_it_waits_for)
         its.welcome.terms.ships = true;
         take_hello(&its);
         welcome(&its, &its.welcome, false);
-        await(&its, WIRE_FETCH);
-        hang_up(&its);
+        script_await(&its.line, WIRE_FETCH);
+        script_hang_up(&its.line);
         take_hello(&its);
         wire_welcome words = its.welcome;
         words.plan_bytes = sent == 1 ? words.plan_bytes : 0;
         welcome(&its, &words, false);
         await_fetch_and_ship(&its);
-        await(&its, WIRE_READY);
+        script_await(&its.line, WIRE_READY);
         say_done(&its);
         end(&its, TARRY_OK);
     }
@@ -500,9 +454,7 @@ TEST(begins_no_job_whose_samples_nobody_ships)
     stage its;
     begin(&its);
     its.held = true;
-    take_hello(&its);
-    welcome(&its, &its.welcome, false);
-    await(&its, WIRE_READY);
+    let_in(&its);
     begin_round(&its);
     pass(&its.computing);
     wire_welcome words = its.welcome;
@@ -512,15 +464,15 @@ TEST(begins_no_job_whose_samples_nobody_ships)
         UINT64_C(8000000000); /* a heartbeat says that WELCOME has come */
     for (int other = 0; other < 2; other++) {
         words.job[0]++;
-        hang_up(&its);
+        script_hang_up(&its.line);
         take_hello(&its);
         welcome(&its, &words, false);
-        await(&its, WIRE_HEARTBEAT);
+        script_await(&its.line, WIRE_HEARTBEAT);
     }
     its.held = false;
     sem_post(&its.go);
     await_fetch_and_ship(&its);
-    await(&its, WIRE_READY);
+    script_await(&its.line, WIRE_READY);
     say_done(&its);
     end(&its, TARRY_OK);
 }

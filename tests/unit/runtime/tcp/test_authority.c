@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include "aged_member.h"
 #include "base/memory.h"
 #include "failing_allocator.h"
+#include "key_folder.h"
 #include "pki/authority.h"
 #include "runtime/tcp/trust/private_file.h"
 #include "test.h"
@@ -21,33 +21,12 @@ enum { PATH = 300 };
 static const int64_t NOW = 1800000000;
 static const authority_hosts no_hosts = {0};
 
-typedef struct bench {
-    char root[64];
-    char home[PATH];
-} bench;
-
-static void begin(bench *its)
+static void begin(key_folder *its)
 {
-    strcpy(its->root, "/tmp/tarry-authority-XXXXXX");
-    assert_non_null(mkdtemp(its->root));
-    snprintf(its->home, PATH, "%s/home", its->root);
-    assert_ok(authority_init(its->home, 2, no_hosts, NOW, NULL, NULL));
+    key_folder_make(its, 2, NOW);
 }
 
-static void end(bench *its)
-{
-    authority_remove(its->root);
-    assert_int_not_equal(access(its->root, F_OK), 0);
-}
-
-#define BENCH(name) TEST_OF(name, bench, its, end)
-
-static credential_identity identity(const char *name)
-{
-    credential_identity read;
-    assert_ok(identity_parse(name, &read));
-    return read;
-}
+#define KEYS(name) TEST_OF(name, key_folder, its, key_folder_remove)
 
 static size_t entries_of(const char *path)
 {
@@ -61,7 +40,7 @@ static size_t entries_of(const char *path)
 }
 
 /* The lines of the list as "name state," in its order. */
-static void assert_listed(const bench *its, const char *expected)
+static void assert_listed(const key_folder *its, const char *expected)
 {
     authority_member *members;
     size_t count;
@@ -78,51 +57,47 @@ static void assert_listed(const bench *its, const char *expected)
     assert_string_equal(text, expected);
 }
 
-BENCH(members_are_listed_added_and_revoked)
+KEYS(members_are_listed_added_and_revoked)
 {
     begin(its);
     assert_listed(its, "+server,+worker-0,+worker-1,+worker,+viewer,");
-    assert_ok(authority_add(its->home, identity("worker-12"), no_hosts, NOW, NULL));
-    assert_ok(
-        authority_revoke(its->home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL));
-    assert_ok(
-        authority_revoke(its->home, identity("viewer"), NULL, NOW, &(authority_tally){0}, NULL));
+    assert_ok(authority_add(its->home, key_identity("worker-12"), no_hosts, NOW, NULL));
+    key_folder_revoke(its, "worker-0", NOW);
+    key_folder_revoke(its, "viewer", NOW);
     assert_listed(its, "+server,-worker-0,+worker-1,+worker-12,+worker,-viewer,");
     tarry_diagnostic why;
     assert_int_equal(
-        authority_revoke(its->home, identity("viewer"), NULL, NOW, &(authority_tally){0}, &why),
+        authority_revoke(its->home, key_identity("viewer"), NULL, NOW, &(authority_tally){0}, &why),
         TARRY_ERROR_STATE);
     assert_string_equal(why.text, "viewer: revoked already");
-    assert_int_equal(
-        authority_revoke(its->home, identity("worker-3"), NULL, NOW, &(authority_tally){0}, &why),
-        TARRY_ERROR_STATE);
+    assert_int_equal(authority_revoke(its->home, key_identity("worker-3"), NULL, NOW,
+                                      &(authority_tally){0}, &why),
+                     TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "worker-3: no such member in "));
 }
 
 /* Another key for a name: after the first was revoked, or beside it if its folder is elsewhere. */
-BENCH(a_name_can_have_several_certificates)
+KEYS(a_name_can_have_several_certificates)
 {
     tarry_diagnostic why;
     char path[PATH + 16], away[PATH + 16];
     begin(its);
-    assert_int_equal(authority_add(its->home, identity("worker-1"), no_hosts, NOW, &why),
+    assert_int_equal(authority_add(its->home, key_identity("worker-1"), no_hosts, NOW, &why),
                      TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "worker-1: exists already"));
-    assert_ok(
-        authority_revoke(its->home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL));
-    assert_ok(authority_add(its->home, identity("worker-1"), no_hosts, NOW + 5, NULL));
+    key_folder_revoke(its, "worker-1", NOW);
+    assert_ok(authority_add(its->home, key_identity("worker-1"), no_hosts, NOW + 5, NULL));
     assert_listed(its, "+server,+worker-0,-worker-1,+worker-1,+worker,+viewer,");
     snprintf(path, sizeof(path), "%s/worker-1", its->home);
     snprintf(away, sizeof(away), "%s/away", its->root);
     assert_int_equal(entries_of(path), 4);
     assert_int_equal(rename(path, away), 0);
-    assert_ok(authority_add(its->home, identity("worker-1"), no_hosts, NOW + 9, NULL));
-    assert_ok(authority_revoke(its->home, identity("worker-1"), NULL, NOW + 10,
-                               &(authority_tally){0}, NULL));
+    assert_ok(authority_add(its->home, key_identity("worker-1"), no_hosts, NOW + 9, NULL));
+    key_folder_revoke(its, "worker-1", NOW + 10);
     assert_listed(its, "+server,+worker-0,-worker-1,-worker-1,-worker-1,+worker,+viewer,");
 }
 
-BENCH(what_is_there_is_never_overwritten)
+KEYS(what_is_there_is_never_overwritten)
 {
     tarry_diagnostic why;
     char path[PATH + 16];
@@ -143,7 +118,7 @@ BENCH(what_is_there_is_never_overwritten)
     assert_int_equal(after.st_mode & 0777, 0700);
 }
 
-BENCH(an_interrupted_cluster_leaves_nothing)
+KEYS(an_interrupted_cluster_leaves_nothing)
 {
     tarry_diagnostic why;
     char path[PATH + 16];
@@ -155,19 +130,18 @@ BENCH(an_interrupted_cluster_leaves_nothing)
 }
 
 /* The list that was written, but not told to the server, is told by the next try. */
-BENCH(an_interrupted_revocation_is_finished)
+KEYS(an_interrupted_revocation_is_finished)
 {
     char path[PATH + 32];
     X509_CRL *list, *first;
     begin(its);
     snprintf(path, sizeof(path), "%s/server/revoked.pem", its->home);
     assert_ok(pem_read_list(path, &first, NULL, NULL));
-    assert_ok(
-        authority_revoke(its->home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "worker-0", NOW);
     assert_ok(pem_write_list(path, first, private_file_replace, NULL));
-    assert_int_equal(
-        authority_revoke(its->home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL),
-        TARRY_ERROR_STATE);
+    assert_int_equal(authority_revoke(its->home, key_identity("worker-0"), NULL, NOW,
+                                      &(authority_tally){0}, NULL),
+                     TARRY_ERROR_STATE);
     assert_ok(pem_read_list(path, &list, NULL, NULL));
     assert_int_not_equal(X509_CRL_cmp(list, first), 1);
     assert_int_equal(sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list)), 1);
@@ -175,7 +149,7 @@ BENCH(an_interrupted_revocation_is_finished)
     X509_CRL_free(list);
 }
 
-BENCH(only_the_owner_can_read_the_files)
+KEYS(only_the_owner_can_read_the_files)
 {
     static const char *const files[] = {
         "ca.pem",          "ca-key.pem",     "revoked.pem",        "server/ca.pem",
@@ -184,8 +158,7 @@ BENCH(only_the_owner_can_read_the_files)
     struct stat found;
     mode_t mask = umask(0);
     begin(its);
-    assert_ok(
-        authority_revoke(its->home, identity("worker-0"), NULL, NOW, &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "worker-0", NOW);
     umask(mask);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", its->home, files[i]);
@@ -195,12 +168,12 @@ BENCH(only_the_owner_can_read_the_files)
     snprintf(path, sizeof(path), "%s/ca-key.pem", its->home);
     assert_int_equal(chmod(path, 0644), 0);
     tarry_diagnostic why;
-    assert_int_equal(authority_add(its->home, identity("worker-5"), no_hosts, NOW, &why),
+    assert_int_equal(authority_add(its->home, key_identity("worker-5"), no_hosts, NOW, &why),
                      TARRY_ERROR_FILE);
     assert_non_null(strstr(why.text, "ca-key.pem: others may read or write this key"));
 }
 
-BENCH(hosts_are_checked)
+KEYS(hosts_are_checked)
 {
     static const char *const good[] = {"node1", "a-b.example.org", "192.0.2.7", "::1",
                                        "2001:db8::5"};
@@ -219,9 +192,8 @@ BENCH(hosts_are_checked)
     for (size_t i = 0; i < ISSUE_HOSTS; i++)
         all[i] = longest;
     begin(its);
-    assert_ok(
-        authority_revoke(its->home, identity("server"), NULL, NOW, &(authority_tally){0}, NULL));
-    assert_ok(authority_add(its->home, identity("server"),
+    key_folder_revoke(its, "server", NOW);
+    assert_ok(authority_add(its->home, key_identity("server"),
                             (authority_hosts){.names = all, .count = ISSUE_HOSTS}, NOW, NULL));
 }
 
@@ -235,23 +207,22 @@ static int list_and_free(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-BENCH(each_allocation_may_fail)
+KEYS(each_allocation_may_fail)
 {
     begin(its);
     assert_int_equal(fail_each_allocation(list_and_free, its->home), 1);
 }
 
-static size_t count_renewed(const bench *its, authority_renewed **made)
+static size_t count_renewed(const key_folder *its, authority_renewed **made)
 {
     size_t count;
     tarry_diagnostic why = {""};
-    if (authority_renew(its->home, NOW + 7, NULL, made, &count, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, authority_renew(its->home, NOW + 7, NULL, made, &count, &why));
     return count;
 }
 
 /* A run that is interrupted leaves no half of a certificate, with which nothing could be read. */
-BENCH(renewed_certificates_come_to_their_names_whole)
+KEYS(renewed_certificates_come_to_their_names_whole)
 {
     _Alignas(struct inotify_event) char seen[4096];
     char path[PATH + 16];
@@ -279,7 +250,7 @@ BENCH(renewed_certificates_come_to_their_names_whole)
 }
 
 /* Once, with the key of before, which stays good, and with the server's hosts. */
-BENCH(old_certificates_are_renewed)
+KEYS(old_certificates_are_renewed)
 {
     authority_renewed *made;
     char path[PATH + 64], away[PATH + 16];
@@ -290,12 +261,11 @@ BENCH(old_certificates_are_renewed)
     memory_release(NULL, made);
     snprintf(path, sizeof(path), "%s/server", its->home);
     authority_remove(path);
-    assert_ok(authority_add(its->home, identity("server"), hosts, NOW, NULL));
+    assert_ok(authority_add(its->home, key_identity("server"), hosts, NOW, NULL));
     age_member(its->home, "server", "serverAuth");
     age_member(its->home, "worker-0", "clientAuth");
     age_member(its->home, "worker-1", "clientAuth");
-    assert_ok(
-        authority_revoke(its->home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "worker-1", NOW);
     snprintf(path, sizeof(path), "%s/worker-0", its->home);
     snprintf(away, sizeof(away), "%s/away", its->root);
     assert_int_equal(rename(path, away), 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -9,40 +8,23 @@
 #include <openssl/err.h>
 
 #include "failing_allocator.h"
-#include "pki/authority.h"
-#include "runtime/tcp/trust/credential.h"
+#include "key_folder.h"
 #include "test.h"
 
 enum { PATH = 300, YEAR_SECONDS = 366 * 86400 };
 
-/* Two clusters, one beside the other. */
-typedef struct bench {
-    char root[64];
-    char home[PATH], other[PATH];
-} bench;
-
-static void make_clusters(bench *its, int64_t now)
+static void make_clusters(key_folder *its, int64_t now)
 {
-    const authority_hosts none = {0};
-    strcpy(its->root, "/tmp/tarry-credential-XXXXXX");
-    assert_non_null(mkdtemp(its->root));
-    snprintf(its->home, PATH, "%s/home", its->root);
-    snprintf(its->other, PATH, "%s/other", its->root);
-    assert_ok(authority_init(its->home, 2, none, now, NULL, NULL));
-    assert_ok(authority_init(its->other, 1, none, now, NULL, NULL));
+    key_folder_make(its, 2, now);
+    key_folder_make_other(its, 1, now);
 }
 
-static void begin(bench *its)
+static void begin(key_folder *its)
 {
     make_clusters(its, time(NULL));
 }
 
-static void end(bench *its)
-{
-    authority_remove(its->root);
-}
-
-#define BENCH(name) TEST_OF(name, bench, its, end)
+#define KEYS(name) TEST_OF(name, key_folder, its, key_folder_remove)
 
 static const char *path_in(const char *cluster, const char *name, char path[PATH])
 {
@@ -50,19 +32,9 @@ static const char *path_in(const char *cluster, const char *name, char path[PATH
     return path;
 }
 
-static credential *load(const char *cluster, const char *name)
-{
-    char path[PATH];
-    credential *loaded = NULL;
-    tarry_diagnostic why = {""};
-    if (credential_load(path_in(cluster, name, path), NULL, &loaded, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
-    return loaded;
-}
-
 static SSL *connection(const char *cluster, const char *name)
 {
-    credential *loaded = load(cluster, name);
+    credential *loaded = key_load(cluster, name);
     SSL *ssl = credential_open(loaded);
     assert_non_null(ssl);
     credential_free(loaded); /* the connection lives on */
@@ -151,7 +123,7 @@ static void assert_client_refuses(outcome result, const char *reason)
     assert_memory_equal(result.server_says, "refused by the peer: ", 21);
 }
 
-BENCH(members_know_each_other)
+KEYS(members_know_each_other)
 {
     static const char *const names[] = {"worker-0", "worker-1", "worker", "viewer"};
     begin(its);
@@ -173,7 +145,7 @@ BENCH(members_know_each_other)
         SSL_free(server);
         SSL_free(client);
     }
-    credential *viewer = load(its->home, "viewer");
+    credential *viewer = key_load(its->home, "viewer");
     assert_int_equal(credential_own(viewer).role, CREDENTIAL_VIEWER);
     credential_free(viewer);
 }
@@ -195,15 +167,14 @@ static void assert_passed_on(const credential *server, const char *cluster, cons
     SSL_free(ssl);
 }
 
-BENCH(what_is_passed_on_is_verified_as_a_handshake_is)
+KEYS(what_is_passed_on_is_verified_as_a_handshake_is)
 {
     static const uint8_t nonsense[] = {0x30, 0x03, 0x02, 0x01, 0x07, 0x00};
     begin(its);
-    const credential_identity gone = {.role = CREDENTIAL_WORKER, .worker = 1};
     char why[CREDENTIAL_REFUSAL_SIZE];
     X509 *certificate;
     bool changed;
-    credential *server = load(its->home, "server");
+    credential *server = key_load(its->home, "server");
     assert_passed_on(server, its->home, "worker-1", "");
     assert_passed_on(server, its->home, "viewer", "");
     assert_passed_on(server, its->other, "worker-0",
@@ -218,7 +189,7 @@ BENCH(what_is_passed_on_is_verified_as_a_handshake_is)
     SSL *before = connection(its->home, "worker-1");
     uint8_t *der = NULL;
     int size = i2d_X509(SSL_get_certificate(before), &der);
-    assert_ok(authority_revoke(its->home, gone, NULL, time(NULL), &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "worker-1", time(NULL));
     assert_ok(credential_refresh_revoked(server, &changed, NULL));
     assert_int_equal(credential_verify_passed_on(server, der, (size_t)size, &certificate, why),
                      TARRY_ERROR_FORMAT);
@@ -228,16 +199,15 @@ BENCH(what_is_passed_on_is_verified_as_a_handshake_is)
     credential_free(server);
 }
 
-TEST(strangers_are_refused)
+KEYS(strangers_are_refused)
 {
-    bench its;
-    begin(&its);
-    const char *home = its.home;
+    begin(its);
+    const char *home = its->home;
     assert_client_refuses(
-        meet_and_part(connection(home, "server"), connection(its.other, "worker-0")),
+        meet_and_part(connection(home, "server"), connection(its->other, "worker-0")),
         "certificate of server: of another cluster than ca.pem");
     assert_server_refuses(meet_and_part(connection(home, "server"),
-                                        foreign(TLS_client_method(), its.other, "worker-0")),
+                                        foreign(TLS_client_method(), its->other, "worker-0")),
                           "certificate of worker-0: of another cluster than ca.pem");
     assert_server_refuses(
         meet_and_part(connection(home, "server"), foreign(TLS_client_method(), NULL, NULL)),
@@ -249,10 +219,9 @@ TEST(strangers_are_refused)
     SSL_set_max_proto_version(old, TLS1_2_VERSION);
     outcome result = meet_and_part(old, connection(home, "worker-0"));
     assert_false(result.server_good || result.client_good);
-    end(&its);
 }
 
-BENCH(nobody_plays_another_role)
+KEYS(nobody_plays_another_role)
 {
     static const char *const names[] = {"worker-0", "worker", "viewer"};
     begin(its);
@@ -273,7 +242,7 @@ BENCH(nobody_plays_another_role)
 }
 
 /* Three years later members' certificates are over, and the authority and its list are not. */
-BENCH(an_expired_certificate_is_refused)
+KEYS(an_expired_certificate_is_refused)
 {
     begin(its);
     SSL *server = connection(its->home, "server"), *client = connection(its->home, "worker-1");
@@ -287,11 +256,10 @@ BENCH(an_expired_certificate_is_refused)
                           "certificate of server: certificate has expired");
 }
 
-BENCH(a_revoked_member_is_refused_from_the_next_look_on)
+KEYS(a_revoked_member_is_refused_from_the_next_look_on)
 {
     begin(its);
-    const credential_identity worker = {.role = CREDENTIAL_WORKER, .worker = 1};
-    credential *server = load(its->home, "server"), *client = load(its->home, "worker-1");
+    credential *server = key_load(its->home, "server"), *client = key_load(its->home, "worker-1");
     SSL *here = credential_open(server), *there = credential_open(client);
     assert_true(meet(here, there).server_good);
     X509 *peer = SSL_get0_peer_certificate(here);
@@ -300,7 +268,7 @@ BENCH(a_revoked_member_is_refused_from_the_next_look_on)
     assert_false(changed);
     assert_false(credential_is_revoked(server, peer));
 
-    assert_ok(authority_revoke(its->home, worker, NULL, time(NULL), &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "worker-1", time(NULL));
     assert_ok(credential_refresh_revoked(server, &changed, NULL));
     assert_true(changed);
     assert_true(credential_is_revoked(server, peer));
@@ -319,14 +287,13 @@ BENCH(a_revoked_member_is_refused_from_the_next_look_on)
     credential_free(client);
 }
 
-BENCH(a_bad_list_never_takes_the_place_of_a_good_one)
+KEYS(a_bad_list_never_takes_the_place_of_a_good_one)
 {
     char path[PATH], from[PATH];
     tarry_diagnostic why;
     begin(its);
-    const credential_identity worker = {.role = CREDENTIAL_WORKER, .worker = 1};
-    assert_ok(authority_revoke(its->home, worker, NULL, time(NULL), &(authority_tally){0}, NULL));
-    credential *server = load(its->home, "server"), *client = load(its->home, "worker-1");
+    key_folder_revoke(its, "worker-1", time(NULL));
+    credential *server = key_load(its->home, "server"), *client = key_load(its->home, "worker-1");
     bool changed = true;
     path_in(its->home, "server/revoked.pem", path);
     assert_int_equal(rename(path_in(its->other, "revoked.pem", from), path), 0);
@@ -341,7 +308,7 @@ BENCH(a_bad_list_never_takes_the_place_of_a_good_one)
     credential_free(client);
 }
 
-static void assert_load_fails(const bench *its, const char *name, int error, const char *part)
+static void assert_load_fails(const key_folder *its, const char *name, int error, const char *part)
 {
     char path[PATH];
     credential *loaded = NULL;
@@ -361,7 +328,7 @@ static void write_text(const char *path, const char *text)
     fclose(file);
 }
 
-BENCH(what_is_wrong_with_a_directory_is_said)
+KEYS(what_is_wrong_with_a_directory_is_said)
 {
     char path[PATH], other[PATH];
     begin(its);
@@ -392,21 +359,20 @@ BENCH(what_is_wrong_with_a_directory_is_said)
     assert_load_fails(its, "viewer", TARRY_ERROR_FILE, "viewer/ca.pem: not a regular file");
 }
 
-BENCH(what_is_over_is_told_at_loading)
+KEYS(what_is_over_is_told_at_loading)
 {
     int64_t now = time(NULL);
     make_clusters(its, now - 3 * (int64_t)YEAR_SECONDS);
     assert_load_fails(its, "worker-0", TARRY_ERROR_FORMAT, "cert.pem: certificate has expired");
-    end(its);
+    key_folder_remove(its);
     make_clusters(its, now - 11 * (int64_t)YEAR_SECONDS);
     assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "revoked.pem: the list has expired");
-    end(its);
+    key_folder_remove(its);
     make_clusters(its, now + YEAR_SECONDS);
     assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "revoked.pem: the list is of the future");
-    end(its);
+    key_folder_remove(its);
     begin(its);
-    const credential_identity server = {.role = CREDENTIAL_SERVER};
-    assert_ok(authority_revoke(its->home, server, NULL, now, &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "server", now);
     assert_load_fails(its, "server", TARRY_ERROR_FORMAT, "cert.pem: certificate revoked");
 }
 
@@ -419,7 +385,7 @@ static int load_and_free(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-BENCH(each_allocation_may_fail)
+KEYS(each_allocation_may_fail)
 {
     char path[PATH];
     begin(its);

@@ -2,12 +2,10 @@
 /* A key of secure sums is taken of the worker whose certificate it comes with, and of nobody else.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "pki/authority.h"
-#include "runtime/tcp/trust/credential.h"
+#include "key_folder.h"
 #include "test.h"
 
 enum { PATH = 300, DER = 4096 };
@@ -16,8 +14,7 @@ static const key_claim claim = {
     .job = {1, 2}, .worker = 1, .instance = {3, 4}, .numerics = 5, .key = {6, 7}};
 
 typedef struct bench {
-    char root[64];
-    char home[PATH], other[PATH];
+    key_folder keys;
     credential *reader; /* worker-0 of home */
 } bench;
 
@@ -27,33 +24,17 @@ typedef struct proof {
     size_t certificate_size, signature_size;
 } proof;
 
-static credential *load(const char *cluster, const char *name)
-{
-    char path[PATH];
-    credential *loaded = NULL;
-    tarry_diagnostic why = {""};
-    assert_in_range(snprintf(path, PATH, "%s/%s", cluster, name), 1, PATH - 1);
-    if (credential_load(path, NULL, &loaded, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
-    return loaded;
-}
-
 static void begin(bench *its)
 {
-    const authority_hosts none = {0};
-    strcpy(its->root, "/tmp/tarry-key-proof-XXXXXX");
-    assert_non_null(mkdtemp(its->root));
-    snprintf(its->home, PATH, "%s/home", its->root);
-    snprintf(its->other, PATH, "%s/other", its->root);
-    assert_ok(authority_init(its->home, 3, none, time(NULL), NULL, NULL));
-    assert_ok(authority_init(its->other, 3, none, time(NULL), NULL, NULL));
-    its->reader = load(its->home, "worker-0");
+    key_folder_make(&its->keys, 3, time(NULL));
+    key_folder_make_other(&its->keys, 3, time(NULL));
+    its->reader = key_load(its->keys.home, "worker-0");
 }
 
 static void end(bench *its)
 {
     credential_free(its->reader);
-    authority_remove(its->root);
+    key_folder_remove(&its->keys);
 }
 
 #define BENCH(name) TEST_OF(name, bench, its, end)
@@ -61,7 +42,7 @@ static void end(bench *its)
 static proof prove(const char *cluster, const char *name, const key_claim *of)
 {
     proof made;
-    credential *own = load(cluster, name);
+    credential *own = key_load(cluster, name);
     assert_ok(credential_own_der(own, made.certificate, sizeof(made.certificate),
                                  &made.certificate_size));
     assert_ok(key_proof_sign(own, of, made.signature, &made.signature_size));
@@ -90,14 +71,14 @@ static const char *fault_of(const bench *its, const proof *sent, const key_claim
 BENCH(a_workers_own_key_is_taken)
 {
     begin(its);
-    proof sent = prove(its->home, "worker-1", &claim);
+    proof sent = prove(its->keys.home, "worker-1", &claim);
     assert_null(fault_of(its, &sent, &claim));
 }
 
 BENCH(a_signature_is_of_one_claim_alone)
 {
     begin(its);
-    proof sent = prove(its->home, "worker-1", &claim);
+    proof sent = prove(its->keys.home, "worker-1", &claim);
     key_claim changed[6];
     for (unsigned i = 0; i < 6; i++)
         changed[i] = claim;
@@ -132,16 +113,16 @@ BENCH(nobody_signs_for_another)
     begin(its);
     static const char *const others[] = {"worker-2", "server", "viewer"};
     for (unsigned i = 0; i < 3; i++) {
-        proof sent = prove(its->home, others[i], &claim);
+        proof sent = prove(its->keys.home, others[i], &claim);
         assert_non_null(fault_of(its, &sent, &claim));
         /* The right certificate does not help who does not have its key. */
-        const proof right = prove(its->home, "worker-1", &claim);
+        const proof right = prove(its->keys.home, "worker-1", &claim);
         memcpy(sent.certificate, right.certificate, right.certificate_size);
         sent.certificate_size = right.certificate_size;
         assert_string_equal(fault_of(its, &sent, &claim),
                             "it is not signed by the key of its certificate");
     }
-    const proof foreign = prove(its->other, "worker-1", &claim);
+    const proof foreign = prove(its->keys.other, "worker-1", &claim);
     assert_non_null(fault_of(its, &foreign, &claim));
 }
 
@@ -149,11 +130,11 @@ BENCH(nobody_signs_for_another)
 BENCH(an_unbound_certificate_is_refused)
 {
     begin(its);
-    proof sent = prove(its->home, "worker", &claim);
+    proof sent = prove(its->keys.home, "worker", &claim);
     assert_string_equal(fault_of(its, &sent, &claim), "its certificate is not that of this worker");
     key_claim unbound = claim;
     unbound.worker = CREDENTIAL_ANY_ID;
-    sent = prove(its->home, "worker", &unbound);
+    sent = prove(its->keys.home, "worker", &unbound);
     assert_non_null(fault_of(its, &sent, &claim));
 }
 
@@ -161,12 +142,12 @@ BENCH(a_revoked_worker_is_refused)
 {
     char command[2 * PATH + 40];
     begin(its);
-    proof sent = prove(its->home, "worker-1", &claim);
-    const credential_identity revoked = {.role = CREDENTIAL_WORKER, .worker = 1};
-    assert_ok(authority_revoke(its->home, revoked, NULL, time(NULL), &(authority_tally){0}, NULL));
-    snprintf(command, sizeof(command), "cp %s/revoked.pem %s/worker-0/", its->home, its->home);
+    proof sent = prove(its->keys.home, "worker-1", &claim);
+    key_folder_revoke(&its->keys, "worker-1", time(NULL));
+    snprintf(command, sizeof(command), "cp %s/revoked.pem %s/worker-0/", its->keys.home,
+             its->keys.home);
     assert_int_equal(system(command), 0);
     credential_free(its->reader);
-    its->reader = load(its->home, "worker-0");
+    its->reader = key_load(its->keys.home, "worker-0");
     assert_non_null(strstr(fault_of(its, &sent, &claim), "revoked"));
 }

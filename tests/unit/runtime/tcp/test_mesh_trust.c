@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -13,6 +11,7 @@
 
 #include "aged_member.h"
 #include "base/memory.h"
+#include "key_folder.h"
 #include "mesh_group.h"
 #include "pki/authority.h"
 #include "runtime/clock.h"
@@ -20,31 +19,24 @@
 #include "seed.h"
 #include "test.h"
 
-enum { THREE = 3, PATH = 128, LENGTH = 200000 };
+enum { THREE = 3, LENGTH = 200000 };
 
 typedef struct cluster {
-    char root[64];
-    char home[PATH];
-    char folder[THREE][PATH + 16];
+    key_folder keys;
     const char *credentials[THREE];
 } cluster;
 
 static void cluster_make(cluster *its)
 {
     static const char *const names[THREE] = {"worker-0", "worker-1", "server"};
-    strcpy(its->root, "/tmp/tarry-mesh-XXXXXX");
-    assert_non_null(mkdtemp(its->root));
-    snprintf(its->home, PATH, "%s/home", its->root);
-    assert_ok(authority_init(its->home, 2, (authority_hosts){0}, (int64_t)time(NULL), NULL, NULL));
-    for (int i = 0; i < THREE; i++) {
-        snprintf(its->folder[i], sizeof(its->folder[i]), "%s/%s", its->home, names[i]);
-        its->credentials[i] = its->folder[i];
-    }
+    key_folder_make(&its->keys, 2, time(NULL));
+    for (uint32_t i = 0; i < THREE; i++)
+        its->credentials[i] = key_folder_member(&its->keys, i, names[i]);
 }
 
-static void cluster_free(const cluster *its)
+static void cluster_free(cluster *its)
 {
-    authority_remove(its->root);
+    key_folder_remove(&its->keys);
 }
 
 #define CLUSTER(name) TEST_OF(name, cluster, its, cluster_free)
@@ -64,12 +56,13 @@ CLUSTER(sums_pass_through_tls)
 /* A viewer has no certificate for that, and says so. */
 CLUSTER(viewers_are_no_members)
 {
-    char folder[PATH + 16];
     mesh *made;
     tarry_diagnostic why;
     cluster_make(its);
-    snprintf(folder, sizeof(folder), "%s/viewer", its->home);
-    const mesh_settings settings = {.listen = "127.0.0.1:0", .credentials = folder};
+    const mesh_settings settings = {
+        .listen = "127.0.0.1:0",
+        .credentials = key_folder_member(&its->keys, THREE, "viewer"),
+    };
     assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "viewer/cert.pem: is a viewer's"));
 }
@@ -82,12 +75,12 @@ CLUSTER(one_sided_certificates_are_renewed)
     authority_renewed *renewed;
     size_t count;
     cluster_make(its);
-    age_member(its->home, "worker-0", "clientAuth");
+    age_member(its->keys.home, "worker-0", "clientAuth");
     const mesh_settings settings = {.listen = "127.0.0.1:0", .credentials = its->credentials[0]};
     assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "worker-0/cert.pem: is for one side of a connection"));
     assert_non_null(strstr(why.text, "tarry keys renew"));
-    assert_ok(authority_renew(its->home, (int64_t)time(NULL), NULL, &renewed, &count, NULL));
+    assert_ok(authority_renew(its->keys.home, (int64_t)time(NULL), NULL, &renewed, &count, NULL));
     assert_int_equal(count, 1);
     memory_release(NULL, renewed);
     assert_ok(mesh_create(&settings, &made, &why));
@@ -114,16 +107,15 @@ CLUSTER(an_address_is_its_certificates)
 }
 
 /* A member of the cluster, though not of the group: another certificate at a member's address. */
-TEST(another_certificate_is_not_taken)
+CLUSTER(another_certificate_is_not_taken)
 {
-    cluster its;
-    mesh_group group;
+    OWNED(mesh_group) group;
     uint8_t own[TARRY_ENGINE_ADDRESS_MOST], other[TARRY_ENGINE_ADDRESS_MOST];
     size_t own_size, other_size;
     mesh_address read;
     float part[1] = {1}, sum[1], weights[2] = {1, 1};
-    cluster_make(&its);
-    mesh_group_make(&group, 2, its.credentials);
+    cluster_make(its);
+    mesh_group_make(&group, 2, its->credentials);
     mesh_own_address(group.members[0], own, &own_size);
     mesh_own_address(group.members[1], other, &other_size);
     assert_ok(mesh_address_decode(other, other_size, &read));
@@ -143,8 +135,6 @@ TEST(another_certificate_is_not_taken)
     tarry_engine_progress progress;
     engine->methods->wait(engine, clock_from_now(UINT64_C(300000000)), &progress);
     assert_int_not_equal(progress.state, TARRY_ENGINE_DONE);
-    mesh_group_free(&group);
-    cluster_free(&its);
 }
 
 static int call(const mesh *at)

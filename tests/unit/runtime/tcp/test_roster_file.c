@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "failing_allocator.h"
+#include "key_folder.h"
 #include "pki/authority.h"
 #include "runtime/tcp/trust/private_file.h"
 #include "runtime/tcp/trust/roster_file.h"
 #include "test.h"
 
 OWNED_BY(roster_file, roster_file_free)
-OWNED_BY(credential, credential_free)
 
 enum { PATH = 300, TEXT = 4096 };
 
@@ -21,40 +20,19 @@ static const int64_t NOW = 1800000000;
 static const authority_hosts no_hosts = {0};
 
 /* A cluster of three workers, and another one. */
-typedef struct bench {
-    char root[64], home[PATH], other[PATH];
-} bench;
-
-static void begin(bench *its)
+static void begin(key_folder *its)
 {
-    strcpy(its->root, "/tmp/tarry-roster-XXXXXX");
-    assert_non_null(mkdtemp(its->root));
-    snprintf(its->home, PATH, "%s/home", its->root);
-    snprintf(its->other, PATH, "%s/other", its->root);
-    assert_ok(authority_init(its->home, 3, no_hosts, NOW, NULL, NULL));
-    assert_ok(authority_init(its->other, 1, no_hosts, NOW, NULL, NULL));
+    key_folder_make(its, 3, NOW);
+    key_folder_make_other(its, 1, NOW);
 }
 
-static void end(bench *its)
-{
-    authority_remove(its->root);
-}
-
-#define BENCH(name) TEST_OF(name, bench, its, end)
-
-static credential_identity identity(const char *name)
-{
-    credential_identity read;
-    assert_ok(identity_parse(name, &read));
-    return read;
-}
+#define KEYS(name) TEST_OF(name, key_folder, its, key_folder_remove)
 
 static authority_rostered sign(const char *home, int64_t now)
 {
     authority_rostered made;
     tarry_diagnostic why;
-    if (authority_roster(home, now, &made, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, authority_roster(home, now, &made, &why));
     return made;
 }
 
@@ -89,7 +67,7 @@ static roster_file *read_roster(const char *home)
     return read;
 }
 
-BENCH(a_roster_has_each_worker_s_certificate)
+KEYS(a_roster_has_each_worker_s_certificate)
 {
     begin(its);
     roster_file *none;
@@ -114,7 +92,7 @@ BENCH(a_roster_has_each_worker_s_certificate)
     }
 }
 
-BENCH(a_list_that_differs_has_the_next_number)
+KEYS(a_list_that_differs_has_the_next_number)
 {
     begin(its);
     sign(its->home, NOW);
@@ -124,8 +102,7 @@ BENCH(a_list_that_differs_has_the_next_number)
     assert_int_equal(made.number, 1);
     OWNED(roster_file) again = read_roster(its->home);
     assert_memory_equal(again->digest, before->digest, sizeof(before->digest));
-    assert_ok(
-        authority_revoke(its->home, identity("worker-1"), NULL, NOW, &(authority_tally){0}, NULL));
+    key_folder_revoke(its, "worker-1", NOW);
     made = sign(its->home, NOW);
     assert_int_equal(made.number, 2);
     assert_int_equal(made.workers, 2);
@@ -133,7 +110,7 @@ BENCH(a_list_that_differs_has_the_next_number)
     assert_null(roster_file_find(after, 1));
     assert_memory_not_equal(after->digest, before->digest, sizeof(before->digest));
     /* Back to who was there before, and yet no list of before. */
-    assert_ok(authority_add(its->home, identity("worker-1"), no_hosts, NOW, NULL));
+    assert_ok(authority_add(its->home, key_identity("worker-1"), no_hosts, NOW, NULL));
     made = sign(its->home, NOW);
     assert_int_equal(made.number, 3);
     OWNED(roster_file) last = read_roster(its->home);
@@ -142,7 +119,7 @@ BENCH(a_list_that_differs_has_the_next_number)
 }
 
 /* A folder that was moved away leaves two good certificates: one id is one worker all the same. */
-BENCH(of_two_certificates_the_last_one_counts)
+KEYS(of_two_certificates_the_last_one_counts)
 {
     char from[PATH + 20], to[PATH + 20];
     uint8_t expected[CREDENTIAL_FINGERPRINT_BYTES];
@@ -150,7 +127,7 @@ BENCH(of_two_certificates_the_last_one_counts)
     snprintf(from, sizeof(from), "%s/worker-2", its->home);
     snprintf(to, sizeof(to), "%s/away", its->root);
     assert_int_equal(rename(from, to), 0);
-    assert_ok(authority_add(its->home, identity("worker-2"), no_hosts, NOW + 9, NULL));
+    assert_ok(authority_add(its->home, key_identity("worker-2"), no_hosts, NOW + 9, NULL));
     assert_int_equal(sign(its->home, NOW + 10).workers, 3);
     X509 *certificate = read_certificate(its->home, "worker-2/cert.pem");
     credential_fingerprint(certificate, expected);
@@ -166,7 +143,7 @@ BENCH(of_two_certificates_the_last_one_counts)
     assert_non_null(strstr(why.text, "has no worker with an id of its own"));
 }
 
-BENCH(all_folders_that_are_there_get_it)
+KEYS(all_folders_that_are_there_get_it)
 {
     char text[TEXT], copy[TEXT], path[PATH + 20];
     begin(its);
@@ -196,14 +173,13 @@ static void refuse(const void *text, size_t size, X509 *authority, const char *e
 }
 
 /* Every bit that is not as it was signed, every end that is missing, and all that is behind it. */
-TEST(no_other_bytes_are_a_roster)
+KEYS(no_other_bytes_are_a_roster)
 {
-    bench its;
     char text[TEXT];
-    begin(&its);
-    sign(its.home, NOW);
-    X509 *authority = read_certificate(its.home, "ca.pem");
-    size_t size = read_text(its.home, ROSTER_FILE_NAME, text);
+    begin(its);
+    sign(its->home, NOW);
+    X509 *authority = read_certificate(its->home, "ca.pem");
+    size_t size = read_text(its->home, ROSTER_FILE_NAME, text);
     roster_file *read;
     assert_ok(roster_file_decode(text, size, authority, NULL, &read, NULL));
     roster_file_free(read);
@@ -216,7 +192,6 @@ TEST(no_other_bytes_are_a_roster)
         refuse(text, less, authority, NULL);
     text[size] = '\n';
     refuse(text, size + 1, authority, "has no end");
-    end(&its);
     X509_free(authority);
 }
 
@@ -232,7 +207,7 @@ static size_t replace(char text[TEXT], const char *from, const char *to)
     return strlen(text);
 }
 
-BENCH(it_says_what_is_wrong)
+KEYS(it_says_what_is_wrong)
 {
     static const struct {
         const char *from, *to, *expected;
@@ -264,7 +239,7 @@ BENCH(it_says_what_is_wrong)
 }
 
 /* The authority signs certificates and revocation lists with the same key. */
-BENCH(what_a_member_signs_is_no_roster)
+KEYS(what_a_member_signs_is_no_roster)
 {
     char path[PATH + 40], *bytes;
     size_t size;
@@ -281,19 +256,13 @@ BENCH(what_a_member_signs_is_no_roster)
     X509_free(authority);
 }
 
-BENCH(a_folder_says_what_is_missing)
+KEYS(a_folder_says_what_is_missing)
 {
-    char folder[64 + 16];
-    OWNED(credential) own;
     OWNED(roster_file) roster;
     tarry_diagnostic why;
     const int64_t now = (int64_t)time(NULL); /* a credential has to be good when it is loaded */
-    strcpy(its->root, "/tmp/tarry-roster-XXXXXX");
-    assert_non_null(mkdtemp(its->root));
-    snprintf(its->home, PATH, "%s/home", its->root);
-    assert_ok(authority_init(its->home, 1, no_hosts, now, NULL, NULL));
-    snprintf(folder, sizeof(folder), "%s/home/worker-0", its->root);
-    assert_ok(credential_load(folder, NULL, &own, NULL));
+    key_folder_make(its, 1, now);
+    OWNED(credential) own = key_load(its->home, "worker-0");
     assert_int_equal(credential_roster(own, NULL, &roster, &why), TARRY_ERROR_FILE);
     assert_non_null(strstr(why.text, "worker-0/roster.txt: is missing; tarry keys roster makes"));
     sign(its->home, now);
@@ -319,7 +288,7 @@ static int decode(void *user, const tarry_allocator *allocator)
     return error;
 }
 
-BENCH(no_allocation_has_to_succeed)
+KEYS(no_allocation_has_to_succeed)
 {
     char text[TEXT];
     begin(its);

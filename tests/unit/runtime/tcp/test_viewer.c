@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A viewer and the server that it looks at, on one loop. test_sessions.c has how it connects. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -9,12 +8,12 @@
 
 #include "base/diagnostic.h"
 #include "failing_allocator.h"
+#include "key_folder.h"
 #include "pki/authority.h"
 #include "protocol/wire/wire_bodies.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/session.h"
-#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/viewer/viewer.h"
 #include "test.h"
 
@@ -106,7 +105,7 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
     if (head->kind == WIRE_HEARTBEAT)
         return true;
     assert_int_equal(head->kind, WIRE_HELLO);
-    assert_int_equal(wire_decode(head, body, &hello), TARRY_OK);
+    assert_ok(wire_decode(head, body, &hello));
     w->role = hello.role;
     w->answer(w, ++w->hellos);
     return w->channel != NULL;
@@ -160,8 +159,7 @@ static void on_accepting(uv_poll_t *poll, int status, int events)
     };
     channel_close(w->channel);
     SSL *ssl = w->credential != NULL ? credential_open(w->credential) : NULL;
-    assert_int_equal(
-        channel_open(&w->loop, fd, ssl, false, &settings, &handlers, NULL, &w->channel), TARRY_OK);
+    assert_ok(channel_open(&w->loop, fd, ssl, false, &settings, &handlers, NULL, &w->channel));
 }
 
 static void stop_server(world *w)
@@ -229,8 +227,7 @@ static void on_limit(uv_timer_t *timer)
 
 static world *world_make(void)
 {
-    world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
+    world *w = checked_calloc(1, sizeof(*w));
     assert_int_equal(uv_loop_init(&w->loop), 0);
     uv_timer_init(&w->loop, &w->limit);
     uv_timer_start(&w->limit, on_limit, LIMIT_MS, 0);
@@ -259,9 +256,9 @@ static void serve(world *w, const char *text, answer *how)
 {
     address found[ADDRESS_MOST];
     uint32_t count;
-    assert_int_equal(address_resolve(text, true, found, &count, NULL), TARRY_OK);
-    assert_int_equal(address_listen(&found[0], &w->listening, NULL), TARRY_OK);
-    assert_int_equal(address_of(w->listening, &found[0], NULL), TARRY_OK);
+    assert_ok(address_resolve(text, true, found, &count, NULL));
+    assert_ok(address_listen(&found[0], &w->listening, NULL));
+    assert_ok(address_of(w->listening, &found[0], NULL));
     address_text(&found[0], w->address);
     uv_poll_init(&w->loop, &w->accepting, w->listening);
     w->accepting.data = w;
@@ -281,9 +278,8 @@ static void look(world *w, const char *connect, const tarry_tcp_security *securi
         .lost = on_lost,
         .ended = on_ended,
     };
-    if (viewer_open(&w->loop, connect, security, &handlers, &w->memory.allocator, &w->viewer,
-                    &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, viewer_open(&w->loop, connect, security, &handlers, &w->memory.allocator,
+                                  &w->viewer, &why));
     uv_run(&w->loop, UV_RUN_DEFAULT);
 }
 
@@ -323,13 +319,11 @@ TEST(over_tcp_and_unix)
 TEST(with_credentials)
 {
     OWNED(world) w = world_make();
-    char home[PATH], server[PATH + 16], own[PATH + 16];
-    const authority_hosts none = {0};
-    snprintf(home, sizeof(home), "%s/home", w->folder);
-    snprintf(server, sizeof(server), "%s/server", home);
-    snprintf(own, sizeof(own), "%s/viewer", home);
-    assert_int_equal(authority_init(home, 1, none, time(NULL), NULL, NULL), TARRY_OK);
-    assert_int_equal(credential_load(server, NULL, &w->credential, NULL), TARRY_OK);
+    OWNED(key_folder) keys;
+    key_folder_make(&keys, 1, time(NULL));
+    const char *own = key_folder_member(&keys, 0, "viewer"),
+               *server = key_folder_member(&keys, 1, "server");
+    w->credential = key_load(keys.home, "server");
     serve(w, "127.0.0.1:0", tell_twice);
     look(w, w->address, &(tarry_tcp_security){.credentials = own});
     check_told(w);
@@ -490,9 +484,8 @@ TEST(a_viewer_that_is_held_up)
         .user = w, .told = be_held_up, .lost = on_lost, .ended = on_ended};
     serve(w, "127.0.0.1:0", say_no_more);
     w->most_lost = 1;
-    assert_int_equal(viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator,
-                                 &w->viewer, NULL),
-                     TARRY_OK);
+    assert_ok(viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator, &w->viewer,
+                          NULL));
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_string_equal(w->words, "the run is over");
     assert_string_equal(w->text, "{\"round\":8}");
@@ -568,9 +561,8 @@ TEST(closed_at_once)
     const viewer_handlers handlers = {
         .user = w, .told = on_told, .lost = on_lost, .ended = on_ended};
     serve(w, "127.0.0.1:0", tell_twice);
-    assert_int_equal(viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator,
-                                 &w->viewer, NULL),
-                     TARRY_OK);
+    assert_ok(viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator, &w->viewer,
+                          NULL));
     close_viewer(w);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(w->told + w->lost + w->ended, 0);
