@@ -10,6 +10,7 @@ import random
 import struct
 import threading
 
+import frames
 from cluster import WAIT, NetworkTest
 from dishonest import DOWN, UP, Dishonest, Signal, is_signal, learns, parts_of
 from frames import Kind, Type
@@ -84,6 +85,38 @@ class Attack:
         return [words for (of, _, _), words in sorted(self.parts.items()) if of == round]
 
 
+class OtherRules(Attack):
+    """Some workers are told of other terms in WELCOME, rules of secure sums among them: what `change_terms` makes of the true ones."""
+
+    def __init__(self, change_terms, victims=(VICTIM,)):
+        super().__init__()
+        self._change_terms, self._victims = change_terms, victims
+
+    def change(self, worker, way, frame, body):
+        if way != DOWN or worker not in self._victims or frame.kind != Kind.WELCOME:
+            return None
+        terms = frames.terms(body)
+        self._change_terms(terms)
+        self.struck.set()
+        return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
+
+
+class OtherKey(Attack):
+    """The key of worker 0 comes to the victim as make(body) says; `job` has the bytes of the job's id by then."""
+
+    def __init__(self, make):
+        super().__init__()
+        self._make, self.job = make, None
+
+    def change(self, worker, way, frame, body):
+        if way == DOWN and frame.kind == Kind.WELCOME:
+            self.job = body[8:24]
+        if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
+            return None
+        self.struck.set()
+        return [frames.frame(Kind.KEY, self._make(body))]
+
+
 class AttackedTest(NetworkTest):
     def begin(self, attack, job=JOB, keys=None, rows=ROWS, samples_of=None, owners=()):
         """A server, the dishonest one before it, and workers. owners: options of all workers."""
@@ -122,6 +155,24 @@ class AttackedTest(NetworkTest):
         for round in sorted({round for round, _, _ in self.attack.parts})[-ROUNDS:]:
             parts = self.attack.parts_of_round(round)
             self.assertEqual(learns(parts[:8], CHUNKS, BITS), [], f"round {round}")
+
+    def assert_fails(self):
+        """The attack was made, the run has failed, and nothing was learnt."""
+        self.assertNotEqual(self.end(), 0, self.training.told())
+        self.assertTrue(self.attack.struck.is_set())
+        self.assert_nothing_learnt()
+
+    def assert_masks_do_not_cancel(self):
+        """That is why it fails: the victim had a part in a sum."""
+        self.assert_fails()
+        self.assertIn("masks do not cancel", self.training.server.errors())
+        self.assertIn(VICTIM, {sender for _, _, sender in self.attack.parts})
+
+    def assert_all_refuse(self, *words):
+        """No worker has sent anything."""
+        for worker in range(WORKERS):
+            self.assert_refused(worker, *words)
+        self.assertEqual(self.attack.parts, {})
 
     def assert_refused(self, worker, *words):
         """That worker has ended, and says why."""

@@ -15,6 +15,7 @@ import frames
 import private_attacks
 import private_model
 from attacked import BITS, CHUNKS, ENDLESS, HOLDERS, JOB, ROUNDS, STRUCK, VICTIM, WORKERS, Attack, AttackedTest
+from attacked import OtherKey, OtherRules
 from cluster import WAIT
 from dishonest import CHUNKS_AT, DOWN, Signal, is_signal, learns
 from frames import Kind
@@ -108,10 +109,7 @@ class Private(AttackedTest):
                 return [signal.bytes()] if self.other_sum(signal, worker) else None
 
         self.begin(OtherHolders(), job=ENDLESS)
-        status = self.end()
-        self.assertTrue(self.attack.struck.is_set())
-        self.assertNotEqual(status, 0)
-        self.assert_nothing_learnt()
+        self.assert_fails()
 
     def test_one_worker_is_to_leave_out_a_chunk(self):
         """A chunk that is in its sum already, whoever has such a one first."""
@@ -150,10 +148,7 @@ class Private(AttackedTest):
                 return [signal.bytes()]
 
         self.begin(SmallerGroup(), job=ENDLESS)
-        status = self.end()
-        self.assertTrue(self.attack.struck.is_set())
-        self.assertNotEqual(status, 0)
-        self.assert_nothing_learnt()
+        self.assert_fails()
 
     def test_one_bit_of_the_parameters(self):
         class OneBit(Attack):
@@ -166,9 +161,7 @@ class Private(AttackedTest):
                 return [frames.frame(Kind.PARAMETERS, body[:-4] + bytes([body[-4] ^ 1]) + body[-3:])]
 
         self.begin(OneBit(), job=ENDLESS)
-        self.assertNotEqual(self.end(), 0)
-        self.assertTrue(self.attack.struck.is_set())
-        self.assert_nothing_learnt()
+        self.assert_fails()
 
     def test_the_same_attempt_of_another_sum(self):
         """The signal comes again with other holders, as if the attempt were to be repeated."""
@@ -221,17 +214,8 @@ class Private(AttackedTest):
             ("another roster", "another list of workers", lambda terms: terms.update(secure_roster=bytes(32))),
             ("a grid on which sums wrap", "can wrap", lambda terms: terms.update(secure_fraction=70)),
         ]:
-            class Weaker(Attack):
-                def change(self, worker, way, frame, body, weaken=weaken):
-                    if way != DOWN or worker != VICTIM or frame.kind != Kind.WELCOME:
-                        return None
-                    terms = frames.terms(body)
-                    weaken(terms)
-                    self.struck.set()
-                    return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
-
             with self.subTest(what):
-                self.begin(Weaker())
+                self.begin(OtherRules(weaken))
                 self.assert_refused(VICTIM, words)
                 self.assert_silent(VICTIM)
                 self.training.close()
@@ -239,49 +223,20 @@ class Private(AttackedTest):
     def test_one_worker_is_told_of_another_grid(self):
         """A coarser one, which its owner allows for plans of more chunks. It is its first job, which it has nothing to hold
         against."""
-        class OtherGrid(Attack):
-            def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != Kind.WELCOME:
-                    return None
-                terms = frames.terms(body)
-                terms["secure_fraction"] -= 1
-                self.struck.set()
-                return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
-
-        self.begin(OtherGrid(), job=ENDLESS)
-        self.assertNotEqual(self.end(), 0, self.training.told())
-        self.assertIn("masks do not cancel", self.training.server.errors())
-        self.assertTrue(self.attack.struck.is_set())
-        self.assertIn(VICTIM, {sender for _, _, sender in self.attack.parts})
-        self.assert_nothing_learnt()
+        self.begin(OtherRules(lambda terms: terms.update(secure_fraction=terms["secure_fraction"] - 1)), job=ENDLESS)
+        self.assert_masks_do_not_cancel()
 
     def test_no_rules(self):
-        class Open(Attack):
-            def change(self, worker, way, frame, body):
-                if way != DOWN or frame.kind != Kind.WELCOME:
-                    return None
-                terms = frames.terms(body) | {"secure": 0}
-                terms |= {"secure_fraction": 0, "secure_bound": 0.0, "secure_colluders": 0, "secure_least": 0}
-                terms |= {"secure_roster": frames.ZEROS}
-                return [frames.frame(Kind.WELCOME, frames.with_terms(body, terms))]
-
-        self.begin(Open())
-        for worker in range(WORKERS):
-            self.assert_refused(worker, "its sums are not secure, as the worker wants them")
-        self.assertEqual(self.attack.parts, {})
+        none = {"secure": 0, "secure_fraction": 0, "secure_bound": 0.0, "secure_colluders": 0, "secure_least": 0,
+                "secure_roster": frames.ZEROS}
+        self.begin(OtherRules(lambda terms: terms.update(none), range(WORKERS)))
+        self.assert_all_refuse("its sums are not secure, as the worker wants them")
 
     # ---- keys ----
 
     def refuse_key(self, make, *words):
         """The key of worker 0 comes to the victim as make(body) says, and ends it."""
-        class Key(Attack):
-            def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
-                    return None
-                self.struck.set()
-                return [frames.frame(Kind.KEY, make(body))]
-
-        self.begin(Key())
+        self.begin(OtherKey(make))
         self.assert_refused(VICTIM, "the key of worker", *words)
         self.assert_silent(VICTIM)
         self.training.close()
@@ -303,14 +258,7 @@ class Private(AttackedTest):
         old, keys = first.keys[0], self.secret_keys
         for worker in range(WORKERS):
             shutil.rmtree(os.path.join(keys, f"worker-{worker}", "secure"))
-
-        class Stale(Attack):
-            def change(self, worker, way, frame, body):
-                if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
-                    return None
-                return [frames.frame(Kind.KEY, old[:4] + body[4:8] + old[8:])]
-
-        self.begin(Stale(), keys=keys)
+        self.begin(OtherKey(lambda body: old[:4] + body[4:8] + old[8:]), keys=keys)
         self.assert_refused(VICTIM, "the key of worker 0")
         self.assert_silent(VICTIM)
 
@@ -323,27 +271,18 @@ class Private(AttackedTest):
         other = os.path.join(keys, "other")
         os.rename(os.path.join(keys, "worker-0"), other)
         os.rename(os.path.join(keys, "kept"), os.path.join(keys, "worker-0"))
-        job = {}
 
         def claim(body):
             worker, instance, numerics = body[:4], body[8:24], body[56:64]
             key = bytes(range(32))
-            said = b"tarry: a key for secure sums, v1" + job["id"] + worker + instance + numerics + key
+            said = b"tarry: a key for secure sums, v1" + self.attack.job + worker + instance + numerics + key
             signature = subprocess.run([OPENSSL, "dgst", "-sha256", "-sign", os.path.join(other, "key.pem")], input=said,
                                        capture_output=True, check=True).stdout
             der = subprocess.run([OPENSSL, "x509", "-in", os.path.join(other, "cert.pem"), "-outform", "DER"],
                                  capture_output=True, check=True).stdout
             return (body[:24] + key + numerics + struct.pack("<HH", len(der), len(signature)) + der + signature)
 
-        class Added(Attack):
-            def change(self, worker, way, frame, body):
-                if way == DOWN and frame.kind == Kind.WELCOME:
-                    job["id"] = body[8:24]
-                if way != DOWN or worker != VICTIM or frame.kind != Kind.KEY or struct.unpack_from("<I", body)[0] != 0:
-                    return None
-                return [frames.frame(Kind.KEY, claim(body))]
-
-        self.begin(Added(), keys=keys)
+        self.begin(OtherKey(claim), keys=keys)
         self.assert_refused(VICTIM, "the key of worker 0: its certificate is not in the list of workers")
         self.assert_silent(VICTIM)
 

@@ -6,7 +6,7 @@ is known but for a sign. That takes a bound at which they saturate, a chunk of f
 
 import unittest
 
-from attacked import CHUNKS, ENDLESS, FEATURES, JOB, ROWS, VICTIM, WORKERS, Attack, AttackedTest, samples
+from attacked import CHUNKS, ENDLESS, FEATURES, JOB, ROWS, VICTIM, Attack, AttackedTest, samples
 from cluster import WAIT
 from test_secure_plans import Collecting, OtherPlan
 
@@ -33,11 +33,6 @@ def largest_coordinates():
 
 
 class Saturation(AttackedTest):
-    def assert_all_refuse(self, *words):
-        for worker in range(WORKERS):
-            self.assert_refused(worker, *words)
-        self.assertEqual(self.attack.parts, {})
-
     # ---- the bound ----
 
     def test_a_bound_of_the_server_s_choice(self):
