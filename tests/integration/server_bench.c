@@ -132,6 +132,12 @@ void *crew_work(void *argument)
     return NULL;
 }
 
+void bench_good_round(bench *its, float parameter)
+{
+    assert_ok(bench_round(its, parameter));
+    assert_true_sum(its, parameter);
+}
+
 void crew_hire(bench *its, uint32_t count)
 {
     its->crew.count = count;

@@ -69,6 +69,9 @@ int bench_round(bench *its, float parameter);
 /* The last sum is that of all gradients. */
 void assert_true_sum(const bench *its, float parameter);
 
+/* A round, asserting that it went well and that its sum is true. */
+void bench_good_round(bench *its, float parameter);
+
 /* So many of its crew join; the server has them all. */
 void crew_hire(bench *its, uint32_t count);
 /* A server for plans of one part, with a crew that takes part in rounds: all, or all but the first,

@@ -22,10 +22,9 @@ static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
     crew_start(&its);
     for (uint32_t round = 0; round < 20; round++) {
         float parameter = (float)round + 0.5f;
-        assert_ok(bench_round(&its, parameter));
+        bench_good_round(&its, parameter);
         assert_int_equal(its.result.round, round);
         assert_true(its.result.exact);
-        assert_true_sum(&its, parameter);
     }
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         tarry_worker_state state = tarry_runtime_worker(its.server, worker);
@@ -51,9 +50,8 @@ BENCH(takes_reports_in_batches)
         its->crew.workers[i].batches = true;
     crew_start(its);
     for (uint32_t round = 0; round < 20; round++) {
-        assert_ok(bench_round(its, (float)round));
+        bench_good_round(its, (float)round);
         assert_true(its->result.exact);
-        assert_true_sum(its, (float)round);
     }
     assert_int_equal(its->refused, 0);
 }
@@ -85,9 +83,8 @@ TEST(does_without_the_dead)
         its.crew.workers[2].death = death;
         crew_start(&its);
         for (uint32_t round = 0; round < 3 || (count_gone(&its) == 0 && round < 1000); round++) {
-            assert_ok(bench_round(&its, 2));
+            bench_good_round(&its, 2);
             assert_true(its.result.exact);
-            assert_true_sum(&its, 2);
         }
         bench_await_count(&its, &its.gone, 1);
         tarry_worker_state lost = tarry_runtime_worker(its.server, 2);
@@ -125,8 +122,7 @@ BENCH(can_be_interrupted)
     assert_int_equal(bench_round(its, 1), TARRY_ERROR_INTERRUPTED); /* nobody computes yet */
     pthread_join(thread, NULL);
     crew_start(its);
-    assert_ok(bench_round(its, 3));
-    assert_true_sum(its, 3);
+    bench_good_round(its, 3);
 }
 
 typedef struct interrupter {
@@ -175,10 +171,8 @@ BENCH(can_be_interrupted_at_any_time)
 BENCH(waits_for_no_slow_reader)
 {
     bench_open_crewed_but_one(its);
-    for (uint32_t round = 0; round < 50; round++) {
-        assert_ok(bench_round(its, 6));
-        assert_true_sum(its, 6);
-    }
+    for (uint32_t round = 0; round < 50; round++)
+        bench_good_round(its, 6);
     tarry_worker_state slow = tarry_runtime_worker(its->server, 0);
     assert_true(slow.sent < 50 * PARAMETERS * sizeof(float));
 }
@@ -199,10 +193,8 @@ TEST(goes_on_with_another_plan)
     assert_true(changes.split > 0);
     its.chunks = tarry_plan_chunks(next);
     assert_ok(tarry_runtime_replan(its.server, next, NULL));
-    for (uint32_t round = 0; round < 5; round++) {
-        assert_ok(bench_round(&its, 8));
-        assert_true_sum(&its, 8);
-    }
+    for (uint32_t round = 0; round < 5; round++)
+        bench_good_round(&its, 8);
     assert_true(tarry_runtime_worker(its.server, 0).present);
 }
 
@@ -228,13 +220,11 @@ TEST(takes_no_word_on_a_plan_for_one_on_its_next_life)
         now = tarry_runtime_worker(its.server, 0);
     } while (now.received < before.received + READY_FRAME);
     before = now; /* the plan has gone out by now */
-    assert_ok(bench_round(&its, 1));
-    assert_true_sum(&its, 1);
+    bench_good_round(&its, 1);
     now = tarry_runtime_worker(its.server, 0);
     assert_true(now.sent - before.sent < PARAMETERS * sizeof(float));
     crew_begin(&its, 0, crew_work);
-    assert_ok(bench_round(&its, 2));
-    assert_true_sum(&its, 2);
+    bench_good_round(&its, 2);
     assert_true(tarry_runtime_worker(its.server, 0).present);
 }
 
@@ -246,8 +236,7 @@ TEST(sends_nothing_of_a_round_before)
     OWNED(bench) its;
     bench_open_crewed_but_one(&its);
     assert_ok(tarry_runtime_replan(its.server, next, NULL));
-    assert_ok(bench_round(&its, 1));
-    assert_true_sum(&its, 1);
+    bench_good_round(&its, 1);
     tarry_worker_state before = tarry_runtime_worker(its.server, 0), now;
     crew_begin(&its, 0, crew_work);
     do {
@@ -257,8 +246,7 @@ TEST(sends_nothing_of_a_round_before)
     usleep(50000);
     now = tarry_runtime_worker(its.server, 0);
     assert_true(now.sent - before.sent < PARAMETERS * sizeof(float));
-    assert_ok(bench_round(&its, 2));
-    assert_true_sum(&its, 2);
+    bench_good_round(&its, 2);
     assert_true(tarry_runtime_worker(its.server, 0).present);
 }
 
