@@ -41,10 +41,10 @@ void engine_group_step(engine_group *group, uint32_t place);
 uint64_t engine_group_run(engine_group *group, uint64_t seed, uint64_t steps);
 /* Asserts that all are done, with the case's sum. */
 void engine_group_check(const engine_group *group, const sum_case *of);
-/* Asserts that the engine, whose group is formed, sums in no form with feedback, and of several
- * parts in none. */
+/* Asserts that the engine, whose group is formed, refuses forms with feedback, and any form in a
+ * sum of several parts. */
 void engine_refuses_forms(tarry_engine *engine);
-/* A whole sum at all, in such an order. */
+/* A whole sum by all members, in an order drawn from the seed; asserts that it is right. */
 void engine_group_sum(engine_group *group, const sum_case *of, uint32_t attempt, uint64_t seed);
 void engine_group_release_sums(engine_group *group);
 

@@ -34,7 +34,7 @@ OWNED_STRUCT_BY(mesh_group, mesh_group_free)
 #define MESH_GROUP(name) TEST_OF(name, mesh_group, group, mesh_group_free)
 /* All members that are there form a group. */
 void mesh_group_form(mesh_group *group);
-/* Begins the case's sum at that member, in new numbers; those of its sum of before are freed. */
+/* Begins the case's sum at that member, in new numbers; its last sum's are freed. */
 void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of);
 /* Begins the next step's at all but one; MESH_GROUP_MOST: at all. */
 void mesh_group_start_but(mesh_group *group, uint32_t idle, const sum_case *of);
@@ -42,7 +42,7 @@ void mesh_group_start_but(mesh_group *group, uint32_t idle, const sum_case *of);
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place);
 /* The whole sum, by all; asserts that it is right. */
 void mesh_group_sum(mesh_group *group, const sum_case *of);
-/* So long after all have begun one sum the last member ends: the others make another one. */
+/* All begin the first sum; after that time the last member ends, and the others make the second. */
 void mesh_group_lose_last(mesh_group *group, const sum_case *first, uint64_t after_ns,
                           const sum_case *second);
 
