@@ -82,6 +82,14 @@ int test_main(int argc, char **argv)
     return 1;
 }
 
+void within_or_fail(double found, double wanted, double apart, const char *file, int line)
+{
+    if (found - wanted <= apart && wanted - found <= apart)
+        return;
+    print_error("%.17g, and %.17g is wanted\n", found, wanted);
+    _fail(file, line);
+}
+
 void *checked_malloc(size_t size)
 {
     void *made = malloc(size);

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -32,6 +33,19 @@
         if ((call) != TARRY_OK)                                                                    \
             fail_msg("%s", (why).text);                                                            \
     } while (0)
+
+/* The text has this part. */
+#define assert_says(text, part)                                                                    \
+    do {                                                                                           \
+        if (strstr(text, part) == NULL)                                                            \
+            fail_msg("'%s' does not say '%s'", text, part);                                        \
+    } while (0)
+/* They differ by at most `apart`; not if one is NaN. */
+#define assert_within(found, wanted, apart) within_or_fail(found, wanted, apart, __FILE__, __LINE__)
+/* They differ by at most `share` of the second. */
+#define assert_relative(found, wanted, share)                                                      \
+    assert_within(found, wanted, (share) * ((wanted) < 0 ? -(wanted) : (wanted)))
+void within_or_fail(double found, double wanted, double apart, const char *file, int line);
 
 /* malloc and calloc that fail the case in the place of giving NULL. */
 void *checked_malloc(size_t size);
@@ -104,6 +118,16 @@ OWNED_BY(tarry_straggler, tarry_straggler_free)
         end(&made);                                                                                \
     }                                                                                              \
     static void name##_of(type *fixture)
+
+/* The same, begun by `begin` before the case. */
+#define TEST_WITH(name, type, fixture, begin, end)                                                 \
+    static void name##_with(type *fixture);                                                        \
+    TEST_OF(name, type, fixture, end)                                                              \
+    {                                                                                              \
+        begin(fixture);                                                                            \
+        name##_with(fixture);                                                                      \
+    }                                                                                              \
+    static void name##_with(type *fixture)
 
 /* Once in a file: set_up runs before its first case and tear_down after its last one. */
 #define TEST_GROUP(set_up, tear_down)                                                              \

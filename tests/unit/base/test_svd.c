@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lapacke.h>
 
 #include "base/digest.h"
 #include "base/dot.h"
+#include "base/hex.h"
 #include "base/random.h"
 #include "base/svd.h"
 #include "seed.h"
@@ -68,12 +66,6 @@ static void by_lapack(matrix a, double *sigma)
                      0);
 }
 
-static void assert_near(double got, double expected, double tolerance)
-{
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
-}
-
 /* A = (A V) V^T, and V^T V = I. */
 static void assert_product(const matrix *a, const matrix *rotated, const double *basis,
                            double tolerance)
@@ -84,10 +76,10 @@ static void assert_product(const matrix *a, const matrix *rotated, const double 
             double sum = 0;
             for (uint32_t k = 0; k < count; k++)
                 sum += rotated->number[k * a->rows + i] * basis[k * count + j];
-            assert_near(sum, a->number[j * a->rows + i], tolerance);
+            assert_within(sum, a->number[j * a->rows + i], tolerance);
         }
         for (uint32_t k = 0; k < count; k++)
-            assert_near(dot(basis + j * count, basis + k * count, count), j == k, 1e-13);
+            assert_within(dot(basis + j * count, basis + k * count, count), j == k, 1e-13);
     }
 }
 
@@ -109,7 +101,7 @@ TEST(matrices_of_every_rank_agree_with_lapack)
         take_lengths(&rotated, got);
         by_lapack(a, expected);
         for (uint32_t k = 0; k < a.columns; k++)
-            assert_near(got[k], expected[k], 1e-12 * expected[0]);
+            assert_within(got[k], expected[k], 1e-12 * expected[0]);
         assert_product(&a, &rotated, basis, 1e-12 * expected[0]);
     }
 }
@@ -144,8 +136,7 @@ TEST(the_bits_are_the_same_everywhere)
     uint8_t bytes[32];
     char got[2 * sizeof(bytes) + 1];
     assert_int_equal(digest_end(sum, bytes), 0);
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(got + 2 * i, 3, "%02x", bytes[i]);
+    hex_put(got, bytes, sizeof(bytes));
     assert_string_equal(got, expected);
 }
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/output/event_log.h"
@@ -15,13 +11,6 @@ static event_log *open_log(void)
     event_log *log;
     assert_ok(event_log_open(test_file, &log, NULL));
     return log;
-}
-
-static long size_of_file(void)
-{
-    struct stat status;
-    assert_int_equal(stat(test_file, &status), 0);
-    return (long)status.st_size;
 }
 
 /* Checks the events of the lines; NULL stands for a line that is no JSON. */
@@ -43,24 +32,14 @@ static void assert_lines(const char *const events[], size_t count)
     fclose(file);
 }
 
-/* As if there were no more room than that: what does not go into the file is refused. */
-static void limit_file(rlim_t bytes)
-{
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 TEST_SET_UP(a_line_that_was_cut_off_costs_no_other, test_file_make, test_file_remove)
 {
-    signal(SIGXFSZ, SIG_IGN);
     event_log *log = open_log();
     event_log_add(log, "first", NULL);
-    limit_file((rlim_t)size_of_file() + 10);
+    limit_files(size_of_file(test_file) + 10);
     event_log_add(log, "cut", NULL);
     event_log_add(log, "lost", NULL);
-    limit_file(RLIM_INFINITY);
+    limit_files(SIZE_MAX);
     event_log_add(log, "next", NULL);
     event_log_add(log, "last", NULL);
     assert_false(event_log_close(log));
@@ -73,7 +52,7 @@ TEST_SET_UP(what_another_process_left_is_ended, test_file_make, test_file_remove
     event_log *log = open_log();
     event_log_add(log, "first", NULL);
     assert_true(event_log_close(log));
-    assert_int_equal(truncate(test_file, size_of_file() - 5), 0);
+    assert_int_equal(truncate(test_file, (off_t)size_of_file(test_file) - 5), 0);
     log = open_log();
     event_log_add(log, "next", NULL);
     assert_true(event_log_close(log));

@@ -2,9 +2,6 @@
 #include "data_file.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <zlib.h>
@@ -29,19 +26,6 @@ int data_files_end(void **state)
         unlink(entry->d_name);
     closedir(listing);
     return chdir("/") != 0 || rmdir(directory) != 0;
-}
-
-void write_file(const char *name, const void *bytes, size_t size)
-{
-    FILE *file = fopen(name, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-void write_text(const char *name, const char *text)
-{
-    write_file(name, text, strlen(text));
 }
 
 void write_gzip(const char *name, const void *bytes, size_t size)

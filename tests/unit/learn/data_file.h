@@ -6,13 +6,12 @@
 
 #include "learn/dataset.h"
 #include "test.h"
+#include "test_file.h"
 
 /* Set-up and tear-down of a test group. */
 int data_files_begin(void **state);
 int data_files_end(void **state);
 
-void write_file(const char *name, const void *bytes, size_t size);
-void write_text(const char *name, const char *text);
 void write_gzip(const char *name, const void *bytes, size_t size);
 
 OWNED_BY(dataset, dataset_free)

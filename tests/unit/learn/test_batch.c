@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 #include "learn/optimizer.h"
 #include "seed.h"
 #include "test.h"

@@ -2,8 +2,6 @@
 #include "data_file.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/memory.h"
@@ -19,6 +17,12 @@ typedef struct code {
     uint8_t *bytes;
     size_t size;
 } code;
+
+static void code_free(code *of)
+{
+    free(of->bytes);
+}
+OWNED_STRUCT_BY(code, code_free)
 
 static code code_of(const dataset *data, size_t first, size_t count)
 {
@@ -89,18 +93,16 @@ TEST(every_range_comes_back)
     random_stream stream = random_stream_make(test_seed("dataset-code", 1), RANDOM_TEST, 0, 0);
     for (uint32_t i = 0; i < 60; i++) {
         label_kind labels = (label_kind)(i % 3);
-        dataset *data = draw(&stream, i % 2 == 0, labels), *read;
+        OWNED(dataset) data = draw(&stream, i % 2 == 0, labels);
         for (size_t first = 0; first <= data->rows; first++) {
             for (size_t count = 0; first + count <= data->rows; count++) {
-                code made = code_of(data, first, count);
+                OWNED(code) made = code_of(data, first, count);
+                OWNED(dataset) read;
                 assert_ok(dataset_decode(made.bytes, made.size, labels, NULL, &read, NULL));
                 assert_int_equal(read->rows, count);
                 assert_rows(read, data, first);
-                dataset_free(read);
-                free(made.bytes);
             }
         }
-        dataset_free(data);
     }
 }
 
@@ -111,8 +113,7 @@ static void assert_refused(const uint8_t *bytes, size_t size, label_kind labels,
     tarry_diagnostic why;
     assert_int_equal(dataset_decode(bytes, size, labels, NULL, &out, &why), TARRY_ERROR_FORMAT);
     assert_true(out == untouched);
-    if (strstr(why.text, text) == NULL)
-        fail_msg("'%s' does not say '%s'", why.text, text);
+    assert_says(why.text, text);
 }
 
 /* Two sparse rows, of columns 1 and 3, and of column 2. */
@@ -168,7 +169,7 @@ TEST(what_can_t_be_is_refused)
         {COLUMNS + 8, 4, "columns are out of order or range"},
         {VALUES, not_a_number, "not finite"},
     };
-    code good = small_code();
+    OWNED(code) good = small_code();
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         uint8_t before[4];
         memcpy(before, good.bytes + wrong[i].at, 4);
@@ -179,13 +180,12 @@ TEST(what_can_t_be_is_refused)
     for (size_t size = 0; size < good.size; size++)
         assert_refused(good.bytes, size, LABEL_CLASS, "");
     assert_refused(good.bytes, good.size, LABEL_BINARY, "a label is not of the kind");
-    free(good.bytes);
 }
 
 TEST(any_bytes_may_come_in)
 {
     random_stream stream = random_stream_make(test_seed("any-bytes", 2), RANDOM_TEST, 1, 0);
-    code good = small_code();
+    OWNED(code) good = small_code();
     size_t accepted = 0;
     for (uint32_t i = 0; i < 20000; i++) {
         uint8_t bytes[DATASET_CODE_HEAD_BYTES + 64];
@@ -196,28 +196,22 @@ TEST(any_bytes_may_come_in)
         if (dataset_decode(bytes, good.size, LABEL_REAL, NULL, &read, NULL) != TARRY_OK)
             continue;
         accepted++;
-        code again = code_of(read, 0, read->rows);
+        OWNED(code) again = code_of(read, 0, read->rows);
         assert_int_equal(again.size, good.size);
         assert_memory_equal(again.bytes, bytes, good.size);
-        free(again.bytes);
     }
     assert_true(accepted > 1000);
-    free(good.bytes);
 }
 
 static int decode_once(void *user, const tarry_allocator *allocator)
 {
     const code *made = user;
-    dataset *read;
-    int error = dataset_decode(made->bytes, made->size, LABEL_CLASS, allocator, &read, NULL);
-    if (error == TARRY_OK)
-        dataset_free(read);
-    return error;
+    OWNED(dataset) read = NULL;
+    return dataset_decode(made->bytes, made->size, LABEL_CLASS, allocator, &read, NULL);
 }
 
 TEST(allocations_fail_one_by_one)
 {
-    code made = small_code();
+    OWNED(code) made = small_code();
     assert_int_equal(fail_each_allocation(decode_once, &made), 5);
-    free(made.bytes);
 }

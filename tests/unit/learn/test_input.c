@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "data_file.h"
 #include "learn/dataset_read.h"
 #include "test.h"
 
 enum { LONG = 300000 }; /* more than the input's first buffer, twice over */
+
+OWNED_STRUCT_BY(input, input_close)
 
 #define INPUT(name) TEST_OF(name, input, in, input_close)
 
@@ -125,11 +125,8 @@ TEST(damaged_gzip_data_are_detected)
     OWNED(char) text = checked_malloc(LONG), packed = checked_malloc(LONG);
     size_t size = make_numbers(text, LONG);
     write_gzip("good.svm.gz", text, size);
-    FILE *file = fopen("good.svm.gz", "rb");
-    assert_non_null(file);
-    size_t bytes = fread(packed, 1, LONG, file);
-    fclose(file);
-    assert_true(bytes > 10000 && bytes < LONG);
+    size_t bytes = read_file("good.svm.gz", packed, LONG);
+    assert_true(bytes > 10000);
 
     dataset_free(read_good((dataset_source){.path = "good.svm.gz"}));
     const size_t cuts[] = {1, 8, 9, bytes / 2, bytes - 20};
@@ -143,14 +140,13 @@ TEST(damaged_gzip_data_are_detected)
         packed[flips[i]] = (char)(packed[flips[i]] ^ 0x55);
         write_file("flip.svm.gz", packed, bytes);
         packed[flips[i]] = (char)(packed[flips[i]] ^ 0x55);
-        input in;
+        OWNED(input) in;
         tarry_diagnostic diagnostic = {""};
         assert_ok(input_open(&in, "flip.svm.gz", NULL, &diagnostic));
         const uint8_t *given;
         size_t got;
         assert_int_equal(input_peek(&in, LONG, &given, &got), TARRY_ERROR_FORMAT);
         assert_string_equal(diagnostic.text, "flip.svm.gz: gzip data are corrupt");
-        input_close(&in);
     }
 }
 

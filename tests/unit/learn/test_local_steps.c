@@ -2,9 +2,6 @@
 #include "learn/optimizer.h"
 
 #include <math.h>
-#include <string.h>
-
-#include <tarry/error.h>
 
 #include "base/random.h"
 #include "failing_allocator.h"
@@ -45,6 +42,7 @@ static void tear_down(desk *of)
     objective_workspace_free(of->work);
     objective_free(of->model);
 }
+OWNED_STRUCT_BY(desk, tear_down)
 
 /* The gradient of samples rows[0..count-1], or first .. first + count - 1, one number after the
  * other. */
@@ -71,7 +69,7 @@ TEST(steps_are_those_of_descent)
     for (objective_precision precision = OBJECTIVE_SINGLE; precision <= OBJECTIVE_DOUBLE;
          precision++) {
         for (int drawn = 0; drawn < 2; drawn++) {
-            desk of;
+            OWNED(desk) of;
             set_up(&of, &settings, precision);
             double at[FEATURES] = {1, -2, 0.5}, gradient[FEATURES];
             size_t first, count, rows[ROWS];
@@ -90,7 +88,6 @@ TEST(steps_are_those_of_descent)
                 for (size_t k = 0; k < FEATURES; k++)
                     assert_true(fabs(local_steps_change(of.steps)[k] - (at[k] - from[k])) < 2e-6);
             }
-            tear_down(&of);
         }
     }
 }
@@ -101,7 +98,7 @@ TEST(what_was_before_leaves_nothing)
     const float here[FEATURES] = {1, -2, 0.5F}, elsewhere[FEATURES] = {9, 8, 7};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
         const local_settings settings = {.steps = 4, .inner = {kind, 0.05, OPTIMIZER_USUAL_DECAY}};
-        desk fresh, used;
+        OWNED(desk) fresh, used;
         set_up(&fresh, &settings, OBJECTIVE_SINGLE);
         set_up(&used, &settings, OBJECTIVE_SINGLE);
         local_steps_begin(used.steps, elsewhere);
@@ -115,8 +112,6 @@ TEST(what_was_before_leaves_nothing)
         }
         assert_memory_equal(local_steps_change(fresh.steps), local_steps_change(used.steps),
                             sizeof(here));
-        tear_down(&fresh);
-        tear_down(&used);
     }
 }
 

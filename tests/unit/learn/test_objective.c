@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "evaluate.h"
@@ -9,6 +7,9 @@
 #include "learn/network.h"
 #include "seed.h"
 #include "test.h"
+
+OWNED_BY(objective, objective_free)
+OWNED_BY(objective_workspace, objective_workspace_free)
 
 enum { ROWS = 70, FEATURES = 6, CLASSES = 3, MOST = 200 };
 
@@ -154,10 +155,9 @@ TEST(dimensions_are_those_of_the_layers)
 {
     const size_t expected[MODELS] = {6, 7, 6, 7, 18, 21, 35 + 18, 49 + 8 + 12 + 21};
     for (size_t m = 0; m < MODELS; m++) {
-        objective *model;
+        OWNED(objective) model;
         assert_ok(objective_create(&models[m], NULL, &model, NULL));
         assert_int_equal(objective_dimension(model), expected[m]);
-        objective_free(model);
     }
 }
 
@@ -248,7 +248,7 @@ TEST(float32_agrees_with_double)
     for (size_t m = 0; m < MODELS; m++) {
         OWNED(fixture) f;
         set_up(&f, &models[m], seed + m);
-        objective_workspace *single;
+        OWNED(objective_workspace) single;
         assert_ok(objective_workspace_create(f.model, OBJECTIVE_SINGLE, NULL, &single));
         const dataset *forms[] = {&f.data.dense, &f.data.sparse};
         for (int way = 0; way < 4; way++) {
@@ -278,7 +278,6 @@ TEST(float32_agrees_with_double)
                 assert_true(fabs(told - loss) <= 1e-5 * fabs(loss));
             }
         }
-        objective_workspace_free(single);
     }
 }
 
@@ -365,8 +364,8 @@ TEST(accuracy_counts_right_answers)
     for (size_t c = 0; c < 3; c++) {
         dataset data = {
             .rows = 4, .features = 2, .classes = 2, .value = matrix, .label = cases[c].labels};
-        objective *model;
-        objective_workspace *work;
+        OWNED(objective) model;
+        OWNED(objective_workspace) work;
         assert_ok(objective_create(cases[c].settings, NULL, &model, NULL));
         assert_ok(objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &work));
         objective_score score = evaluate(model, work, &data, cases[c].parameters);
@@ -374,8 +373,6 @@ TEST(accuracy_counts_right_answers)
             assert_true(isnan(score.accuracy));
         else
             assert_true(score.accuracy == cases[c].accuracy);
-        objective_workspace_free(work);
-        objective_free(model);
     }
 }
 
@@ -411,7 +408,7 @@ TEST(regularising_divides_and_adds_l2)
 
 TEST(initial_weights_are_he_normal_for_the_perceptron_only)
 {
-    objective *model;
+    OWNED(objective) model, zero;
     OWNED(float)
     first = checked_calloc(110000, sizeof(float)), second = checked_calloc(110000, sizeof(float));
     objective_settings settings = {.model = MODEL_PERCEPTRON,
@@ -431,13 +428,10 @@ TEST(initial_weights_are_he_normal_for_the_perceptron_only)
     assert_true(first[104200] == 0);
     objective_initial(model, test_seed("initial", 6) + 1, second);
     assert_memory_not_equal(first, second, 100 * sizeof(float));
-    objective_free(model);
-
-    assert_ok(objective_create(&models[5], NULL, &model, NULL));
-    objective_initial(model, 1, first);
+    assert_ok(objective_create(&models[5], NULL, &zero, NULL));
+    objective_initial(zero, 1, first);
     for (size_t i = 0; i < 21; i++)
         assert_true(first[i] == 0);
-    objective_free(model);
 }
 
 TEST(settings_out_of_range_are_refused)
@@ -484,13 +478,11 @@ typedef struct creation {
 static int create(void *user, const tarry_allocator *allocator)
 {
     const creation *of = user;
-    objective *model = NULL;
-    objective_workspace *work = NULL;
+    OWNED(objective) model = NULL;
+    OWNED(objective_workspace) work = NULL;
     int error = objective_create(&of->settings, allocator, &model, NULL);
     if (error == TARRY_OK)
         error = objective_workspace_create(model, of->precision, allocator, &work);
-    objective_workspace_free(work);
-    objective_free(model);
     return error;
 }
 

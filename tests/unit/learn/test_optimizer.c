@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <string.h>
-
-#include <tarry/error.h>
 
 #include "failing_allocator.h"
 #include "learn/optimizer.h"
 #include "test.h"
+
+OWNED_BY(optimizer, optimizer_free)
 
 /* Three steps with rate 0.1 from 1.0 along the gradients 1, -2, 0.5 reach `expected`. */
 static void check_steps(optimizer_kind kind, const double expected[3])
 {
     const float gradients[3] = {1, -2, 0.5F};
     const optimizer_settings settings = {kind, 0.1, OPTIMIZER_USUAL_DECAY};
-    optimizer *state;
+    OWNED(optimizer) state;
     assert_ok(optimizer_create(&settings, 2, NULL, &state));
     float parameters[2] = {1, 1};
     for (int step = 0; step < 3; step++) {
@@ -22,7 +21,6 @@ static void check_steps(optimizer_kind kind, const double expected[3])
         assert_true(fabs(parameters[0] - expected[step]) < 2e-7);
         assert_true(parameters[1] == 1);
     }
-    optimizer_free(state);
 }
 
 TEST(descent_follows_the_gradient)
@@ -58,7 +56,7 @@ TEST(another_one_goes_on_from_a_state)
     const float gradients[3][2] = {{1, 0.25F}, {-2, 3}, {0.5F, -0.125F}};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
         const optimizer_settings settings = {kind, 0.1, OPTIMIZER_USUAL_DECAY};
-        optimizer *first, *second;
+        OWNED(optimizer) first, second;
         assert_ok(optimizer_create(&settings, 2, NULL, &first));
         assert_ok(optimizer_create(&settings, 2, NULL, &second));
         float expected[2] = {1, 1}, parameters[2];
@@ -78,18 +76,14 @@ TEST(another_one_goes_on_from_a_state)
         optimizer_step(first, gradients[2], expected);
         optimizer_step(second, gradients[2], parameters);
         assert_memory_equal(parameters, expected, sizeof(expected));
-        optimizer_free(first);
-        optimizer_free(second);
     }
 }
 
 static int create(void *user, const tarry_allocator *allocator)
 {
     const optimizer_settings settings = {*(optimizer_kind *)user, 1, OPTIMIZER_USUAL_DECAY};
-    optimizer *state = NULL;
-    int error = optimizer_create(&settings, 10, allocator, &state);
-    optimizer_free(state);
-    return error;
+    OWNED(optimizer) state = NULL;
+    return optimizer_create(&settings, 10, allocator, &state);
 }
 
 TEST(failed_allocations_are_reported)

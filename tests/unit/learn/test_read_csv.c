@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 
 #include "data_file.h"
 #include "test.h"
@@ -45,18 +44,17 @@ TEST(the_label_stands_in_the_column_asked_for)
 TEST(the_name_or_the_setting_tells_the_format)
 {
     write_gzip("data.csv.gz", "1,0\n2,1\n", 8);
-    dataset *data = read_good(
+    OWNED(dataset)
+    data = read_good(
         (dataset_source){.path = "data.csv.gz", .labels = LABEL_BINARY, .label_column = -1});
     check_dense(data, 2, 1, (float[]){1, 2}, (float[]){-1, 1});
-    dataset_free(data);
     write_text("data", "1,0\n2,1\n");
-    data = read_good((dataset_source){.path = "data", .format = DATASET_CSV});
-    check_dense(data, 2, 1, (float[]){0, 1}, (float[]){1, 2});
-    dataset_free(data);
+    OWNED(dataset) unnamed = read_good((dataset_source){.path = "data", .format = DATASET_CSV});
+    check_dense(unnamed, 2, 1, (float[]){0, 1}, (float[]){1, 2});
     write_text("data.csv", "1 1:5\n");
-    data = read_good((dataset_source){.path = "data.csv", .format = DATASET_LIBSVM});
-    assert_true(data->sparse);
-    dataset_free(data);
+    OWNED(dataset)
+    set = read_good((dataset_source){.path = "data.csv", .format = DATASET_LIBSVM});
+    assert_true(set->sparse);
 }
 
 TEST(every_error_names_its_line)

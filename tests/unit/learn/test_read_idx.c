@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "data_file.h"
 #include "failing_allocator.h"
 #include "test.h"
@@ -22,16 +19,15 @@ TEST(images_are_scaled_and_labelled)
     write_file(IMAGES, BYTES(TWO_IMAGES "\0\x33\xff\x01\x02\x03"));
     write_gzip(LABELS, BYTES(TWO_LABELS "\x04\x09"));
     const float values[] = {0, 0.2F, 1, 1 / 255.0F, 2 / 255.0F, 3 / 255.0F};
-    dataset *data = read_good(source);
+    OWNED(dataset) data = read_good(source);
     check_dense(data, 2, 3, values, (float[]){4, 9});
     assert_int_equal(data->classes, 10);
-    dataset_free(data);
 
     write_file("other", BYTES(TWO_LABELS "\x01\0"));
-    dataset_source named = {.path = IMAGES, .labels_path = "other", .labels = LABEL_BINARY};
-    data = read_good(named);
-    check_dense(data, 2, 3, values, (float[]){1, -1});
-    dataset_free(data);
+    OWNED(dataset)
+    named =
+        read_good((dataset_source){.path = IMAGES, .labels_path = "other", .labels = LABEL_BINARY});
+    check_dense(named, 2, 3, values, (float[]){1, -1});
 }
 
 /* More numbers than are taken at a time. */
@@ -47,9 +43,8 @@ TEST(images_longer_than_a_piece_are_read)
     }
     write_gzip(IMAGES, bytes, 16 + 2 * FEATURES);
     write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
-    dataset *data = read_good(source);
+    OWNED(dataset) data = read_good(source);
     check_dense(data, 2, FEATURES, values, (float[]){0, 1});
-    dataset_free(data);
     fail_allocations_of(source);
 }
 

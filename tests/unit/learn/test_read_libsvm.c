@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "data_file.h"
@@ -145,10 +143,9 @@ TEST(indices_may_start_at_0)
     dataset_source from_0 = source(LABEL_REAL);
     from_0.zero_based = true;
     write_text("data.svm", "3 0:2 3:1\n4 2:5\n");
-    dataset *data = read_good(from_0);
+    OWNED(dataset) data = read_good(from_0);
     check_sparse(data, 2, 4, (size_t[]){0, 2, 3}, (uint32_t[]){0, 3, 2}, (float[]){2, 1, 5},
                  (float[]){3, 4});
-    dataset_free(data);
     write_text("data.svm", "3 0:2 0:1\n");
     expect_error(from_0, TARRY_ERROR_FORMAT, "data.svm:1: index 0 after index 0 (indices ascend)");
     write_text("data.svm", "3 2147483647:2\n");
@@ -163,8 +160,9 @@ TEST(what_is_written_is_read)
     OWNED(float)
     values = checked_calloc(ROWS * MOST, sizeof(float)),
     labels = checked_calloc(ROWS, sizeof(float));
-    uint32_t *columns = checked_calloc(ROWS * MOST, sizeof(uint32_t)), features = 0;
-    size_t *row_start = checked_calloc(ROWS + 1, sizeof(size_t)), entries = 0;
+    OWNED(uint32_t) columns = checked_calloc(ROWS * MOST, sizeof(uint32_t));
+    size_t row_start[ROWS + 1] = {0}, entries = 0;
+    uint32_t features = 0;
     FILE *file = fopen("data.svm", "w");
     assert_non_null(file);
     for (size_t row = 0; row < ROWS; row++) {
@@ -184,8 +182,6 @@ TEST(what_is_written_is_read)
     assert_int_equal(fclose(file), 0);
     OWNED(dataset) data = read_good(source(LABEL_REAL));
     check_sparse(data, ROWS, features, row_start, columns, values, labels);
-    free(columns);
-    free(row_start);
 }
 
 TEST(failed_allocations_are_reported)

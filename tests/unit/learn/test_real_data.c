@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "data_file.h"
@@ -11,14 +9,19 @@
 #include "learn/optimizer.h"
 #include "test.h"
 
+OWNED_BY(objective, objective_free)
+OWNED_BY(objective_workspace, objective_workspace_free)
+OWNED_BY(optimizer, optimizer_free)
+OWNED_BY(size_t, free)
+
 /* Real files where TARRY_TEST_DATA says they are; without them the test is skipped. */
 static char adult[4096], digits[4096];
 
+static const dataset_source source = {.path = digits, .labels = LABEL_CLASS};
+
 TEST(adult_is_sparse_with_two_labels)
 {
-    dataset_source source = {.path = adult, .labels = LABEL_BINARY};
-    OWNED(dataset) data = NULL;
-    assert_ok(dataset_read(&source, NULL, &data, NULL));
+    OWNED(dataset) data = read_good((dataset_source){.path = adult, .labels = LABEL_BINARY});
     assert_true(data->sparse);
     assert_int_equal(data->rows, 16281);
     assert_int_equal(data->features, 122);
@@ -31,9 +34,7 @@ TEST(adult_is_sparse_with_two_labels)
 
 TEST(digits_are_dense_with_ten_classes)
 {
-    dataset_source source = {.path = digits, .labels = LABEL_CLASS};
-    OWNED(dataset) data = NULL;
-    assert_ok(dataset_read(&source, NULL, &data, NULL));
+    OWNED(dataset) data = read_good(source);
     assert_false(data->sparse);
     assert_int_equal(data->rows, 10000);
     assert_int_equal(data->features, 784);
@@ -78,17 +79,17 @@ static void add_gradient(const course *plan, const objective *model, objective_w
  * loss after each LOOK rounds. */
 static double train(const course *plan, const dataset *data, const dataset *test, double *losses)
 {
-    objective *model;
-    objective_workspace *work;
-    optimizer *descent;
+    OWNED(objective) model;
+    OWNED(objective_workspace) work;
+    OWNED(optimizer) descent;
     assert_ok(objective_create(&plan->objective, NULL, &model, NULL));
     assert_ok(objective_workspace_create(model, plan->precision, NULL, &work));
     size_t dimension = objective_dimension(model);
     assert_ok(optimizer_create(&plan->optimizer, dimension, NULL, &descent));
-    float *parameters = checked_calloc(dimension, sizeof(float));
-    float *gradient = checked_calloc(dimension, sizeof(float));
-    double *sum = checked_calloc(dimension, sizeof(double));
-    size_t *rows = checked_calloc(data->rows, sizeof(size_t));
+    OWNED(float) parameters = checked_calloc(dimension, sizeof(float));
+    OWNED(float) gradient = checked_calloc(dimension, sizeof(float));
+    OWNED(double) sum = checked_calloc(dimension, sizeof(double));
+    OWNED(size_t) rows = checked_calloc(data->rows, sizeof(size_t));
     batch_settings batch = {.rows = data->rows, .chunks = 1, .batch = plan->batch, .seed = 1};
     objective_initial(model, 1, parameters);
     for (uint64_t round = 0; round < plan->rounds; round++) {
@@ -102,22 +103,12 @@ static double train(const course *plan, const dataset *data, const dataset *test
         if (losses != NULL && (round + 1) % LOOK == 0)
             losses[round / LOOK] = evaluate(model, work, data, parameters).loss;
     }
-    double accuracy = evaluate(model, work, test, parameters).accuracy;
-    free(parameters);
-    free(gradient);
-    free(sum);
-    free(rows);
-    optimizer_free(descent);
-    objective_workspace_free(work);
-    objective_free(model);
-    return accuracy;
+    return evaluate(model, work, test, parameters).accuracy;
 }
 
 TEST(softmax_learns_the_digits_and_the_perceptron_beats_it)
 {
-    dataset_source source = {.path = digits, .labels = LABEL_CLASS};
-    OWNED(dataset) data = NULL, test = NULL;
-    assert_ok(dataset_read(&source, NULL, &data, NULL));
+    OWNED(dataset) data = read_good(source), test = NULL;
     assert_ok(dataset_hold_out(&data, 0.2, 1, &test, NULL));
     assert_int_equal(test->rows, 2000);
     const course softmax = {
@@ -144,9 +135,7 @@ TEST(softmax_learns_the_digits_and_the_perceptron_beats_it)
 TEST(a_hundred_rounds_in_float32_lose_as_in_double)
 {
     enum { ROUNDS = 100 };
-    dataset_source source = {.path = digits, .labels = LABEL_CLASS};
-    OWNED(dataset) data = NULL, some = NULL;
-    assert_ok(dataset_read(&source, NULL, &data, NULL));
+    OWNED(dataset) data = read_good(source), some = NULL;
     assert_ok(dataset_hold_out(&data, 0.2, 1, &some, NULL));
     course plan = {.objective = {.model = MODEL_PERCEPTRON,
                                  .features = 784,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <string.h>
 
 #include "data_file.h"
 #include "failing_allocator.h"
@@ -35,27 +34,24 @@ TEST(labels_are_of_the_kind_asked_for)
 {
     uint64_t seed = test_seed("labels", 2);
     size_t seen[3] = {0};
-    dataset *data = make(LABEL_CLASS, 1000, seed);
+    OWNED(dataset) data = make(LABEL_CLASS, 1000, seed);
     assert_int_equal(data->classes, 3);
     for (size_t i = 0; i < 1000; i++)
         seen[(size_t)data->label[i]]++;
     assert_int_equal(seen[0] + seen[1] + seen[2], 1000);
     assert_true(seen[0] < 1000 && seen[1] < 1000 && seen[2] < 1000);
-    dataset_free(data);
 
-    data = make(LABEL_BINARY, 1000, seed);
-    assert_int_equal(data->classes, 2);
+    OWNED(dataset) binary = make(LABEL_BINARY, 1000, seed);
+    assert_int_equal(binary->classes, 2);
     double sum = 0;
     for (size_t i = 0; i < 1000; i++) {
-        assert_true(fabs(data->label[i]) == 1);
-        sum += data->label[i];
+        assert_true(fabs(binary->label[i]) == 1);
+        sum += binary->label[i];
     }
     assert_true(fabs(sum) < 5 * sqrt(1000));
-    dataset_free(data);
 
-    data = make(LABEL_REAL, 10, seed);
-    assert_int_equal(data->classes, 0);
-    dataset_free(data);
+    OWNED(dataset) real = make(LABEL_REAL, 10, seed);
+    assert_int_equal(real->classes, 0);
 }
 
 /* A class that is the best of a linear model is told far more

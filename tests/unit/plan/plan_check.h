@@ -3,8 +3,6 @@
 #ifndef TEST_PLAN_CHECK_H
 #define TEST_PLAN_CHECK_H
 
-#include <stdlib.h>
-
 #include "edge_plan.h"
 #include "test.h"
 
@@ -31,7 +29,7 @@ static inline void plan_check_views(const tarry_plan *plan)
 {
     uint32_t workers = tarry_plan_workers(plan);
     uint32_t chunks = tarry_plan_chunks(plan);
-    uint32_t *last = checked_calloc(chunks, sizeof(*last));
+    OWNED(uint32_t) last = checked_calloc(chunks, sizeof(*last));
     uint32_t max_load = 0;
     size_t copies = 0;
     for (uint32_t worker = 0; worker < workers; worker++) {
@@ -49,7 +47,6 @@ static inline void plan_check_views(const tarry_plan *plan)
             assert_int_equal(plan_position(plan, chunk, holder), position);
         }
     }
-    free(last);
     assert_int_equal(plan->max_load, max_load);
 
     uint32_t max_replication = 0;
@@ -66,6 +63,17 @@ static inline void plan_check_views(const tarry_plan *plan)
     assert_int_equal(copies, 0);
     assert_int_equal(plan->max_replication, max_replication);
     assert_int_equal(plan->min_replication, min_replication);
+}
+
+/* How far the loads of workers are apart. */
+static inline uint32_t load_spread(const tarry_plan *plan)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
+        uint32_t load = tarry_plan_load(plan, worker);
+        least = load < least ? load : least;
+    }
+    return plan->max_load - least;
 }
 
 /* Exchanges two positions of a worker's order, in both views. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "plan/order/order.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lapacke.h>
 
@@ -22,12 +20,6 @@ static double by_lapack(const double *columns, uint32_t size)
     assert_int_equal(
         LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', n, n, copy, n, sigma, &none, 1, &none, 1), 0);
     return 1 / sigma[size - 1];
-}
-
-static void assert_relative(double got, double expected, double tolerance)
-{
-    if (!(fabs(got - expected) <= tolerance * expected))
-        fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
 TEST(a_set_agrees_with_lapack)

@@ -9,16 +9,6 @@ static const struct {
 
 enum { GRID = sizeof(grid) / sizeof(grid[0]) };
 
-static uint32_t load_spread(const tarry_plan *plan)
-{
-    uint32_t least = UINT32_MAX;
-    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
-        uint32_t load = tarry_plan_load(plan, worker);
-        least = load < least ? load : least;
-    }
-    return plan->max_load - least;
-}
-
 static void check_grid(tarry_design design, bool even, uint64_t seed)
 {
     for (int g = 0; g < GRID; g++) {
@@ -57,25 +47,19 @@ TEST(fractional_is_simple)
  * m = 9: three groups of 3, which hold the same chunks. */
 TEST(fractional_keeps_to_its_groups)
 {
-    tarry_plan_settings settings =
-        plan_settings(8, 8, 3, TARRY_DESIGN_FRACTIONAL, TARRY_ORDER_AS_IS, 1);
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_of(8, 8, 3, TARRY_DESIGN_FRACTIONAL, TARRY_ORDER_AS_IS, 1);
+    OWNED(tarry_plan) thirds = plan_of(9, 8, 3, TARRY_DESIGN_FRACTIONAL, TARRY_ORDER_AS_IS, 1);
     for (uint32_t worker = 0; worker < 8; worker++) {
         assert_int_equal(tarry_plan_load(plan, worker), 3);
         for (uint32_t position = 0; position < 3; position++)
             assert_int_equal(tarry_plan_chunk(plan, worker, position) / 4, worker / 4);
     }
-    tarry_plan_free(plan);
-
-    settings.workers = 9;
-    plan = plan_make(&settings);
     for (uint32_t worker = 0; worker < 9; worker++) {
-        uint32_t first = tarry_plan_load(plan, worker) == 2 ? 0 : worker < 6 ? 2 : 5;
-        assert_int_equal(tarry_plan_load(plan, worker), worker < 3 ? 2 : 3);
-        for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
-            assert_int_equal(tarry_plan_chunk(plan, worker, position), first + position);
+        uint32_t first = tarry_plan_load(thirds, worker) == 2 ? 0 : worker < 6 ? 2 : 5;
+        assert_int_equal(tarry_plan_load(thirds, worker), worker < 3 ? 2 : 3);
+        for (uint32_t position = 0; position < tarry_plan_load(thirds, worker); position++)
+            assert_int_equal(tarry_plan_chunk(thirds, worker, position), first + position);
     }
-    tarry_plan_free(plan);
 }
 
 TEST(random_is_simple_and_even)

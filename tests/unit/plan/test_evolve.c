@@ -10,14 +10,13 @@
 #include "plan/span/span.h"
 #include "seed.h"
 
+OWNED_BY(tarry_span, free)
+
 enum { MOST_WORKERS = 12, MOST_CHUNKS = 4096 };
 
 static bool same_digest(const tarry_plan *a, const tarry_plan *b)
 {
-    uint8_t x[TARRY_DIGEST_SIZE], y[TARRY_DIGEST_SIZE];
-    tarry_plan_digest(a, x);
-    tarry_plan_digest(b, y);
-    return memcmp(x, y, sizeof(x)) == 0;
+    return memcmp(a->digest, b->digest, TARRY_DIGEST_SIZE) == 0;
 }
 
 /* ---- what holds for every plan ---- */
@@ -36,7 +35,7 @@ static void assert_all_data_once(const tarry_plan *plan)
     uint32_t count = 0;
     for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++)
         count += tarry_plan_span_count(plan, chunk);
-    tarry_span *all = checked_calloc(count, sizeof(*all));
+    OWNED(tarry_span) all = checked_calloc(count, sizeof(*all));
     count = 0;
     for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++)
         for (uint32_t i = 0; i < tarry_plan_span_count(plan, chunk); i++)
@@ -55,7 +54,6 @@ static void assert_all_data_once(const tarry_plan *plan)
     }
     assert_int_equal(origin, tarry_plan_origins(plan));
     assert_true(reached == 0);
-    free(all);
 }
 
 /* Weights are the sizes of the spans, and all together all of the data. */
@@ -123,10 +121,8 @@ TEST(nothing_wanted_changes_nothing)
             plan_settings(8, 20, 3, TARRY_DESIGN_RANDOM, (tarry_order)order, 7);
         settings.parts = 2;
         OWNED(tarry_plan) plan = plan_make(&settings);
-        tarry_plan_evolution wanted;
-        tarry_plan_evolution_init(&wanted);
         tarry_plan_changes changes;
-        OWNED(tarry_plan) next = plan_evolve(plan, &wanted, &changes);
+        OWNED(tarry_plan) next = plan_evolve(plan, &(tarry_plan_evolution){0}, &changes);
         assert_true(same_digest(plan, next));
         assert_true(tarry_plan_is_original(next));
         assert_true(tarry_plan_conditioning(next).worst == tarry_plan_conditioning(plan).worst);
@@ -142,7 +138,7 @@ TEST(heavy_chunks_are_split_and_light_ones_merged)
     const double heavy[] = {1, 1, 5, 1, 1, 1, 1, 1};
     tarry_plan_evolution wanted = {.cost = heavy, .heaviest = 1};
     tarry_plan_changes changes;
-    tarry_plan *split = plan_evolve(plan, &wanted, &changes);
+    OWNED(tarry_plan) split = plan_evolve(plan, &wanted, &changes);
     assert_int_equal(changes.split, 1);
     assert_int_equal(tarry_plan_chunks(split), 11);
     assert_int_equal(tarry_plan_origins(split), 8);
@@ -162,39 +158,28 @@ TEST(heavy_chunks_are_split_and_light_ones_merged)
     /* The costs turn: the pieces are free. Merged, they are chunk 2 again, and the plan is. */
     const double light[] = {1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1};
     wanted = (tarry_plan_evolution){.cost = light, .lightest = 0.1};
-    tarry_plan *merged = plan_evolve(split, &wanted, &changes);
+    OWNED(tarry_plan) merged = plan_evolve(split, &wanted, &changes);
     assert_int_equal(changes.merged, 3);
     assert_true(tarry_plan_is_original(merged));
     assert_true(same_digest(merged, plan));
-    tarry_plan_free(merged);
-    tarry_plan_free(split);
 
     /* Chunks of the same holders, of different origins. */
     const double tiny[] = {0.1, 4, 0.1, 4, 4, 0.1, 4, 4};
     wanted = (tarry_plan_evolution){.cost = tiny, .lightest = 0.2};
-    merged = plan_evolve(plan, &wanted, &changes);
+    OWNED(tarry_plan) other = plan_evolve(plan, &wanted, &changes);
     assert_int_equal(changes.merged, 1);
-    assert_int_equal(tarry_plan_span_count(merged, 0), 2);
-    assert_int_equal(tarry_plan_span(merged, 0, 0).origin, 0);
-    assert_int_equal(tarry_plan_span(merged, 0, 1).origin, 2);
-    assert_all_data_once(merged);
-    assert_weights_are_sizes(merged);
-    tarry_plan_free(merged);
+    assert_int_equal(tarry_plan_span_count(other, 0), 2);
+    assert_int_equal(tarry_plan_span(other, 0, 0).origin, 0);
+    assert_int_equal(tarry_plan_span(other, 0, 1).origin, 2);
+    assert_all_data_once(other);
+    assert_weights_are_sizes(other);
 }
 
 /* One chunk is always the heaviest, however small it is cut. */
 TEST(splits_end_at_the_most_chunks)
 {
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = 4;
-    settings.replication = 2;
-    settings.design = TARRY_DESIGN_CYCLIC;
-    settings.order = TARRY_ORDER_AS_IS;
-    settings.seed = 0;
     for (uint32_t most = 0; most <= 16; most += 8) {
-        tarry_plan *plan, *next;
-        assert_ok(tarry_plan_create(&settings, NULL, &plan, NULL));
+        tarry_plan *plan = plan_of(4, 8, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 0);
         for (uint32_t round = 0; round < 20; round++) {
             double cost[64];
             uint32_t chunks = tarry_plan_chunks(plan);
@@ -203,7 +188,7 @@ TEST(splits_end_at_the_most_chunks)
                 cost[chunk] = chunk == round % chunks ? 5 : 1;
             tarry_plan_evolution wanted = {.cost = cost, .heaviest = 2, .most_chunks = most};
             tarry_plan_changes changes;
-            assert_ok(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL));
+            tarry_plan *next = plan_evolve(plan, &wanted, &changes);
             assert_int_equal(changes.split, most == 0 || chunks < most);
             assert_all_data_once(next);
             assert_weights_are_sizes(next);

@@ -62,12 +62,11 @@ static void pareto(random_stream *stream, uint32_t workers, double *pace)
 static uint32_t fewest_moves(const tarry_plan *plan, const double *pace, double time)
 {
     uint32_t chunks = tarry_plan_chunks(plan), workers = tarry_plan_workers(plan);
-    double *ones = checked_calloc(chunks, sizeof(*ones));
+    OWNED(double) ones = checked_calloc(chunks, sizeof(*ones));
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
         ones[chunk] = 1;
     cover work;
     assert_ok(cover_init(&work, workers, chunks, 1, plan_edges(plan), pace, ones, NULL));
-    free(ones);
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
         for (uint32_t i = 0; i < tarry_plan_replication(plan, chunk); i++)
             cover_hold(&work, tarry_plan_holder(plan, chunk, i), chunk);
@@ -79,18 +78,14 @@ static uint32_t fewest_moves(const tarry_plan *plan, const double *pace, double 
 static void adapt(const slowness *slow, uint32_t workers, uint32_t chunks, uint32_t replication,
                   tarry_design design, uint64_t seed)
 {
-    tarry_plan_settings settings =
-        plan_settings(workers, chunks, replication, design, TARRY_ORDER_OPTIMAL, seed);
-    OWNED(tarry_plan) plan = plan_make(&settings), next = NULL;
+    OWNED(tarry_plan)
+    plan = plan_of(workers, chunks, replication, design, TARRY_ORDER_OPTIMAL, seed);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, workers, replication);
     double pace[MOST_WORKERS];
     slow->draw(&stream, workers, pace);
-    tarry_plan_evolution wanted;
-    tarry_plan_evolution_init(&wanted);
-    wanted.pace = pace;
-    wanted.most_moves = UINT32_MAX;
+    const tarry_plan_evolution wanted = {.pace = pace, .most_moves = UINT32_MAX};
     tarry_plan_changes changes;
-    assert_ok(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL));
+    OWNED(tarry_plan) next = plan_evolve(plan, &wanted, &changes);
     const double share = changes.moved / ((double)chunks * replication);
     print_message("%4u %5u %u %-10s %-12s %6.3f %6.3f %4u %4u %5.2f%%\n", workers, chunks,
                   replication, designs[design], slow->name,

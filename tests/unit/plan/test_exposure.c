@@ -7,6 +7,8 @@
 #include "seed.h"
 #include "test.h"
 
+OWNED_BY(exposure, exposure_free)
+
 enum { WORKERS = 9, SAMPLES = 300, STEPS = 1000000 };
 
 /* Who held each sample, and the least number that no `colluders` workers held: all sets of them. */
@@ -60,7 +62,7 @@ TEST(bounds_of_random_ranges_are_those_of_all_sets)
     random_stream stream = random_stream_make(test_seed("exposure", 1), RANDOM_TEST, 0, 0);
     for (uint32_t turn = 0; turn < 40; turn++) {
         table of = {{0}};
-        exposure *held = make();
+        OWNED(exposure) held = make();
         const uint32_t ranges = random_below(&stream, 200);
         for (uint32_t i = 0; i < ranges; i++) {
             const uint32_t worker = random_below(&stream, WORKERS);
@@ -72,7 +74,6 @@ TEST(bounds_of_random_ranges_are_those_of_all_sets)
                 of.holders[k] |= UINT32_C(1) << worker;
         }
         assert_bounds(held, &of);
-        exposure_free(held);
     }
 }
 
@@ -103,7 +104,7 @@ TEST(bounds_over_several_plans_are_those_of_all_sets)
         for (uint32_t i = 0; i < chunks; i++)
             samples[i] = random_below(&stream, SAMPLES / 16 + 1);
         table of = {{0}};
-        exposure *held = make();
+        OWNED(exposure) held = make();
         for (uint32_t k = 0; k < 4; k++) {
             add_to_table(&of, plan, samples);
             assert_ok(exposure_add_plan(held, plan, samples));
@@ -111,15 +112,11 @@ TEST(bounds_over_several_plans_are_those_of_all_sets)
             double pace[WORKERS];
             for (uint32_t j = 0; j < WORKERS; j++)
                 pace[j] = 0.2 + random_uniform(&stream) * (random_below(&stream, 3) == 0 ? 8 : 1);
-            tarry_plan_evolution wanted;
-            tarry_plan_evolution_init(&wanted);
-            wanted.pace = pace;
-            wanted.most_moves = 8;
+            const tarry_plan_evolution wanted = {.pace = pace, .most_moves = 8};
             tarry_plan *next = plan_evolve(plan, &wanted, NULL);
             tarry_plan_free(plan);
             plan = next;
         }
-        exposure_free(held);
         tarry_plan_free(plan);
     }
 }
@@ -128,7 +125,7 @@ TEST(whole_chunks_count_alike_without_sizes)
 {
     OWNED(tarry_plan)
     plan = plan_of(WORKERS, WORKERS, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
-    exposure *held = make();
+    OWNED(exposure) held = make();
     assert_ok(exposure_add_plan(held, plan, NULL));
     const uint64_t left[] = {9, 6, 3, 0, 0};
     for (uint32_t colluders = 0; colluders < 5; colluders++) {
@@ -137,23 +134,18 @@ TEST(whole_chunks_count_alike_without_sizes)
         assert_true(bound.samples == WORKERS * PLAN_ORIGIN_WEIGHT);
         assert_true(bound.unheld == left[colluders] * PLAN_ORIGIN_WEIGHT);
     }
-    exposure_free(held);
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
 {
     const tarry_plan *plan = user;
     const uint64_t samples[40] = {5, 6, 7, 8};
-    exposure *held;
+    OWNED(exposure) held = NULL;
     exposure_bound bound;
     int error = exposure_create(tarry_plan_workers(plan), allocator, &held);
-    if (error != TARRY_OK)
-        return error;
-    error = exposure_add_plan(held, plan, samples);
     if (error == TARRY_OK)
-        error = exposure_unheld(held, 2, STEPS, &bound);
-    exposure_free(held);
-    return error;
+        error = exposure_add_plan(held, plan, samples);
+    return error == TARRY_OK ? exposure_unheld(held, 2, STEPS, &bound) : error;
 }
 
 TEST(each_allocation_may_fail)

@@ -22,6 +22,12 @@ typedef struct code {
     size_t size;
 } code;
 
+static void code_free(code *of)
+{
+    free(of->bytes);
+}
+OWNED_STRUCT_BY(code, code_free)
+
 static code code_of(const tarry_plan *plan)
 {
     code made = {.size = plan_encoded_size(plan)};
@@ -100,18 +106,15 @@ static void assert_same(const tarry_plan *a, const tarry_plan *b)
 
 static void assert_comes_back(const tarry_plan *plan)
 {
-    code written = code_of(plan);
+    OWNED(code) written = code_of(plan);
     OWNED(tarry_plan) read = NULL;
-    tarry_diagnostic diagnostic = {""};
-    if (plan_decode_bytes(written.bytes, written.size, NULL, &read, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
+    tarry_diagnostic why;
+    assert_ok_or(why, plan_decode_bytes(written.bytes, written.size, NULL, &read, &why));
     plan_check_views(read);
     assert_same(plan, read);
-    code again = code_of(read);
+    OWNED(code) again = code_of(read);
     assert_int_equal(again.size, written.size);
     assert_memory_equal(again.bytes, written.bytes, written.size);
-    free(again.bytes);
-    free(written.bytes);
 }
 
 TEST(plans_of_all_designs_come_back)
@@ -142,7 +145,7 @@ TEST(design_file_comes_back)
 {
     const char text[] = "2 0 1\n3 1\n-\n0 2 3\n";
     assert_int_equal(test_file_make(NULL), 0);
-    test_file_write(text, strlen(text));
+    write_text(test_file, text);
     tarry_plan_settings settings = plan_settings(4, 4, 0, TARRY_DESIGN_FILE, TARRY_ORDER_AS_IS, 1);
     settings.file = test_file;
     settings.parts = 2;
@@ -187,20 +190,16 @@ TEST(read_plan_evolves_the_same)
     tarry_plan_settings settings =
         plan_settings(6, 8, 3, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 2);
     settings.parts = 2;
-    tarry_plan *plan = plan_make(&settings), *read = NULL;
-    code written = code_of(plan);
+    OWNED(tarry_plan) plan = plan_make(&settings), read = NULL;
+    OWNED(code) written = code_of(plan);
     assert_ok(plan_decode_bytes(written.bytes, written.size, NULL, &read, NULL));
     const double pace[] = {1, 4, 1, 2, 1, 9}, cost[] = {1, 1, 5, 1, 1, 1, 0.25, 1};
     const tarry_plan_evolution wanted = {
         .pace = pace, .cost = cost, .heaviest = 2, .lightest = 0.5, .most_moves = 20};
-    tarry_plan *next = plan_evolve(plan, &wanted, NULL), *other = plan_evolve(read, &wanted, NULL);
+    OWNED(tarry_plan)
+    next = plan_evolve(plan, &wanted, NULL), other = plan_evolve(read, &wanted, NULL);
     assert_false(tarry_plan_is_original(next));
     assert_same(next, other);
-    tarry_plan_free(next);
-    tarry_plan_free(other);
-    tarry_plan_free(plan);
-    tarry_plan_free(read);
-    free(written.bytes);
 }
 
 /* ---- what is no plan ---- */
@@ -211,11 +210,10 @@ static tarry_plan *small_evolved(void)
     tarry_plan_settings settings =
         plan_settings(2, 2, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
     settings.parts = 2;
-    tarry_plan *plan = plan_make(&settings);
+    OWNED(tarry_plan) plan = plan_make(&settings);
     const double cost[] = {1, 4};
     const tarry_plan_evolution wanted = {.cost = cost, .heaviest = 1};
     tarry_plan *next = plan_evolve(plan, &wanted, NULL);
-    tarry_plan_free(plan);
     assert_non_null(next->span);
     return next;
 }
@@ -223,7 +221,7 @@ static tarry_plan *small_evolved(void)
 TEST(damage_is_refused)
 {
     OWNED(tarry_plan) plan = small_evolved();
-    code written = code_of(plan);
+    OWNED(code) written = code_of(plan);
     for (size_t size = 0; size < written.size; size++)
         assert_refused(written.bytes, size, NULL);
     for (size_t bit = 0; bit < 8 * written.size; bit++) {
@@ -231,14 +229,13 @@ TEST(damage_is_refused)
         assert_refused(written.bytes, written.size, NULL);
         written.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    free(written.bytes);
 }
 
 /* Every truncation and extension with the right seal is refused too, and none reads beyond. */
 TEST(sealed_truncations_are_refused)
 {
     OWNED(tarry_plan) plan = small_evolved();
-    code written = code_of(plan);
+    OWNED(code) written = code_of(plan);
     for (size_t size = SIZES_AT + TAIL_BYTES; size <= written.size + 4; size++) {
         if (size == written.size)
             continue;
@@ -250,19 +247,17 @@ TEST(sealed_truncations_are_refused)
         assert_refused(cut.bytes, cut.size, NULL);
         free(cut.bytes);
     }
-    free(written.bytes);
 }
 
 /* Writes `value` at `offset`, seals, and expects the refusal. */
 static void assert_forged(const tarry_plan *plan, size_t offset, uint64_t value, unsigned bytes,
                           const char *why)
 {
-    code forged = code_of(plan);
+    OWNED(code) forged = code_of(plan);
     assert_true(offset + bytes <= forged.size - TAIL_BYTES);
     bytes_put(forged.bytes + offset, value, bytes);
     seal(&forged);
     assert_refused(forged.bytes, forged.size, why);
-    free(forged.bytes);
 }
 
 TEST(sealed_nonsense_is_refused)
@@ -356,8 +351,8 @@ TEST(sealed_nonsense_of_spans_is_refused)
 TEST(needless_spans_are_refused)
 {
     OWNED(tarry_plan) plan = plan_of(2, 2, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
-    code plain = code_of(plan);
-    code forged = {.size = plain.size + 4 * 4 + 2 * 16};
+    OWNED(code) plain = code_of(plan);
+    OWNED(code) forged = {.size = plain.size + 4 * 4 + 2 * 16};
     forged.bytes = checked_malloc(forged.size);
     memcpy(forged.bytes, plain.bytes, plain.size - TAIL_BYTES);
     forged.bytes[SPANS_AT] = 1;
@@ -371,12 +366,9 @@ TEST(needless_spans_are_refused)
     bytes_put(at - 32, 1, 4);
     bytes_put(at - 16, 0, 4);
     seal(&forged);
-    tarry_plan *read = NULL;
+    OWNED(tarry_plan) read = NULL;
     assert_ok(plan_decode_bytes(forged.bytes, forged.size, NULL, &read, NULL));
     assert_int_equal(tarry_plan_span(read, 0, 0).origin, 1);
-    tarry_plan_free(read);
-    free(forged.bytes);
-    free(plain.bytes);
 }
 
 /* ---- memory ---- */
@@ -391,8 +383,7 @@ static int read_with(void *user, const tarry_allocator *allocator)
 TEST(each_allocation_may_fail)
 {
     OWNED(tarry_plan) plan = small_evolved();
-    code written = code_of(plan);
+    OWNED(code) written = code_of(plan);
     size_t allocations = fail_each_allocation(read_with, &written);
     assert_true(allocations > 10);
-    free(written.bytes);
 }

@@ -4,7 +4,12 @@
 #define TEST_MODEL_H
 
 #include "sim/baseline.h"
+#include "sim/links/network.h"
 #include "world.h"
+
+#define MILLISECOND UINT64_C(1000000)
+
+OWNED_BY(baseline, baseline_free)
 
 /* A world of workers that have a chunk each, of one copy, beside which a model runs. */
 void lone_copies(world *all, uint32_t workers, uint32_t pieces, const char *spec);

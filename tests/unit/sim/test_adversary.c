@@ -5,14 +5,13 @@
  * decides when each worker finishes each chunk.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/random.h"
 #include "edge_plan.h"
 #include "plan/plan.h"
 #include "seed.h"
 #include "test.h"
+#include "test_file.h"
 #include "world.h"
 
 static void exact_in_parts(world *all, uint32_t workers, uint32_t chunks, uint32_t replication,
@@ -62,19 +61,17 @@ static uint32_t write_schedules(const char *path, const tarry_plan *plan)
 static void assert_worst_case(uint32_t workers, uint32_t chunks, uint32_t replication,
                               uint32_t parts, tarry_order order)
 {
-    char path[] = "schedules-XXXXXX", spec[64];
-    int descriptor = mkstemp(path);
-    assert_true(descriptor >= 0);
-    close(descriptor);
-    snprintf(spec, sizeof(spec), "trace:%s", path);
+    char spec[64];
+    assert_int_equal(test_file_make(NULL), 0);
+    snprintf(spec, sizeof(spec), "trace:%s", test_file);
     OWNED(world) all;
     exact_in_parts(&all, workers, chunks, replication, parts);
     all.plan_settings.order = order;
     OWNED(tarry_plan) plan = plan_make(&all.plan_settings);
-    uint32_t schedules = write_schedules(path, plan);
+    uint32_t schedules = write_schedules(test_file, plan);
     all.spec = spec;
     world_begin(&all);
-    unlink(path);
+    assert_int_equal(test_file_remove(NULL), 0);
     uint64_t most = 0, q = tarry_plan_q(plan, parts);
     for (uint32_t round = 0; round < schedules; round++) {
         tarry_round_result result = world_round(&all);

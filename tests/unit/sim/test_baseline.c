@@ -9,10 +9,6 @@
 #include "test.h"
 #include "world.h"
 
-OWNED_BY(baseline, baseline_free)
-
-#define MILLISECOND UINT64_C(1000000)
-
 /* ---- ring ---- */
 
 TEST(a_ring_takes_its_formula)
@@ -53,19 +49,15 @@ WORLD(direct_sums_take_their_formula)
     baseline_free(model);
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static uint64_t ring_ready(const uint64_t *done, uint32_t workers, uint32_t worker, uint32_t step);
 
 /* When the worker begins to send in the step, by definition. */
 static uint64_t ring_sends(const uint64_t *done, uint32_t workers, uint32_t worker, uint32_t step)
 {
     uint64_t ready = ring_ready(done, workers, worker, step);
-    return step == 0 ? ready
-                     : later(ready, ring_sends(done, workers, worker, step - 1) + MILLISECOND);
+    return step == 0
+               ? ready
+               : network_later(ready, ring_sends(done, workers, worker, step - 1) + MILLISECOND);
 }
 
 static uint64_t ring_ready(const uint64_t *done, uint32_t workers, uint32_t worker, uint32_t step)
@@ -73,8 +65,8 @@ static uint64_t ring_ready(const uint64_t *done, uint32_t workers, uint32_t work
     if (step == 0)
         return done[worker];
     uint32_t before = (worker + workers - 1) % workers;
-    return later(done[worker],
-                 ring_sends(done, workers, before, step - 1) + MILLISECOND + 3 * MILLISECOND);
+    return network_later(done[worker], ring_sends(done, workers, before, step - 1) + MILLISECOND +
+                                           3 * MILLISECOND);
 }
 
 TEST(uneven_rings_go_by_their_recursion)
@@ -92,7 +84,7 @@ TEST(uneven_rings_go_by_their_recursion)
         for (uint32_t worker = 0; worker < WORKERS; worker++)
             done[worker] = tarry_straggler_time_ns(all.straggler, 0, worker, 0, worker, 1, 0);
         for (uint32_t worker = 0; worker < WORKERS; worker++)
-            end = later(end, ring_ready(done, WORKERS, worker, 2 * (WORKERS - 1)));
+            end = network_later(end, ring_ready(done, WORKERS, worker, 2 * (WORKERS - 1)));
         OWNED(baseline) model = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
         assert_int_equal(model_round(model).end_ns, end);
     }
@@ -302,16 +294,13 @@ static int run(void *user, const tarry_allocator *allocator)
 {
     const attempt *of = user;
     baseline_settings own = {.kind = of->kind, .backups = true};
-    baseline *model;
+    OWNED(baseline) model = NULL;
     tarry_round_result result;
     tarry_sim_settings settings = of->all->settings;
     settings.way = of->way;
     int error = baseline_create(of->all->plan, &own, &settings, allocator, &model, NULL);
-    if (error != TARRY_OK)
-        return error;
     for (int round = 0; round < 2 && error == TARRY_OK; round++)
         error = baseline_round(model, &result);
-    baseline_free(model);
     return error;
 }
 

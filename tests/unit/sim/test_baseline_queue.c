@@ -6,15 +6,6 @@
 #include "seed.h"
 #include "test.h"
 
-OWNED_BY(baseline, baseline_free)
-
-#define MILLISECOND UINT64_C(1000000)
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 TEST(whoever_is_free_takes_the_next_piece)
 {
     world all;
@@ -61,7 +52,7 @@ static uint64_t list_schedule(const world *all, uint64_t round, uint32_t workers
                 first = worker;
         free_ns[first] += tarry_straggler_time_ns(all->straggler, round, first, done[first]++,
                                                   piece / pieces, pieces, 0);
-        end_ns = later(end_ns, free_ns[first]);
+        end_ns = network_later(end_ns, free_ns[first]);
     }
     return end_ns;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <tarry/sim.h>
 
 #include "base/random.h"
+#include "edge_plan.h"
 #include "failing_allocator.h"
 #include "plan/plan.h"
 #include "seed.h"
@@ -23,14 +22,8 @@ typedef struct scene {
 static void scene_make(scene *at, uint32_t workers, uint32_t chunks, uint32_t replication,
                        const char *spec, uint64_t seed)
 {
-    tarry_plan_settings design;
-    tarry_plan_settings_init(&design);
-    design.workers = workers;
-    design.chunks = chunks;
-    design.replication = replication;
-    design.seed = seed;
     *at = (scene){.settings.chunk_ns = 1000};
-    assert_ok(tarry_plan_create(&design, NULL, &at->plan, NULL));
+    at->plan = plan_drawn(workers, chunks, replication, seed);
     assert_ok(tarry_straggler_create(spec, workers, seed, NULL, &at->straggler, NULL));
     at->settings.straggler = at->straggler;
 }
@@ -269,11 +262,10 @@ TEST(pieces_bring_matched_to_balanced)
         scene_make(&at, 4, 8, 4, "slow:1,4", 1);
         at.settings.chunk_ns = 2520000;
         tarry_plan_free(at.plan);
-        tarry_plan_settings design;
-        tarry_plan_settings_init(&design);
-        design.workers = design.replication = 4;
+        tarry_plan_settings design =
+            plan_settings(4, 8, 4, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
         design.pieces = pieces;
-        assert_ok(tarry_plan_create(&design, NULL, &at.plan, NULL));
+        at.plan = plan_make(&design);
         tarry_sim_bounds bounds = bounds_of(&at, 0, 1);
         assert_int_equal(bounds.balanced_ns, 6203077); /* 8 / 3.25 of chunk_ns */
         assert_true(bounds.matched_ns >= bounds.balanced_ns);

@@ -47,11 +47,7 @@ static tarry_plan *cut_anew(const tarry_plan *plan, random_stream *stream)
     OWNED(double) cost = checked_calloc(chunks, sizeof(*cost));
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
         cost[chunk] = (double)plan_weight(plan, chunk) * (0.1 + pow(random_uniform(stream), 3));
-    tarry_plan_evolution wanted;
-    tarry_plan_evolution_init(&wanted);
-    wanted.cost = cost;
-    wanted.heaviest = 2;
-    wanted.lightest = 0.5;
+    const tarry_plan_evolution wanted = {.cost = cost, .heaviest = 2, .lightest = 0.5};
     return plan_evolve(plan, &wanted, NULL);
 }
 

@@ -2,7 +2,6 @@
 /* A world that goes on with another plan. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/random.h"
 #include "edge_plan.h"
@@ -32,13 +31,8 @@ static tarry_plan *evolved(const world *all, const tarry_plan *plan, const doubl
         pace[worker] = tarry_server_pace_ns(tarry_sim_server(all->sim), worker);
         pace[worker] = pace[worker] > 0 ? pace[worker] : 1e9;
     }
-    tarry_plan_evolution wanted;
-    tarry_plan_evolution_init(&wanted);
-    wanted.pace = pace;
-    wanted.cost = cost;
-    wanted.heaviest = 2;
-    wanted.lightest = 0.5;
-    wanted.most_moves = 4;
+    const tarry_plan_evolution wanted = {
+        .pace = pace, .cost = cost, .heaviest = 2, .lightest = 0.5, .most_moves = 4};
     return plan_evolve(plan, &wanted, NULL);
 }
 
@@ -79,11 +73,10 @@ static void sums_stay_exact(uint32_t parts)
         uint32_t chunks = tarry_plan_chunks(now);
         most = chunks > most ? chunks : most;
         fewest = chunks < fewest ? chunks : fewest;
-        double *cost = checked_calloc(chunks, sizeof(*cost));
+        OWNED(double) cost = checked_calloc(chunks, sizeof(*cost));
         for (uint32_t chunk = 0; chunk < chunks; chunk++)
             cost[chunk] = 1e-3 + pow(random_uniform(&stream), 6);
         tarry_plan *next = evolved(&all, now, cost);
-        free(cost);
         assert_ok(tarry_sim_replan(all.sim, next, NULL));
         tarry_plan_free(plan);
         plan = next;

@@ -4,6 +4,8 @@
 
 #include "test.h"
 
+OWNED_BY(tarry_sim, tarry_sim_free)
+
 void world_init(world *all)
 {
     *all = (world){.straggler_seed = 1};
@@ -38,6 +40,17 @@ tarry_round_result world_round(world *all)
     assert_ok(tarry_sim_round(all->sim, &result));
     assert_int_equal(all->sim->now, result.end_ns);
     return result;
+}
+
+int world_attempt(void *user, const tarry_allocator *allocator)
+{
+    const world *all = user;
+    OWNED(tarry_sim) sim = NULL;
+    tarry_round_result result;
+    int error = tarry_sim_create(all->plan, &all->settings, allocator, &sim, NULL);
+    for (int round = 0; round < 2 && error == TARRY_OK; round++)
+        error = tarry_sim_round(sim, &result);
+    return error;
 }
 
 double world_seconds(const tarry_round_result *result)

@@ -31,6 +31,8 @@ OWNED_STRUCT_BY(world, world_end)
 
 /* Runs a round; asserts that it went well, with an estimate or without. */
 tarry_round_result world_round(world *all);
+/* For fail_each_allocation: two rounds of the begun world `user`, in a simulator of their own. */
+int world_attempt(void *user, const tarry_allocator *allocator);
 /* How long it took. */
 double world_seconds(const tarry_round_result *result);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <string.h>
 
 #include "failing_allocator.h"
 #include "seed.h"
@@ -213,7 +212,8 @@ TEST(added_time_comes_before_factors)
 TEST(a_piece_takes_its_share)
 {
     const uint32_t pieces = 5;
-    tarry_straggler *straggler = make("slow:3,2+shifted-exp:0.25,0.5+weibull:2,2+jitter:0.1", 4);
+    OWNED(tarry_straggler)
+    straggler = make("slow:3,2+shifted-exp:0.25,0.5+weibull:2,2+jitter:0.1", 4);
     for (uint32_t j = 0; j < WORKERS; j++) {
         uint64_t whole = tarry_straggler_time_ns(straggler, 6, j, 1, 1, 1, 5000000);
         for (uint32_t position = 0; position < 12; position++) {
@@ -222,21 +222,20 @@ TEST(a_piece_takes_its_share)
             assert_true(fabs((double)piece * pieces - (double)whole) <= pieces);
         }
     }
-    tarry_straggler_free(straggler);
     /* The draws for the pieces differ where those for the chunks do. */
-    straggler = make("exp:1/chunk", 4);
+    OWNED(tarry_straggler) drawn = make("exp:1/chunk", 4);
     for (uint32_t position = 0; position < 12; position++) {
-        uint64_t whole = tarry_straggler_time_ns(straggler, 6, 0, position, 0, 1, 0);
-        uint64_t piece = tarry_straggler_time_ns(straggler, 6, 0, position, 0, pieces, 0);
+        uint64_t whole = tarry_straggler_time_ns(drawn, 6, 0, position, 0, 1, 0);
+        uint64_t piece = tarry_straggler_time_ns(drawn, 6, 0, position, 0, pieces, 0);
         assert_true(fabs((double)piece * pieces - (double)whole) <= pieces);
     }
-    tarry_straggler_free(straggler);
 }
 
 TEST(nothing_changes_nothing)
 {
     const uint64_t odd = UINT64_MAX - 1; /* not a double */
-    tarry_straggler *straggler =
+    OWNED(tarry_straggler)
+    straggler =
         make("none+slow:0,9+slow:8,1-1+dead:0+exp:0+pareto:0,1+jitter:0/run+weibull:0,1e-3/run+"
              "markov:0,1,9+rack:3,9,0+fail:0+rejoin:1",
              1);
@@ -244,7 +243,6 @@ TEST(nothing_changes_nothing)
         assert_false(tarry_straggler_dead(straggler, j));
         assert_true(tarry_straggler_time_ns(straggler, 1, j, 2, 0, 1, odd) == odd);
     }
-    tarry_straggler_free(straggler);
     assert_false(tarry_straggler_dead(NULL, 3));
     assert_true(tarry_straggler_time_ns(NULL, 1, 2, 3, 0, 1, odd) == odd);
     tarry_straggler_free(NULL);
@@ -351,7 +349,7 @@ TEST(a_markov_state_is_a_function_of_the_round)
 
 TEST(racks_slow_down_together)
 {
-    tarry_straggler *straggler = make("rack:3,3,0.3", test_seed("rack", 24));
+    OWNED(tarry_straggler) straggler = make("rack:3,3,0.3", test_seed("rack", 24));
     uint32_t hits[3] = {0}, both = 0, rounds = 4000;
     for (uint32_t round = 0; round < rounds; round++) {
         bool hit[3];
@@ -365,13 +363,11 @@ TEST(racks_slow_down_together)
     for (uint32_t rack = 0; rack < 3; rack++)
         assert_share(hits[rack], rounds, 0.3, 1);
     assert_share(both, rounds, 0.09, 1);
-    tarry_straggler_free(straggler);
-    straggler = make("rack:1,3", test_seed("rack", 24));
+    OWNED(tarry_straggler) usual = make("rack:1,3", test_seed("rack", 24));
     uint32_t slow = 0;
     for (uint32_t round = 0; round < rounds; round++)
-        slow += slowed(straggler, round, 7);
+        slow += slowed(usual, round, 7);
     assert_share(slow, rounds, 0.05, 1);
-    tarry_straggler_free(straggler);
 }
 
 TEST(racks_die_together)
@@ -394,7 +390,8 @@ TEST(deaths_come_at_their_rate_anywhere)
 {
     enum { LOAD = 4 };
     uint32_t at[LOAD + 1] = {0}, deaths = 0, dead = 0, rounds = 5000;
-    tarry_straggler *straggler = make("exp:1+fail:0.1+dead:1+rejoin:2.5", test_seed("fail", 26));
+    OWNED(tarry_straggler)
+    straggler = make("exp:1+fail:0.1+dead:1+rejoin:2.5", test_seed("fail", 26));
     for (uint32_t round = 0; round < rounds; round++)
         for (uint32_t j = 0; j < WORKERS; j++) {
             uint32_t position;
@@ -410,13 +407,11 @@ TEST(deaths_come_at_their_rate_anywhere)
     for (uint32_t position = 0; position <= LOAD; position++)
         assert_share(at[position], deaths, 1.0 / (LOAD + 1), 1);
     assert_true(tarry_straggler_rejoin_ns(straggler) == 2500000000);
-    tarry_straggler_free(straggler);
-    straggler = make("fail:1", 1);
+    OWNED(tarry_straggler) always = make("fail:1", 1);
     uint32_t position = 9;
-    assert_true(tarry_straggler_fails(straggler, 3, 2, 0, &position));
+    assert_true(tarry_straggler_fails(always, 3, 2, 0, &position));
     assert_int_equal(position, 0);
-    assert_true(tarry_straggler_rejoin_ns(straggler) == UINT64_MAX);
-    tarry_straggler_free(straggler);
+    assert_true(tarry_straggler_rejoin_ns(always) == UINT64_MAX);
     assert_false(tarry_straggler_fails(NULL, 3, 2, 4, &position));
     assert_true(tarry_straggler_rejoin_ns(NULL) == UINT64_MAX);
 }
@@ -478,22 +473,16 @@ TEST(terms_say_what_they_are)
 
 static int attempt(void *user, const tarry_allocator *allocator)
 {
-    tarry_straggler *straggler;
+    OWNED(tarry_straggler) straggler = NULL;
     tarry_diagnostic diagnostic;
-    int error = tarry_straggler_create(user, WORKERS, 1, allocator, &straggler, &diagnostic);
-    if (error == TARRY_OK)
-        tarry_straggler_free(straggler);
-    return error;
+    return tarry_straggler_create(user, WORKERS, 1, allocator, &straggler, &diagnostic);
 }
 
 static int attempt_measured(void *user, const tarry_allocator *allocator)
 {
     const double seconds[WORKERS] = {1, 2, 3, 4, 5, 6, 7, 8};
-    tarry_straggler *straggler;
-    int error = straggler_create_measured(user, WORKERS, seconds, 1, allocator, &straggler, NULL);
-    if (error == TARRY_OK)
-        tarry_straggler_free(straggler);
-    return error;
+    OWNED(tarry_straggler) straggler = NULL;
+    return straggler_create_measured(user, WORKERS, seconds, 1, allocator, &straggler, NULL);
 }
 
 TEST(each_allocation_may_fail)

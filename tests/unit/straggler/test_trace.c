@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "failing_allocator.h"
 #include "straggler/straggler.h"
 #include "test.h"
+#include "test_file.h"
 
 #define HEADER "step,worker,chunk,seconds\n"
 
 /* The name has ',' and ':' in it, which a FILE may. */
 static char path[] = "trace,a:b-XXXXXX";
-
-static void write_file(const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
 
 static int make_file(void **state)
 {
@@ -50,7 +41,7 @@ TEST(a_trace_is_replayed_modulo_its_size)
                  i == 5 ? "\r\n" : (i == 0 ? "" : "\n"));
         strcat(text, line);
     }
-    write_file(text);
+    write_text(path, text);
     OWNED(tarry_straggler) straggler = NULL;
     assert_ok(create(path, &straggler, NULL));
     for (uint32_t round = 0; round < 5; round++)
@@ -76,7 +67,7 @@ TEST(a_trace_by_chunk_belongs_to_the_chunks)
         snprintf(line, sizeof(line), "%d,%d,%d,%d\n", i / 6, i / 2 % 3, i % 2, i);
         strcat(text, line);
     }
-    write_file(text);
+    write_text(path, text);
     snprintf(by_chunk, sizeof(by_chunk), "%s/chunk", path);
     tarry_straggler *straggler;
     assert_ok(create(by_chunk, &straggler, NULL));
@@ -130,7 +121,7 @@ TEST(every_malformed_trace_is_named)
         char expected[512];
         tarry_straggler *straggler = NULL;
         tarry_diagnostic diagnostic = {""};
-        write_file(cases[i].text);
+        write_text(path, cases[i].text);
         assert_int_equal(create(path, &straggler, &diagnostic), TARRY_ERROR_FORMAT);
         snprintf(expected, sizeof(expected), "%s%s%s", path, cases[i].where, cases[i].what);
         if (strncmp(diagnostic.text, expected, strlen(expected)) != 0)
@@ -154,12 +145,9 @@ static int attempt(void *user, const tarry_allocator *allocator)
 {
     (void)user;
     char spec[64];
-    tarry_straggler *straggler;
+    OWNED(tarry_straggler) straggler = NULL;
     snprintf(spec, sizeof(spec), "trace:%s+dead:1+trace:%s", path, path);
-    int error = tarry_straggler_create(spec, 4, 1, allocator, &straggler, NULL);
-    if (error == TARRY_OK)
-        tarry_straggler_free(straggler);
-    return error;
+    return tarry_straggler_create(spec, 4, 1, allocator, &straggler, NULL);
 }
 
 TEST(each_allocation_may_fail)
@@ -169,7 +157,7 @@ TEST(each_allocation_may_fail)
     for (int i = 0; i < 600; i++) /* more than the first room for cells */
         length +=
             (size_t)snprintf(text + length, sizeof(text) - length, "%d,%d,0,1\n", i / 20, i % 20);
-    write_file(text);
+    write_text(path, text);
     assert_in_range(fail_each_allocation(attempt, NULL), 12, 20);
 }
 
