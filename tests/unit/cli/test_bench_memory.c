@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <tarry/error.h>
-
 #include "program/memory.h"
 #include "test.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/digest.h"
@@ -17,6 +15,7 @@ typedef struct memory {
     size_t limit; /* beyond it nothing is taken */
 } memory;
 OWNED_BY(memory, free)
+OWNED_BY(history, history_free)
 
 static int put(void *user, const uint8_t *bytes, size_t size)
 {
@@ -162,12 +161,12 @@ TEST(an_error_of_the_sink_ends_it)
 
 TEST(a_history_is_kept)
 {
-    history *past, *read;
+    OWNED(history) past, read;
     assert_ok(history_create(3, 4, &past));
     past->worker[2] = (tarry_worker_state){.chunks = 17, .seconds = 1.5};
     past->seconds = 12;
     size_t size = history_encoded_size(past);
-    uint8_t *bytes = checked_malloc(size);
+    OWNED(uint8_t) bytes = checked_malloc(size);
     history_encode(past, bytes);
     assert_ok(history_create(3, 4, &read));
     assert_int_equal(history_decode(read, bytes, size - 1), TARRY_ERROR_FORMAT);
@@ -175,7 +174,4 @@ TEST(a_history_is_kept)
     assert_ok(history_decode(read, bytes, size));
     assert_true(read->earlier[2].chunks == 17 && read->earlier[2].seconds == 1.5);
     assert_true(read->earlier_seconds == 12);
-    free(bytes);
-    history_free(past);
-    history_free(read);
 }

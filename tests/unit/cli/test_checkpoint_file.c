@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,8 +30,7 @@ int __wrap_link(const char *from, const char *to)
 
 static void open_file(place *its, const char *path)
 {
-    tarry_diagnostic why;
-    assert_ok(checkpoint_file_open(path, &its->file, &why));
+    assert_ok(checkpoint_file_open(path, &its->file, NULL));
 }
 
 static void begin(place *its)
@@ -55,7 +52,7 @@ static void end(place *its)
     assert_int_equal(rmdir(its->folder), 0);
 }
 
-#define PLACE(name) TEST_OF(name, place, its, end)
+#define PLACE(name) TEST_WITH(name, place, its, begin, end)
 
 static void save(const place *its, uint64_t round)
 {
@@ -72,8 +69,7 @@ static void save(const place *its, uint64_t round)
         .dimension = 3,
         .vectors = 1,
     };
-    tarry_diagnostic why;
-    assert_ok(checkpoint_file_write(its->file, &state, vectors, &why));
+    assert_ok(checkpoint_file_write(its->file, &state, vectors, NULL));
 }
 
 static uint64_t round_at(const char *path)
@@ -81,9 +77,9 @@ static uint64_t round_at(const char *path)
     checkpoint_file *file;
     checkpoint state;
     const uint8_t *vectors[CHECKPOINT_VECTORS];
-    tarry_diagnostic fault, why;
-    assert_ok(checkpoint_file_open(path, &file, &why));
-    assert_ok(checkpoint_file_read(file, &state, vectors, NULL, &fault, &why));
+    tarry_diagnostic fault;
+    assert_ok(checkpoint_file_open(path, &file, NULL));
+    assert_ok(checkpoint_file_read(file, &state, vectors, NULL, &fault, NULL));
     assert_string_equal(fault.text, "");
     uint64_t round = state.round;
     checkpoint_file_close(file);
@@ -128,7 +124,6 @@ static unsigned times_gone(const place *its)
 
 PLACE(file_is_always_there)
 {
-    begin(its);
     save(its, 1);
     assert_int_equal(times_gone(its), 0);
 }
@@ -149,7 +144,6 @@ TEST(without_hard_links)
 /* Killed when FILE.previous was a second name of FILE, and FILE.new not renamed yet. */
 PLACE(two_names_of_one_file)
 {
-    begin(its);
     save(its, 1);
     assert_int_equal(__real_link(its->path, its->previous), 0);
     save(its, 2);
@@ -159,7 +153,6 @@ PLACE(two_names_of_one_file)
 /* One that somebody removed. */
 PLACE(one_before_stays_where_there_is_no_other)
 {
-    begin(its);
     save(its, 1);
     save(its, 2);
     assert_int_equal(unlink(its->path), 0);
@@ -170,7 +163,6 @@ PLACE(one_before_stays_where_there_is_no_other)
 PLACE(through_a_link_that_dangles)
 {
     struct stat status;
-    begin(its);
     checkpoint_file_close(its->file);
     assert_int_equal(symlink("ck", its->link), 0);
     open_file(its, its->link);
@@ -193,7 +185,6 @@ PLACE(a_second_one_is_refused)
     checkpoint_file *second = NULL;
     tarry_diagnostic why;
     char expected[160];
-    begin(its);
     snprintf(expected, sizeof(expected),
              "%s: another process goes on with this run, or writes its checkpoints here",
              its->path);

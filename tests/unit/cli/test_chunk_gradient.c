@@ -2,7 +2,6 @@
 #include "cli/job/gradients.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "seed.h"
@@ -61,12 +60,15 @@ static int fetch(void *user, uint32_t origin, const dataset **data)
     return 0;
 }
 
-static int compute(chunk_gradient *of, tarry_span span, float gradient[FEATURES])
+static const float start[FEATURES] = {1, -2, 3, 0.5F};
+
+static int compute(chunk_gradient *of, uint32_t worker, uint64_t round, tarry_span span,
+                   float *gradient)
 {
-    const float parameters[FEATURES] = {1, -2, 3, 0.5F};
     const tarry_task task = {
-        .round = 6,
-        .parameters = parameters,
+        .worker = worker,
+        .round = round,
+        .parameters = start,
         .spans = &span,
         .span_count = 1,
         .gradient = gradient,
@@ -89,8 +91,8 @@ TEST(copies_are_the_same_to_the_bit)
         const uint32_t back = CHUNKS - 1 - i;
         const tarry_span up = {.origin = i, .count = 1, .of = 1};
         const tarry_span down = {.origin = back, .count = 1, .of = 1};
-        assert_int_equal(compute(whole, up, one[i]), 0);
-        assert_int_equal(compute(fetching, down, other[back]), 0);
+        assert_int_equal(compute(whole, 0, 6, up, one[i]), 0);
+        assert_int_equal(compute(fetching, 0, 6, down, other[back]), 0);
     }
     assert_memory_equal(one, other, sizeof(one));
     assert_memory_not_equal(one[0], one[1], sizeof(one[0]));
@@ -104,34 +106,19 @@ TEST(a_share_of_a_chunk_takes_no_local_steps)
     float gradient[FEATURES];
     OWNED(chunk_gradient) of = NULL;
     assert_ok(chunk_gradient_create(made->model, &made->all, &batch, 1, &of));
-    assert_int_equal(compute(of, half, gradient), 0);
+    assert_int_equal(compute(of, 0, 6, half, gradient), 0);
     assert_ok(chunk_gradient_step_locally(of, &local));
-    assert_int_not_equal(compute(of, half, gradient), 0);
+    assert_int_not_equal(compute(of, 0, 6, half, gradient), 0);
 }
 
 static const batch_settings every = {.rows = ROWS, .chunks = CHUNKS};
 
 enum { DRAWN_ROUNDS = 40 };
 
-static int compute_round(chunk_gradient *of, uint64_t round, tarry_span span,
-                         float gradient[FEATURES])
-{
-    const float parameters[FEATURES] = {1, -2, 3, 0.5F};
-    const tarry_task task = {
-        .round = round,
-        .parameters = parameters,
-        .spans = &span,
-        .span_count = 1,
-        .gradient = gradient,
-    };
-    return chunk_gradient_compute(of, &task);
-}
-
 /* (x.w - y) x of each sample that the round draws, shortened to `clip`. */
 static void clipped_oracle(const samples *made, const sampler *draws, uint64_t round,
                            uint32_t chunk, double clip, double sum[FEATURES])
 {
-    const double parameters[FEATURES] = {1, -2, 3, 0.5};
     size_t first, count, rows[ROWS], drawn;
     batch_chunk(&every, chunk, &first, &count);
     assert_int_equal(sampler_draw(draws, round, first, count, rows, &drawn), 0);
@@ -139,7 +126,7 @@ static void clipped_oracle(const samples *made, const sampler *draws, uint64_t r
         const float *x = made->value + rows[i] * FEATURES;
         double apart = -made->label[rows[i]], square = 0;
         for (size_t k = 0; k < FEATURES; k++) {
-            apart += x[k] * parameters[k];
+            apart += (double)x[k] * start[k];
             square += (double)x[k] * x[k];
         }
         double norm = fabs(apart) * sqrt(square);
@@ -167,13 +154,13 @@ TEST(a_chunk_is_the_clipped_samples_that_are_drawn)
             float one[FEATURES], other[FEATURES], pieces[FEATURES] = {0};
             double expected[FEATURES] = {0};
             clipped_oracle(made, &draws, round, chunk, clip, expected);
-            assert_int_equal(compute_round(whole, round, all, one), 0);
-            assert_int_equal(compute_round(fetching, round, all, other), 0);
+            assert_int_equal(compute(whole, 0, round, all, one), 0);
+            assert_int_equal(compute(fetching, 0, round, all, other), 0);
             assert_memory_equal(one, other, sizeof(one));
             for (uint32_t piece = 0; piece < 4; piece++) {
                 const tarry_span part = {.origin = chunk, .first = piece, .count = 1, .of = 4};
                 float share[FEATURES];
-                assert_int_equal(compute_round(whole, round, part, share), 0);
+                assert_int_equal(compute(whole, 0, round, part, share), 0);
                 for (size_t k = 0; k < FEATURES; k++)
                     pieces[k] += share[k];
             }
@@ -187,15 +174,8 @@ TEST(a_chunk_is_the_clipped_samples_that_are_drawn)
 
 /* ---- steps that are limited in time ---- */
 
-static const float start[FEATURES] = {1, -2, 3, 0.5F};
-static const batch_settings whole = {.rows = ROWS, .chunks = CHUNKS};
 static const local_settings limited = {
     .steps = 5, .inner = {OPTIMIZER_GD, 0.05, 0}, .seconds = 2.5};
-
-static void assert_near(double found, double wanted, double apart)
-{
-    assert_true(fabs(found - wanted) < apart);
-}
 
 /* A clock that goes on by a second each time that it is asked. */
 static double next_second(void *user)
@@ -207,7 +187,7 @@ static double next_second(void *user)
 static chunk_gradient *limited_chunks(const samples *made, double *now)
 {
     chunk_gradient *state;
-    assert_int_equal(chunk_gradient_create(made->model, &made->all, &whole, 1, &state), 0);
+    assert_int_equal(chunk_gradient_create(made->model, &made->all, &every, 1, &state), 0);
     assert_int_equal(chunk_gradient_step_locally(state, &limited), 0);
     assert_int_equal(chunk_gradient_limit(state, 2, next_second, now), 0);
     return state;
@@ -218,17 +198,9 @@ static double part_of(chunk_gradient *state, uint32_t worker, uint64_t round, ui
                       float part[FEATURES + 2])
 {
     const tarry_span span = {.origin = chunk, .count = 1, .of = 1};
-    const tarry_task task = {
-        .worker = worker,
-        .round = round,
-        .parameters = start,
-        .spans = &span,
-        .span_count = 1,
-        .gradient = part,
-    };
     size_t first, count;
-    assert_int_equal(chunk_gradient_compute(state, &task), 0);
-    batch_chunk(&whole, chunk, &first, &count);
+    assert_int_equal(compute(state, worker, round, span, part), 0);
+    batch_chunk(&every, chunk, &first, &count);
     return part[FEATURES] / (double)count;
 }
 
@@ -268,7 +240,7 @@ TEST(means_of_chunks_that_break_off_are_fednovas)
         for (uint32_t chunk = 0; chunk < there; chunk++) {
             float part[FEATURES + 2];
             double change[FEATURES], share = (double)made->own[chunk].rows / ROWS;
-            assert_near(part_of(its, worker[chunk], 6, chunk, part), steps[chunk], 1e-6);
+            assert_within(part_of(its, worker[chunk], 6, chunk, part), steps[chunk], 1e-6);
             descend(made, chunk, steps[chunk], change);
             mean_steps += share * steps[chunk];
             for (size_t i = 0; i < FEATURES; i++)
@@ -277,10 +249,10 @@ TEST(means_of_chunks_that_break_off_are_fednovas)
                 sum[i] += part[i];
         }
         local_mean(&limited, made->model, start, sum, ROWS, gradient);
-        assert_near(local_mean_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
-        assert_near(local_used_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
+        assert_within(local_mean_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
+        assert_within(local_used_steps(&limited, FEATURES, sum, ROWS), mean_steps, 1e-5);
         for (size_t i = 0; i < FEATURES; i++)
-            assert_near(gradient[i], mean_steps * wanted[i], 1e-5);
+            assert_within(gradient[i], mean_steps * wanted[i], 1e-5);
     }
 }
 
@@ -298,7 +270,7 @@ TEST(late_chunks_are_not_stretched)
     sum[FEATURES + 1] = (float)(ROWS * (share / early + (1 - share)));
     const double used = local_used_steps(&settings, FEATURES, sum, ROWS);
     assert_true(local_mean_steps(&settings, FEATURES, sum, ROWS) > 50);
-    assert_near(used * (share / early + (1 - share)), LOCAL_REACH, 1e-5);
+    assert_within(used * (share / early + (1 - share)), LOCAL_REACH, 1e-5);
     local_mean(&settings, made->model, start, sum, ROWS, gradient);
     for (size_t i = 0; i < FEATURES; i++)
         assert_true(gradient[i] > 0 && gradient[i] <= LOCAL_REACH * change[1] + 1e-3);
@@ -311,11 +283,11 @@ TEST(a_workers_time_begins_with_its_first_chunk_of_a_round)
     double now = 0;
     float part[FEATURES + 2];
     OWNED(chunk_gradient) its = limited_chunks(*state, &now);
-    assert_near(part_of(its, 0, 6, 0, part), 3, 1e-6);
-    assert_near(part_of(its, 0, 6, 1, part), 1, 1e-6);
-    assert_near(part_of(its, 1, 6, 1, part), 3, 1e-6);
-    assert_near(part_of(its, 0, 6, 2, part), 1, 1e-6);
-    assert_near(part_of(its, 0, 7, 2, part), 3, 1e-6);
+    assert_within(part_of(its, 0, 6, 0, part), 3, 1e-6);
+    assert_within(part_of(its, 0, 6, 1, part), 1, 1e-6);
+    assert_within(part_of(its, 1, 6, 1, part), 3, 1e-6);
+    assert_within(part_of(its, 0, 6, 2, part), 1, 1e-6);
+    assert_within(part_of(its, 0, 7, 2, part), 3, 1e-6);
 }
 
 TEST_GROUP(set_up, tear_down)

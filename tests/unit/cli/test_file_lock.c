@@ -2,13 +2,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/checkpoint/checkpoint.h"
 #include "test.h"
+#include "test_file.h"
 
 typedef struct place {
     char folder[32], path[64], other[64];
@@ -27,13 +27,12 @@ static void end(const place *its)
     assert_int_equal(rmdir(its->folder), 0);
 }
 
-#define PLACE(name) TEST_OF(name, place, its, end)
+#define PLACE(name) TEST_WITH(name, place, its, begin, end)
 
 PLACE(one_at_a_time)
 {
     struct stat status;
     int first, second = -1;
-    begin(its);
     for (int again = 0; again < 2; again++) {
         assert_int_equal(file_lock_take(its->path, &first), FILE_LOCK_TAKEN);
         assert_int_equal(fcntl(first, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
@@ -50,7 +49,6 @@ PLACE(a_killed_process_lets_it_go)
 {
     int ready[2], lock;
     char byte;
-    begin(its);
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -73,7 +71,6 @@ PLACE(a_killed_process_lets_it_go)
 PLACE(what_is_no_lock_is_left_alone)
 {
     int lock;
-    begin(its);
     assert_int_equal(symlink(its->other, its->path), 0);
     assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
     assert_int_not_equal(access(its->other, F_OK), 0);
@@ -84,17 +81,12 @@ PLACE(what_is_no_lock_is_left_alone)
     assert_int_equal(mkfifo(its->path, 0600), 0);
     assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
     assert_int_equal(unlink(its->path), 0);
-    FILE *text = fopen(its->path, "w");
-    assert_non_null(text);
-    fputs("mine", text);
-    fclose(text);
+    write_text(its->path, "mine");
     assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_FOREIGN);
     assert_int_equal(unlink(its->path), 0);
     /* Nor what came to have the name meanwhile. */
     assert_int_equal(file_lock_take(its->path, &lock), FILE_LOCK_TAKEN);
-    text = fopen(its->other, "w");
-    assert_non_null(text);
-    fclose(text);
+    write_text(its->other, "");
     assert_int_equal(rename(its->other, its->path), 0);
     file_lock_drop(its->path, lock);
     assert_int_equal(unlink(its->path), 0);
@@ -128,7 +120,6 @@ PLACE(those_who_remove_it_never_let_two_in)
 {
     enum { PROCESSES = 4, TURNS = 500 };
     pid_t children[PROCESSES];
-    begin(its);
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         if (children[i] == 0)

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/checkpoint/history.h"
 #include "file/whole_file.h"
 #include "test.h"
+#include "test_file.h"
+
+OWNED_BY(history, history_free)
 
 enum { WORKERS = 2, SEAL = HISTORY_SEAL_BYTES, MANY = 323 };
 
@@ -83,7 +81,7 @@ static void expect_all(const history *past)
 /* By another process, which goes by a checkpoint of `count` rounds. */
 static int find(const place *its, size_t count, const uint8_t seal[SEAL], tarry_diagnostic *why)
 {
-    history *read;
+    OWNED(history) read;
     const size_t first = its->past->first;
     assert_ok(history_create(WORKERS, 2, &read));
     const int error = history_restore(NULL, its->path, first, count, seal, why);
@@ -93,22 +91,18 @@ static int find(const place *its, size_t count, const uint8_t seal[SEAL], tarry_
         assert_int_equal(read->first, first);
         expect_all(read);
     }
-    history_free(read);
     return error;
 }
 
 static size_t size_of(const place *its)
 {
-    struct stat status;
-    assert_int_equal(stat(its->path, &status), 0);
-    return (size_t)status.st_size;
+    return size_of_file(its->path);
 }
 
-#define PLACE(name) TEST_OF(name, place, its, end)
+#define PLACE(name) TEST_WITH(name, place, its, begin, end)
 
 PLACE(every_checkpoint_finds_its_rounds)
 {
-    begin(its);
     uint8_t seals[4][SEAL];
     const size_t counts[4] = {0, 1, 150, 151};
     size_t size = 0;
@@ -128,7 +122,6 @@ PLACE(every_checkpoint_finds_its_rounds)
 /* A process ended behind its log, and before its checkpoint: the next one goes on from the old. */
 PLACE(rounds_behind_the_checkpoint_are_cut_off)
 {
-    begin(its);
     uint8_t early[SEAL], late[SEAL], again[SEAL];
     run(its->past, 5, 1);
     save(its, late);
@@ -154,20 +147,16 @@ PLACE(rounds_behind_the_checkpoint_are_cut_off)
     assert_int_equal(find(its, 7, late, NULL), TARRY_ERROR_FORMAT);
 }
 
-/* Reads `count` lines from bytes, which are copied to a block of their very size. */
+/* Reads `count` lines from a file of these bytes. */
 static bool is_found(const uint8_t *bytes, size_t size, size_t count, const uint8_t seal[SEAL])
 {
-    history *past;
-    char path[] = "/tmp/tarry-test-XXXXXX";
-    const int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_true(whole_file_write_at(file, bytes, size, 0));
+    OWNED(history) past;
     assert_ok(history_create(WORKERS, 2, &past));
-    const int error = history_restore(past, path, 0, count, seal, NULL);
+    assert_int_equal(test_file_make(NULL), 0);
+    write_file(test_file, bytes, size);
+    const int error = history_restore(past, test_file, 0, count, seal, NULL);
     assert_true(error == TARRY_OK || error == TARRY_ERROR_FORMAT);
-    history_free(past);
-    close(file);
-    unlink(path);
+    assert_int_equal(test_file_remove(NULL), 0);
     return error == TARRY_OK;
 }
 
@@ -175,7 +164,6 @@ static bool is_found(const uint8_t *bytes, size_t size, size_t count, const uint
  * byte behind them, and after none before. */
 PLACE(torn_and_damaged_ones)
 {
-    begin(its);
     uint8_t seals[3][SEAL], *bytes;
     size_t size, ends[3];
     for (size_t count = 0; count < 3; count++) {
@@ -222,7 +210,6 @@ static void complains(place *its, size_t number, const char *change, const char 
 
 PLACE(a_broken_line_is_named)
 {
-    begin(its);
     static char endless[ROUND_LINE_BYTES + 100];
     memset(endless, ' ', sizeof(endless) - 1);
     complains(its, 1, "tarrylog\3\n", "%s:1: this line is not a JSON object");
@@ -241,7 +228,6 @@ PLACE(a_broken_line_is_named)
 
 PLACE(what_was_lost_is_written_again)
 {
-    begin(its);
     uint8_t seal[SEAL];
     run(its->past, 4, 1);
     save(its, seal);
@@ -255,7 +241,6 @@ PLACE(what_was_lost_is_written_again)
 /* Of a file that another program made shorter nothing counts any more; what follows does. */
 PLACE(a_file_that_was_cut_begins_anew)
 {
-    begin(its);
     uint8_t seal[SEAL];
     run(its->past, 4, 1);
     save(its, seal);
@@ -276,7 +261,7 @@ TEST(all_rounds_come_back)
     static const char *const paths[] = {NULL, "/tmp/some.json", "here.json", "/no/folder/x.json",
                                         "/dev/null"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        history *past;
+        OWNED(history) past;
         assert_ok(history_create(WORKERS, 2, &past));
         if (paths[i] != NULL)
             history_use_file(past, paths[i]);
@@ -285,7 +270,6 @@ TEST(all_rounds_come_back)
         expect_all(past);
         run(past, MANY + 1, 1);
         expect_all(past);
-        history_free(past);
     }
     assert_int_not_equal(access("here.json", F_OK), 0);
 }
@@ -293,24 +277,19 @@ TEST(all_rounds_come_back)
 /* As of a disk that is full: what can't be written stays in memory until it can. */
 PLACE(a_file_that_is_full_loses_none)
 {
-    begin(its);
     uint8_t seal[SEAL];
     tarry_diagnostic why;
-    struct rlimit before;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    const struct rlimit small = {60000, before.rlim_max};
-    signal(SIGXFSZ, SIG_IGN);
     history_use_file(its->past, its->path);
     for (int saved = 0; saved < 2; saved++) {
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        limit_files(60000);
         run(its->past, MANY, 1);
         expect_all(its->past);
         if (saved) {
             assert_int_equal(history_save(its->past, its->path, seal, &why), TARRY_ERROR_FILE);
-            assert_non_null(strstr(why.text, "/log: cannot be written: File too large"));
+            assert_says(why.text, "/log: cannot be written: File too large");
             expect_all(its->past);
         }
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        limit_files(SIZE_MAX);
         run(its->past, 2 * MANY, 1);
         expect_all(its->past);
         if (!saved) {
@@ -325,17 +304,13 @@ PLACE(a_file_that_is_full_loses_none)
 PLACE(a_file_of_others_is_left_alone)
 {
     static const char *const texts[] = {"tarrylog\3", "{\"time\":1}\n", "x"};
-    begin(its);
     uint8_t seal[SEAL];
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         tarry_diagnostic why;
-        FILE *file = fopen(its->path, "w");
-        assert_non_null(file);
-        fputs(texts[i], file);
-        fclose(file);
+        write_text(its->path, texts[i]);
         assert_int_equal(history_save(its->past, its->path, seal, &why), TARRY_ERROR_FILE);
-        assert_non_null(strstr(why.text, "/log: this is in the way: it should be the history of a "
-                                         "run, or not be there"));
+        assert_says(why.text, "/log: this is in the way: it should be the history of a run, or not "
+                              "be there");
         assert_int_equal(size_of(its), strlen(texts[i]));
     }
 }

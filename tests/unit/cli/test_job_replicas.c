@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What workers hold where everyone gets the sum, against the server's own steps. */
 #include <pthread.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "cli/job/job.h"
@@ -72,6 +71,15 @@ static void assert_has(pair *run, uint32_t worker)
     assert_memory_equal(found, run->parameters, sizeof(found));
 }
 
+/* The state is that of the server's optimizer. */
+static void assert_state(const pair *run, const optimizer_state *found)
+{
+    const optimizer_state *had = optimizer_state_of(run->optimizer);
+    assert_memory_equal(found->velocity, had->velocity, sizeof(run->parameters));
+    assert_memory_equal(found->square, had->square, sizeof(run->parameters));
+    assert_true(found->decayed == had->decayed && found->square_decayed == had->square_decayed);
+}
+
 TEST(workers_step_as_the_server)
 {
     for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
@@ -125,7 +133,7 @@ TEST(a_state_goes_from_one_to_another)
 
 TEST(a_state_of_another_kind_is_refused)
 {
-    pair run, other;
+    OWNED(pair) run, other;
     begin(&run, OPTIMIZER_MOMENTUM);
     begin(&other, OPTIMIZER_NESTEROV);
     step_server(&other, 1);
@@ -137,8 +145,6 @@ TEST(a_state_of_another_kind_is_refused)
     assert_int_equal(pass(from, to, 16, total), TARRY_ERROR_FORMAT);
     assert_has(&run, 0);
     assert_int_equal(pass(to, to, 1024, total - 4), TARRY_ERROR_FORMAT);
-    end(&other);
-    end(&run);
 }
 
 /* All of worker 0's state. */
@@ -153,7 +159,7 @@ static uint64_t save(const pair *run, uint8_t bytes[1024])
 
 TEST(a_state_is_read_only_after_its_step)
 {
-    pair run, other;
+    OWNED(pair) run, other;
     uint8_t bytes[1024];
     begin(&run, OPTIMIZER_ADAM);
     begin(&other, OPTIMIZER_ADAM);
@@ -174,18 +180,13 @@ TEST(a_state_is_read_only_after_its_step)
     assert_memory_equal(parameters, none, sizeof(parameters));
     assert_ok(job_replicas_read(its, 3, bytes, total, parameters, read));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
-    const optimizer_state *had = optimizer_state_of(run.optimizer);
-    assert_memory_equal(read->velocity, had->velocity, sizeof(parameters));
-    assert_memory_equal(read->square, had->square, sizeof(parameters));
-    assert_true(read->decayed == had->decayed && read->square_decayed == had->square_decayed);
+    assert_state(&run, read);
     uint8_t *copied;
     uint64_t size;
     assert_ok(job_replicas_copy(run.replicas, &copied, &size));
     assert_int_equal(size, total);
     assert_memory_equal(copied, bytes, total);
     memory_release(NULL, copied);
-    end(&other);
-    end(&run);
 }
 
 /* As a worker of another process makes it, which the job tells the seed. */
@@ -230,23 +231,16 @@ static void *step_beside(void *user)
 
 TEST(whoever_looks_waits_for_the_step)
 {
-    OWNED(pair) run;
+    OWNED(pair) run, mine;
     begin(&run, OPTIMIZER_ADAM);
+    begin(&mine, OPTIMIZER_ADAM);
     step_server(&run, 1);
     stepping own = {&run, 2};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, step_beside, &own), 0);
-    optimizer *mine;
     float parameters[FEATURES];
-    const optimizer_settings steps = {OPTIMIZER_ADAM, 0.5, OPTIMIZER_USUAL_DECAY};
-    assert_ok(optimizer_create(&steps, FEATURES, NULL, &mine));
-    job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine));
+    job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine.optimizer));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
-    const optimizer_state *had = optimizer_state_of(run.optimizer);
-    const optimizer_state *got = optimizer_state_of(mine);
-    assert_memory_equal(got->velocity, had->velocity, sizeof(parameters));
-    assert_memory_equal(got->square, had->square, sizeof(parameters));
-    assert_true(got->decayed == had->decayed && got->square_decayed == had->square_decayed);
+    assert_state(&run, optimizer_state_of(mine.optimizer));
     pthread_join(thread, NULL);
-    optimizer_free(mine);
 }

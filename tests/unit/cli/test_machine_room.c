@@ -2,13 +2,12 @@
 /* Limits of machines and control groups, from folders that look like a kernel's. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/options/machine_room.h"
 #include "test.h"
+#include "test_file.h"
 
 enum { PATH = 512, MEGA = 1000 * 1000 };
 
@@ -24,10 +23,7 @@ static void put(const char *name, const char *text)
         mkdir(path, 0700);
         *at = '/';
     }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
+    write_text(path, text);
 }
 
 static void drop(const char *folder)

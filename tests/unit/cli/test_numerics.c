@@ -45,11 +45,9 @@ TEST(the_rounding_is_that_of_float32)
 /* Chunk i is held by workers i and i + 1 mod 4. */
 static tarry_plan *make_plan(void)
 {
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = settings.chunks = WORKERS;
-    settings.replication = settings.parts = 2;
-    settings.design = TARRY_DESIGN_CYCLIC;
+    tarry_plan_settings settings =
+        plan_settings(WORKERS, WORKERS, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_OPTIMAL, 1);
+    settings.parts = 2;
     return plan_make(&settings);
 }
 

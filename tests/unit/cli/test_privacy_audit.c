@@ -8,7 +8,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <tarry/local.h>
 #include <tarry/privacy.h>
@@ -60,7 +59,6 @@ static tarry_plan *make_plan(tarry_settings *settings)
 {
     tarry_plan *plan;
     tarry_conflict conflict;
-    tarry_diagnostic why;
     tarry_settings_init(settings);
     settings->plan.workers = WORKERS;
     settings->plan.chunks = CHUNKS;
@@ -68,7 +66,7 @@ static tarry_plan *make_plan(tarry_settings *settings)
     settings->plan.pieces = 1;
     settings->noised = true;
     assert_ok(tarry_settings_settle(settings, 0, &conflict));
-    assert_ok(tarry_plan_create(&settings->plan, NULL, &plan, &why));
+    assert_ok(tarry_plan_create(&settings->plan, NULL, &plan, NULL));
     return plan;
 }
 
@@ -77,9 +75,8 @@ static float release(tarry_runtime *runtime, tarry_dp *privacy)
     const float parameters[FEATURES] = {0};
     float sum[FEATURES];
     tarry_round_result result;
-    tarry_diagnostic why;
-    assert_ok(tarry_runtime_round(runtime, parameters, sum, &result, &why));
-    assert_ok(train_privacy_release(privacy, &result, sum, FEATURES, &why));
+    assert_ok(tarry_runtime_round(runtime, parameters, sum, &result, NULL));
+    assert_ok(train_privacy_release(privacy, &result, sum, FEATURES, NULL));
     return sum[0];
 }
 
@@ -142,8 +139,7 @@ static uint32_t attack(const trainings *of, uint64_t seed, bool there, const pla
     local.compute = compute;
     local.user = &own;
     tarry_runtime *runtime;
-    tarry_diagnostic why;
-    assert_ok(tarry_local_create(plan, &local, NULL, &runtime, &why));
+    assert_ok(tarry_local_create(plan, &local, NULL, &runtime, NULL));
     uint32_t hits = guesses(of, runtime, privacy);
     tarry_runtime_free(runtime, true);
     tarry_plan_free(plan);

@@ -10,10 +10,8 @@ enum { CHUNKS = 4 };
 /* Chunks in the order of their ids are in the order of their samples. */
 static tarry_plan *make_plan(uint32_t pieces)
 {
-    tarry_plan_settings settings;
-    tarry_plan_settings_init(&settings);
-    settings.workers = settings.chunks = CHUNKS;
-    settings.replication = 1;
+    tarry_plan_settings settings =
+        plan_settings(CHUNKS, CHUNKS, 1, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
     settings.pieces = pieces;
     return plan_make(&settings);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log of committed sums on disk: what a server that starts again gets of it. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/checkpoint/history.h"
 #include "test.h"
+#include "test_file.h"
 
 static char path[64];
 
@@ -41,8 +41,7 @@ static tarry_sum_log run(uint64_t steps, uint64_t count)
 {
     sums_file *file;
     tarry_sum_log log;
-    tarry_diagnostic why;
-    assert_ok(sums_file_open(path, steps != ANEW, steps, &file, &log, &why));
+    assert_ok(sums_file_open(path, steps != ANEW, steps, &file, &log, NULL));
     uint64_t first = steps == ANEW ? 1 : steps + 1;
     for (uint64_t step = first; step < first + count; step++) {
         const tarry_sum_id next = entry(step, log.term, (uint32_t)step);
@@ -89,7 +88,7 @@ TEST_SET_UP(what_is_behind_the_checkpoint_is_void, set_up, tear_down)
     sums_file *file;
     tarry_diagnostic why;
     assert_int_equal(sums_file_open(path, true, 5, &file, &log, &why), TARRY_ERROR_FORMAT);
-    assert_non_null(strstr(why.text, "not all steps"));
+    assert_says(why.text, "not all steps");
 }
 
 TEST_SET_UP(a_return_uses_up_its_term, set_up, tear_down)
@@ -121,10 +120,7 @@ TEST_SET_UP(no_bytes_do_harm, set_up, tear_down)
 {
     run(ANEW, 3);
     uint8_t bytes[SUMS_HEAD_BYTES + 4 * SUMS_ENTRY_BYTES]; /* the start, and three steps */
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fread(bytes, 1, sizeof(bytes), file), sizeof(bytes));
-    assert_int_equal(fclose(file), 0);
+    assert_int_equal(read_file(path, bytes, sizeof(bytes)), sizeof(bytes));
     for (size_t at = 0; at < sizeof(bytes); at++) {
         tarry_sum_id last[2];
         uint32_t term;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <locale.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "cli/top/command_top.h"

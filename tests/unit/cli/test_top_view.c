@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pictures of runs, as they stand on a screen. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "cli/top/command_top.h"
@@ -148,17 +147,17 @@ TEST(workers_that_are_not_listed)
     run.status.others[WIRE_WORKER_COMPUTING] = 100000;
     const top_screen all = {.columns = 120, .sort = TOP_SORT_WORKER};
     const char *text = draw(&run, &here, &all);
-    assert_non_null(strstr(text, "\n100010 workers: 1 left, 3 gone, 1 silent, 1 late, 1 sending, "
-                                 "100001 computing, 1 resting, 1 absent\n"));
-    assert_non_null(strstr(text, "\n      7  absent "));
-    assert_non_null(strstr(text, "\n       and 100002 more: 2 gone, 100000 computing\n"));
+    assert_says(text, "\n100010 workers: 1 left, 3 gone, 1 silent, 1 late, 1 sending, "
+                      "100001 computing, 1 resting, 1 absent\n");
+    assert_says(text, "\n      7  absent ");
+    assert_says(text, "\n       and 100002 more: 2 gone, 100000 computing\n");
     const top_screen some = {.rows = 12, .columns = 79};
-    assert_non_null(strstr(draw(&run, &here, &some), "\n       and 100007 more: 1 left, 2 gone, "));
+    assert_says(draw(&run, &here, &some), "\n       and 100007 more: 1 left, 2 gone, ");
     run.status.workers = 0;
-    assert_non_null(strstr(draw(&run, &here, &some), "\n       and 100002 more: 2 gone, "));
+    assert_says(draw(&run, &here, &some), "\n       and 100002 more: 2 gone, ");
     run.status.others[WIRE_WORKER_GONE] = run.status.others[WIRE_WORKER_LATE] = UINT32_MAX;
     run.status.others[WIRE_WORKER_COMPUTING] = 0;
-    assert_non_null(strstr(draw(&run, &here, &some), "\n8589934590 workers: "));
+    assert_says(draw(&run, &here, &some), "\n8589934590 workers: ");
 }
 
 TEST(between_rounds)
@@ -192,8 +191,8 @@ TEST(workers_that_make_the_sum)
     assert_null(strstr(draw(&run, &here, &screen), "last sum"));
     sums.sum = (status_sum){.step = 9, .term = 1, .attempt = 11, .voters = 1, .tries = 1};
     tell_top(&run, &sums, members, 0);
-    assert_non_null(strstr(draw(&run, &here, &screen),
-                           "\nlast sum: step 9 by 1 worker   attempts 1\n3 workers: "));
+    assert_says(draw(&run, &here, &screen),
+                "\nlast sum: step 9 by 1 worker   attempts 1\n3 workers: ");
     sums.sum.voters = 3;
     sums.sum.tries = 2;
     sums.sum.fetches = 1;
@@ -221,9 +220,8 @@ TEST(waiting_for_workers)
     status_run waits = {.waiting = true, .rounds = 400, .workers = 1};
     const top_screen screen = {.columns = 79}, narrow = {.columns = 52};
     tell_top(&run, &waits, workers, 0);
-    assert_non_null(
-        strstr(draw(&run, &here, &screen),
-               "\nwaiting for workers  before round 1 of 400  ................ 0.0 %\n"));
+    assert_says(draw(&run, &here, &screen),
+                "\nwaiting for workers  before round 1 of 400  ................ 0.0 %\n");
     waits.done = 100;
     waits.median_ns = SECOND;
     tell_top(&run, &waits, workers, SECOND);
@@ -245,9 +243,8 @@ TEST(the_end)
     tell_top(&run, &last, workers, 0);
     const top_screen screen = {.columns = 79};
     const top_link over = {.address = "node0:7000", .over = true};
-    assert_non_null(
-        strstr(draw(&run, &over, &screen),
-               "\nafter round 1,233 of 5,000  ###............. 24.7 %  12.5 rounds/s\n"));
+    assert_says(draw(&run, &over, &screen),
+                "\nafter round 1,233 of 5,000  ###............. 24.7 %  12.5 rounds/s\n");
 }
 
 TEST(no_connection)
@@ -276,8 +273,8 @@ TEST(colours)
     tell_top(&run, &status, workers, 0);
     const top_screen screen = {.columns = 120, .colour = true, .blocks = true};
     const char *text = draw(&run, &here, &screen);
-    assert_non_null(strstr(text, "\x1b[31msilent 12.0 s\x1b[0m"));
-    assert_non_null(strstr(text, "\x1b[32m\u2588"));
+    assert_says(text, "\x1b[31msilent 12.0 s\x1b[0m");
+    assert_says(text, "\x1b[32m\u2588");
 }
 
 /* Any status on any screen: as many lines as there are rows, none wider than there are columns. */

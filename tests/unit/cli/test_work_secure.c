@@ -2,9 +2,7 @@
 /* What tarry work looks at in a job before the library looks at rules, plan and files. */
 #include "cli/work/command_work.h"
 
-#include <stdlib.h>
-#include <string.h>
-
+#include "edge_plan.h"
 #include "pki/authority.h"
 #include "test.h"
 
@@ -22,7 +20,6 @@ typedef struct bench {
 
 static void begin(bench *its)
 {
-    tarry_plan_settings settings;
     tarry_diagnostic why;
     *its = (bench){
         .rules = {.bits = 32, .fraction = 15, .bound = 200, .colluders = 1, .least = 400},
@@ -31,12 +28,7 @@ static void begin(bench *its)
     strcpy(its->root, "/tmp/tarry-work-secure-XXXXXX");
     assert_non_null(mkdtemp(its->root));
     secure_options_init(&its->options);
-    tarry_plan_settings_init(&settings);
-    settings.workers = 8;
-    settings.chunks = CHUNKS;
-    settings.pieces = 1;
-    settings.replication = 2;
-    assert_ok(tarry_plan_create(&settings, NULL, &its->plan, NULL));
+    its->plan = plan_drawn(8, CHUNKS, 2, 1);
     its->offer = (tarry_secure_offer){
         .rules = &its->rules, .job_id = {1}, .plan = its->plan, .data = {7, 7, 7}};
     assert_ok_or(why, work_secure_create(&its->options, its->root, true, &its->own, &why));
@@ -49,7 +41,7 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
-#define BENCH(name) TEST_OF(name, bench, its, end)
+#define BENCH(name) TEST_WITH(name, bench, its, begin, end)
 
 static int ask(bench *its, tarry_diagnostic *why)
 {
@@ -68,13 +60,11 @@ static void refuse(bench *its, const char *said)
 {
     tarry_diagnostic why;
     assert_int_not_equal(ask(its, &why), TARRY_OK);
-    if (strstr(why.text, said) == NULL)
-        fail_msg("'%s' does not say '%s'", why.text, said);
+    assert_says(why.text, said);
 }
 
 BENCH(a_job_over_parts_of_the_samples_is_refused)
 {
-    begin(its);
     agree(its);
     its->spec.batch.batch = 100;
     refuse(its, "sums over batches");
@@ -94,7 +84,6 @@ BENCH(a_job_over_parts_of_the_samples_is_refused)
 /* In the words of the command line. */
 BENCH(weaker_rules_are_refused)
 {
-    begin(its);
     its->rules.colluders = 0;
     refuse(its, "this worker with 1 (--secure-colluders)");
     its->rules.colluders = 1;
@@ -106,12 +95,10 @@ BENCH(weaker_rules_are_refused)
 
 BENCH(attempts_are_locked)
 {
-    tarry_diagnostic why;
     tarry_secure_attempt attempt = {
         .job_id = {1}, .epoch = 1, .round = 3, .attempt = 1, .kappa = {5}};
-    begin(its);
     agree(its);
-    assert_ok(work_secure_lock(its->own, &attempt, &why));
+    assert_ok(work_secure_lock(its->own, &attempt, NULL));
     attempt.round = 2;
-    assert_int_equal(work_secure_lock(its->own, &attempt, &why), TARRY_ERROR_STATE);
+    assert_int_equal(work_secure_lock(its->own, &attempt, NULL), TARRY_ERROR_STATE);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "told.h"
 
-#include <stdlib.h>
-
 #include <tarry/runtime.h>
 
 #include "test.h"
