@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger of releases on disk: what a run that goes on gets of it. */
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "release/dp.h"
 #include "test.h"
+#include "test_file.h"
 
 static char path[64];
 
@@ -29,10 +27,9 @@ static int tear_down(void **state)
 static uint64_t run(bool goes_on, uint64_t count)
 {
     ledger_file *file;
-    tarry_diagnostic why;
-    assert_ok(ledger_file_open(path, goes_on, &terms, &file, &why));
+    assert_ok(ledger_file_open(path, goes_on, &terms, &file, NULL));
     for (uint64_t i = 0; i < count; i++)
-        assert_ok(ledger_file_add(file, &why));
+        assert_ok(ledger_file_add(file, NULL));
     count = ledger_file_releases(file);
     ledger_file_close(file);
     return count;
@@ -44,18 +41,7 @@ static void assert_refused(bool goes_on, const ledger_terms *of, int error, cons
     tarry_diagnostic why;
     assert_int_equal(ledger_file_open(path, goes_on, of, &file, &why), error);
     assert_null(file);
-    if (strstr(why.text, text) == NULL)
-        fail_msg("'%s' is not in '%s'", text, why.text);
-}
-
-static size_t size_on_disk(void)
-{
-    FILE *stream = fopen(path, "rb");
-    assert_non_null(stream);
-    fseek(stream, 0, SEEK_END);
-    long size = ftell(stream);
-    fclose(stream);
-    return (size_t)size;
+    assert_says(why.text, text);
 }
 
 TEST_SET_UP(releases_add_up_over_runs, set_up, tear_down)
@@ -63,7 +49,7 @@ TEST_SET_UP(releases_add_up_over_runs, set_up, tear_down)
     assert_int_equal(run(false, 3), 3);
     assert_int_equal(run(true, 0), 3);
     assert_int_equal(run(true, 4), 7);
-    assert_int_equal(size_on_disk(), LEDGER_HEAD_BYTES + 7 * LEDGER_ENTRY_BYTES);
+    assert_int_equal(size_of_file(path), LEDGER_HEAD_BYTES + 7 * LEDGER_ENTRY_BYTES);
 }
 
 /* Writes `size` bytes at a place of the file. */
@@ -98,10 +84,10 @@ TEST_SET_UP(a_torn_entry_counts_and_is_completed_by_the_next, set_up, tear_down)
         run(false, 5);
         assert_int_equal(truncate(path, entry_at(5) + torn), 0);
         assert_int_equal(run(true, 0), 5);
-        assert_int_equal(size_on_disk(), (size_t)(entry_at(5) + torn)); /* nothing is changed */
+        assert_int_equal(size_of_file(path), (size_t)(entry_at(5) + torn)); /* nothing is changed */
         assert_int_equal(run(true, 1), 6);
         assert_int_equal(run(true, 0), 6);
-        assert_int_equal(size_on_disk(), LEDGER_HEAD_BYTES + 6 * LEDGER_ENTRY_BYTES);
+        assert_int_equal(size_of_file(path), LEDGER_HEAD_BYTES + 6 * LEDGER_ENTRY_BYTES);
     }
     static const uint8_t zeros[LEDGER_ENTRY_BYTES];
     for (long kept = 0; kept < LEDGER_ENTRY_BYTES; kept++) { /* as long, but the rest got lost */
@@ -163,10 +149,9 @@ TEST_SET_UP(entries_that_do_not_continue_are_refused, set_up, tear_down)
 static tarry_dp_mark mark_after(uint64_t count)
 {
     ledger_file *file;
-    tarry_diagnostic why;
     remove(path);
     run(false, count);
-    assert_ok(ledger_file_open(path, true, &terms, &file, &why));
+    assert_ok(ledger_file_open(path, true, &terms, &file, NULL));
     const tarry_dp_mark mark = ledger_file_mark(file);
     ledger_file_close(file);
     assert_int_equal(mark.releases, count);
@@ -201,8 +186,8 @@ TEST_SET_UP(a_ledger_that_was_cut_off_does_not_cover_the_checkpoint, set_up, tea
             text, sizeof(text),
             "counts %ld releases, but the checkpoint was written after 6 rounds and 7 releases",
             whole);
-        if (strstr(why.text, text) == NULL || strstr(why.text, "Restore the ledger") == NULL)
-            fail_msg("'%s' is not in '%s'", text, why.text);
+        assert_says(why.text, text);
+        assert_says(why.text, "Restore the ledger");
         assert_int_equal(covers(&mark, 6, &why), TARRY_ERROR_FORMAT); /* the second time, too */
     }
 }
@@ -217,8 +202,7 @@ TEST_SET_UP(a_ledger_of_another_run_does_not_cover_the_checkpoint, set_up, tear_
         assert_ok(covers(&mark, count, &why));
         mark_after(count + 3);
         assert_int_equal(covers(&mark, count, &why), TARRY_ERROR_FORMAT);
-        if (strstr(why.text, "is of another run") == NULL)
-            fail_msg("'%s'", why.text);
+        assert_says(why.text, "is of another run");
     }
     const tarry_dp_mark unknown = {0}; /* of a checkpoint without a mark: rounds alone */
     assert_ok(covers(&unknown, 7, &why));
@@ -227,11 +211,9 @@ TEST_SET_UP(a_ledger_of_another_run_does_not_cover_the_checkpoint, set_up, tear_
 
 TEST_SET_UP(a_file_that_is_not_a_ledger_is_not_overwritten, set_up, tear_down)
 {
-    FILE *stream = fopen(path, "wb");
-    fputs("my notes", stream);
-    fclose(stream);
+    write_text(path, "my notes");
     assert_refused(false, &terms, TARRY_ERROR_STATE, "is in the way");
-    assert_int_equal(size_on_disk(), 8);
+    assert_int_equal(size_of_file(path), 8);
     for (long size = 0; size <= LEDGER_HEAD_BYTES; size += 5) { /* a creation that did not end */
         remove(path);
         run(false, 0);
@@ -259,10 +241,9 @@ TEST_SET_UP(a_run_that_released_nothing_may_begin_again, set_up, tear_down)
 TEST_SET_UP(what_is_no_ledger_is_refused, set_up, tear_down)
 {
     assert_refused(true, &terms, TARRY_ERROR_FILE, "No such file");
-    FILE *stream = fopen(path, "wb");
-    for (int i = 0; i < 100; i++)
-        fputc('x', stream);
-    fclose(stream);
+    char text[100];
+    memset(text, 'x', sizeof(text));
+    write_file(path, text, sizeof(text));
     assert_refused(true, &terms, TARRY_ERROR_FORMAT, "this is no ledger");
     assert_int_equal(truncate(path, 7), 0);
     assert_refused(true, &terms, TARRY_ERROR_FORMAT, "this is no ledger");
@@ -273,17 +254,12 @@ TEST_SET_UP(what_cannot_be_written_is_told, set_up, tear_down)
 {
     ledger_file *file;
     tarry_diagnostic why;
-    struct rlimit before, limit;
     assert_ok(ledger_file_open(path, false, &terms, &file, &why));
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    limit = before;
-    limit.rlim_cur = LEDGER_HEAD_BYTES + LEDGER_ENTRY_BYTES + 3;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit_files(LEDGER_HEAD_BYTES + LEDGER_ENTRY_BYTES + 3);
     assert_ok(ledger_file_add(file, &why));
     assert_int_equal(ledger_file_add(file, &why), TARRY_ERROR_FILE);
     assert_int_equal(ledger_file_releases(file), 1);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    limit_files(SIZE_MAX);
     assert_ok(ledger_file_add(file, &why));
     ledger_file_close(file);
     assert_int_equal(run(true, 0), 2);

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "secure/secure_memory.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/random.h"
+#include "edge_plan.h"
 #include "learn/optimizer.h"
 #include "seed.h"
 #include "test.h"
+
+OWNED_BY(held, held_free)
 
 enum { SAMPLES = 60, WORKERS = 6 };
 
 static tarry_plan *make_plan(uint64_t seed, uint32_t chunks, uint32_t replication)
 {
-    tarry_plan_settings settings;
-    tarry_plan *plan;
-    tarry_plan_settings_init(&settings);
-    settings.workers = WORKERS;
-    settings.chunks = chunks;
+    tarry_plan_settings settings =
+        plan_settings(WORKERS, chunks, replication, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, seed);
     settings.pieces = 2;
-    settings.replication = replication;
-    settings.design = TARRY_DESIGN_RANDOM;
-    settings.seed = seed;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_make(&settings);
 }
 
 /* Who holds what, sample by sample. */
@@ -72,7 +65,7 @@ static uint64_t judge(const oracle *its, uint32_t colluders)
 static uint64_t left_by(const held *samples, uint32_t colluders)
 {
     uint64_t left;
-    assert_int_equal(held_left(samples, SAMPLES, colluders, &left), TARRY_OK);
+    assert_ok(held_left(samples, SAMPLES, colluders, &left));
     return left;
 }
 
@@ -123,29 +116,24 @@ TEST(it_is_what_all_plans_gave)
         const held_cut cut = {.samples = batch.rows, .origins = batch.chunks};
         static const oracle nothing;
         oracle its = nothing;
-        held *samples;
-        assert_int_equal(held_create(&samples), TARRY_OK);
+        OWNED(held) samples, again;
+        assert_ok(held_create(&samples));
         check(samples, &its);
         for (int i = 0; i < 3; i++) {
             OWNED(tarry_plan)
             plan =
                 make_plan(random_u64(&stream) >> 1, batch.chunks / 2, 1 + random_below(&stream, 3));
             double pace[WORKERS];
-            tarry_plan_evolution wanted;
-            OWNED(tarry_plan) next;
             for (int j = 0; j < WORKERS; j++)
                 pace[j] = random_exponential(&stream) + 0.1;
-            tarry_plan_evolution_init(&wanted);
-            wanted.pace = pace;
-            wanted.most_moves = random_below(&stream, 20);
-            wanted.heaviest = 1;
+            const tarry_plan_evolution wanted = {
+                .pace = pace, .most_moves = random_below(&stream, 20), .heaviest = 1};
             tarry_diagnostic why;
-            if (held_add(samples, plan, &cut, &why) != TARRY_OK)
-                fail_msg("%s", why.text);
+            assert_ok_or(why, held_add(samples, plan, &cut, &why));
             note(&its, plan, &batch);
             check(samples, &its);
-            assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
-            assert_int_equal(held_add(samples, next, &cut, NULL), TARRY_OK);
+            OWNED(tarry_plan) next = plan_evolve(plan, &wanted, NULL);
+            assert_ok(held_add(samples, next, &cut, NULL));
             note(&its, next, &batch);
             check(samples, &its);
             check_smallest(plan, &batch, &cut);
@@ -153,28 +141,23 @@ TEST(it_is_what_all_plans_gave)
         }
         char *text;
         size_t size;
-        held *again;
-        assert_int_equal(held_write(samples, &text, &size), TARRY_OK);
-        assert_int_equal(held_read(text, size, SAMPLES, &again), TARRY_OK);
+        assert_ok(held_write(samples, &text, &size));
+        assert_ok(held_read(text, size, SAMPLES, &again));
         check(again, &its);
-        held_free(again);
         memory_release(NULL, text);
-        held_free(samples);
     }
 }
 
 TEST(a_plan_of_other_chunks_is_refused)
 {
-    tarry_plan *plan = make_plan(1, 5, 2);
+    OWNED(tarry_plan) plan = make_plan(1, 5, 2);
     const held_cut cut = {.samples = SAMPLES, .origins = 11};
-    held *samples;
+    OWNED(held) samples;
     tarry_diagnostic why;
-    assert_int_equal(held_create(&samples), TARRY_OK);
+    assert_ok(held_create(&samples));
     assert_int_equal(held_add(samples, plan, &cut, &why), TARRY_ERROR_FORMAT);
     assert_string_equal(why.text, "the plan is of other chunks than the job");
     assert_int_equal(left_by(samples, 1), SAMPLES);
-    held_free(samples);
-    tarry_plan_free(plan);
 }
 
 TEST(other_texts_are_refused)
@@ -200,9 +183,9 @@ TEST(other_texts_are_refused)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(held_read(wrong[i], strlen(wrong[i]), SAMPLES, &read), TARRY_ERROR_FORMAT);
     assert_int_equal(held_read("0 0 10\0", 8, SAMPLES, &read), TARRY_ERROR_FORMAT);
-    assert_int_equal(held_read("", 0, SAMPLES, &read), TARRY_OK);
+    assert_ok(held_read("", 0, SAMPLES, &read));
     held_free(read);
-    assert_int_equal(held_read("0 0 10\n0 11 60\n4 0 1\n", 21, SAMPLES, &read), TARRY_OK);
+    assert_ok(held_read("0 0 10\n0 11 60\n4 0 1\n", 21, SAMPLES, &read));
     assert_int_equal(left_by(read, 1), 1);
     assert_int_equal(left_by(read, UINT32_MAX), 1); /* that nobody holds */
     held_free(read);

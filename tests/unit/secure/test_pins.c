@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +15,9 @@
 #include "secure/secure_memory.h"
 #include "seed.h"
 #include "test.h"
+#include "test_file.h"
+
+OWNED_BY(pins, pins_close)
 
 enum { PATH = 300, TEXT = 512 };
 
@@ -32,14 +33,14 @@ static void begin(bench *its)
 {
     strcpy(its->root, "/tmp/tarry-pins-XXXXXX");
     assert_non_null(mkdtemp(its->root));
-    assert_int_equal(pins_open(its->root, NULL, &its->own, NULL), TARRY_OK);
+    assert_ok(pins_open(its->root, NULL, &its->own, NULL));
 }
 
 /* As after a death: nothing but the files is left. */
 static void live_again(bench *its)
 {
     pins_close(its->own);
-    assert_int_equal(pins_open(its->root, NULL, &its->own, NULL), TARRY_OK);
+    assert_ok(pins_open(its->root, NULL, &its->own, NULL));
 }
 
 static void end(bench *its)
@@ -48,33 +49,27 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
-#define BENCH(name) TEST_OF(name, bench, its, end)
+#define BENCH(name) TEST_WITH(name, bench, its, begin, end)
 
 static void path_of(const bench *its, const char *name, char path[PATH])
 {
     snprintf(path, PATH, "%s/secure/%s", its->root, name);
 }
 
-static size_t read_file(const bench *its, const char *name, char text[TEXT])
+static size_t read_pin(const bench *its, const char *name, char text[TEXT])
 {
     char path[PATH];
     path_of(its, name, path);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t size = fread(text, 1, TEXT - 1, file);
+    const size_t size = read_file(path, text, TEXT - 1);
     text[size] = '\0';
-    fclose(file);
     return size;
 }
 
-static void write_file(const bench *its, const char *name, const char *bytes, size_t size)
+static void write_pin(const bench *its, const char *name, const char *bytes, size_t size)
 {
     char path[PATH];
     path_of(its, name, path);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
+    write_file(path, bytes, size);
 }
 
 static pins_lock lock_of(uint8_t job, uint64_t epoch, uint64_t round, uint64_t attempt)
@@ -86,15 +81,14 @@ static pins_lock lock_of(uint8_t job, uint64_t epoch, uint64_t round, uint64_t a
 static void advance(bench *its, pins_lock next)
 {
     tarry_diagnostic why;
-    if (pins_advance(its->own, &next, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, pins_advance(its->own, &next, &why));
 }
 
 static void refuse(bench *its, pins_lock next)
 {
     tarry_diagnostic why;
     assert_int_equal(pins_advance(its->own, &next, &why), TARRY_ERROR_STATE);
-    assert_non_null(strstr(why.text, "secure/lock-"));
+    assert_says(why.text, "secure/lock-");
 }
 
 static void lock_name(const pins_lock *lock, char name[TEXT])
@@ -105,11 +99,10 @@ static void lock_name(const pins_lock *lock, char name[TEXT])
 
 static void check_pins(bench *its, const pins_target *target, const pins_grid *of, bool pinned)
 {
-    tarry_diagnostic why;
     bool there = !pinned;
-    assert_int_equal(pins_check_target(its->own, target, &there, &why), TARRY_OK);
+    assert_ok(pins_check_target(its->own, target, &there, NULL));
     assert_int_equal(there, pinned);
-    assert_int_equal(pins_check_grid(its->own, of, &there, &why), TARRY_OK);
+    assert_ok(pins_check_grid(its->own, of, &there, NULL));
     assert_int_equal(there, pinned);
 }
 
@@ -118,30 +111,29 @@ BENCH(what_is_pinned_is_the_only_one)
     tarry_diagnostic why;
     bool pinned;
     char text[TEXT];
-    begin(its);
     for (int look = 0; look < 2; look++) /* which writes nothing */
         check_pins(its, &all, &grid, false);
-    assert_int_equal(pins_write_target(its->own, &all, &why), TARRY_OK);
-    assert_int_equal(pins_write_grid(its->own, &grid, &why), TARRY_OK);
+    assert_ok(pins_write_target(its->own, &all, &why));
+    assert_ok(pins_write_grid(its->own, &grid, &why));
     check_pins(its, &all, &grid, true);
     live_again(its);
     check_pins(its, &all, &grid, true);
-    read_file(its, "target", text);
+    read_pin(its, "target", text);
     assert_string_equal(text, "tarry target 1\ndata 0102fe0000000000000000000000000000000000000000"
                               "000000000000000000\nsamples 1000\n");
-    read_file(its, "grid", text);
+    read_pin(its, "grid", text);
     assert_string_equal(text, "tarry grid 1\nbits 32\nfraction 12\nbound 400\n");
     pins_target other = all;
     other.samples--;
     assert_int_equal(pins_check_target(its->own, &other, &pinned, &why), TARRY_ERROR_STATE);
-    assert_non_null(strstr(why.text, "secure/target says"));
+    assert_says(why.text, "secure/target says");
     other = all;
     other.data[31] ^= 1;
     assert_int_equal(pins_check_target(its->own, &other, &pinned, &why), TARRY_ERROR_STATE);
     pins_grid finer = grid;
     finer.fraction++;
     assert_int_equal(pins_check_grid(its->own, &finer, &pinned, &why), TARRY_ERROR_STATE);
-    assert_non_null(strstr(why.text, "secure/grid says"));
+    assert_says(why.text, "secure/grid says");
     finer = grid;
     finer.bound = 400.00000000000006;
     assert_int_equal(pins_check_grid(its->own, &finer, &pinned, &why), TARRY_ERROR_STATE);
@@ -153,7 +145,6 @@ BENCH(what_is_pinned_is_the_only_one)
 
 BENCH(what_was_sent_is_never_sent_again)
 {
-    begin(its);
     for (int lives = 0; lives < 2; lives++) {
         uint8_t job = (uint8_t)(7 + lives);
         pins_lock another = lock_of(job, 1, 0, 0);
@@ -176,7 +167,7 @@ BENCH(what_was_sent_is_never_sent_again)
         refuse(its, lock_of(job, 1, UINT64_MAX, UINT64_MAX));
     }
     char text[TEXT];
-    read_file(its, "lock-08000000000000000000000000000000", text);
+    read_pin(its, "lock-08000000000000000000000000000000", text);
     const char *last = strstr(text, "digest ");
     assert_non_null(last);
     uint8_t digest_of[PINS_DIGEST_BYTES];
@@ -202,7 +193,6 @@ BENCH(no_job_makes_a_lock_forgotten)
     pins_lock allowed[MOVES];
     size_t count = 0, refused = 0;
     random_stream random = random_stream_make(test_seed("locks", 1), RANDOM_TEST, 0, 0);
-    begin(its);
     for (int i = 0; i < MOVES; i++) {
         const uint64_t draw = random_u64(&random);
         pins_lock next =
@@ -237,7 +227,7 @@ static void touch(const bench *its, uint32_t job)
     char name[TEXT];
     memcpy(lock.job, &job, sizeof(job));
     lock_name(&lock, name);
-    write_file(its, name, "", 0);
+    write_pin(its, name, "", 0);
 }
 
 /* None of the locks makes room for another one. */
@@ -245,19 +235,18 @@ BENCH(there_are_so_many_locks_and_not_more)
 {
     tarry_diagnostic why;
     char path[PATH];
-    begin(its);
     advance(its, lock_of(0xff, 1, 0, 0));
     for (uint32_t job = 1; job < PINS_MOST_JOBS - 1; job++)
         touch(its, job << 8);
-    write_file(its, "lock-0100000000000000000000000000000000.new", "", 0); /* of a crash */
+    write_pin(its, "lock-0100000000000000000000000000000000.new", "", 0); /* of a crash */
     live_again(its);
     advance(its, lock_of(0xfe, 1, 0, 0));
     for (int life = 0; life < 2; life++) {
         pins_lock more = lock_of(0xfd, 1, 0, 0);
         assert_int_equal(pins_advance(its->own, &more, &why), TARRY_ERROR_STATE);
-        assert_non_null(strstr(why.text, "secure has the locks of 10000 jobs, and none is "
-                                         "forgotten to make room: remove those that are over "
-                                         "(lock-*)"));
+        assert_says(why.text, "secure has the locks of 10000 jobs, and none is "
+                              "forgotten to make room: remove those that are over "
+                              "(lock-*)");
         live_again(its);
     }
     advance(its, lock_of(0xff, 1, 0, 1));
@@ -272,10 +261,10 @@ static void write_lock_and_refuse(bench *its, const char *name, const char *text
 {
     tarry_diagnostic why;
     pins_lock next = lock_of(9, 4, 0, 0);
-    write_file(its, name, text, size);
+    write_pin(its, name, text, size);
     live_again(its);
     assert_int_equal(pins_advance(its->own, &next, &why), TARRY_ERROR_FORMAT);
-    assert_non_null(strstr(why.text, ": damaged: "));
+    assert_says(why.text, ": damaged: ");
 }
 
 /* A damaged file does not count as missing: nothing is sent, with any byte or end of it lost. */
@@ -297,11 +286,10 @@ BENCH(a_damaged_lock_stops_the_worker)
         {"epoch 3", "epoch 18446744073709551616"},
     };
     char text[TEXT], name[TEXT];
-    begin(its);
     const pins_lock first = lock_of(9, 3, 14, 2);
     lock_name(&first, name);
     advance(its, first);
-    size_t size = read_file(its, name, text);
+    size_t size = read_pin(its, name, text);
     for (size_t less = 0; less < size; less++)
         write_lock_and_refuse(its, name, text, less);
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
@@ -314,7 +302,7 @@ BENCH(a_damaged_lock_stops_the_worker)
     }
     /* Other jobs go by files of their own. */
     advance(its, lock_of(8, 1, 0, 0));
-    write_file(its, name, text, size);
+    write_pin(its, name, text, size);
     live_again(its);
     refuse(its, lock_of(9, 3, 14, 1));
     advance(its, lock_of(9, 4, 0, 0));
@@ -325,31 +313,29 @@ BENCH(a_damaged_target_stops_the_worker)
     char text[TEXT];
     tarry_diagnostic why;
     bool pinned;
-    begin(its);
-    write_file(its, "target", "", 0);
+    write_pin(its, "target", "", 0);
     assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
-    write_file(its, "target", "tarry target 1\n\0more", 20);
+    write_pin(its, "target", "tarry target 1\n\0more", 20);
     assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
     memset(text, 'x', sizeof(text));
-    write_file(its, "target", text, sizeof(text));
+    write_pin(its, "target", text, sizeof(text));
     assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FORMAT);
-    assert_non_null(strstr(why.text, "secure/target: damaged: "));
+    assert_says(why.text, "secure/target: damaged: ");
 }
 
 /* A kill leaves the whole old file, and the beginning of the new one under another name. */
 BENCH(what_a_kill_leaves_is_not_read)
 {
     tarry_diagnostic why;
-    begin(its);
     advance(its, lock_of(1, 5, 9, 1));
-    assert_int_equal(pins_write_target(its->own, &all, &why), TARRY_OK);
-    write_file(its, "lock-01000000000000000000000000000000.new", "tarry lock 2\njob 01", 19);
-    write_file(its, "target.new", "tarry tar", 9);
+    assert_ok(pins_write_target(its->own, &all, &why));
+    write_pin(its, "lock-01000000000000000000000000000000.new", "tarry lock 2\njob 01", 19);
+    write_pin(its, "target.new", "tarry tar", 9);
     live_again(its);
     refuse(its, lock_of(1, 5, 9, 0));
     advance(its, lock_of(1, 5, 9, 2));
     bool pinned;
-    assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_OK);
+    assert_ok(pins_check_target(its->own, &all, &pinned, &why));
     assert_true(pinned);
 }
 
@@ -359,7 +345,6 @@ BENCH(kills_while_it_writes_lose_nothing)
 {
     random_stream random = random_stream_make(test_seed("kills", 1), RANDOM_TEST, 0, 0);
     uint64_t done = 0;
-    begin(its);
     for (int life = 0; life < 12; life++) {
         int ends[2], status;
         pins_close(its->own);
@@ -386,7 +371,7 @@ BENCH(kills_while_it_writes_lose_nothing)
         while (read(ends[0], &done, sizeof(done)) == sizeof(done))
             ;
         close(ends[0]);
-        assert_int_equal(pins_open(its->root, NULL, &its->own, NULL), TARRY_OK);
+        assert_ok(pins_open(its->root, NULL, &its->own, NULL));
         pins_lock again = lock_of(3, 1, done, 0);
         again.kappa[0] ^= 1;
         refuse(its, again);
@@ -403,7 +388,6 @@ BENCH(what_is_no_file_is_not_missing)
     size_t size;
     tarry_diagnostic why;
     bool pinned;
-    begin(its);
     path_of(its, "target", path);
     assert_int_equal(symlink("nowhere", path), 0);
     assert_int_equal(pins_check_target(its->own, &all, &pinned, &why), TARRY_ERROR_FILE);
@@ -431,13 +415,12 @@ BENCH(a_record_that_could_not_be_read_is_not_written)
     char *again;
     size_t size;
     assert_non_null(text);
-    begin(its);
     assert_int_equal(pins_write_held(its->own, key, text, most, &why), TARRY_ERROR_STATE);
-    assert_non_null(strstr(why.text, "cut the samples into fewer chunks"));
-    assert_int_equal(pins_recall_held(its->own, key, &again, &size, &why), TARRY_OK);
+    assert_says(why.text, "cut the samples into fewer chunks");
+    assert_ok(pins_recall_held(its->own, key, &again, &size, &why));
     assert_null(again);
-    assert_int_equal(pins_write_held(its->own, key, text, most - TEXT, &why), TARRY_OK);
-    assert_int_equal(pins_recall_held(its->own, key, &again, &size, &why), TARRY_OK);
+    assert_ok(pins_write_held(its->own, key, text, most - TEXT, &why));
+    assert_ok(pins_recall_held(its->own, key, &again, &size, &why));
     assert_int_equal(size, most - TEXT);
     memory_release(NULL, again);
 }
@@ -448,12 +431,11 @@ BENCH(one_process_at_a_time)
     tarry_diagnostic why;
     struct stat folder;
     char path[PATH];
-    begin(its);
     path_of(its, "", path);
     assert_int_equal(stat(path, &folder), 0);
     assert_int_equal(folder.st_mode & 0777, 0700);
     assert_int_equal(pins_open(its->root, NULL, &second, &why), TARRY_ERROR_STATE);
-    assert_non_null(strstr(why.text, "secure: another worker is using these credentials"));
+    assert_says(why.text, "secure: another worker is using these credentials");
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -470,17 +452,13 @@ BENCH(one_process_at_a_time)
 
 static int open_folder(void *user, const tarry_allocator *allocator)
 {
-    pins *made;
-    int error = pins_open(user, allocator, &made, NULL);
-    if (error == TARRY_OK)
-        pins_close(made);
-    return error;
+    OWNED(pins) made = NULL;
+    return pins_open(user, allocator, &made, NULL);
 }
 
 BENCH(no_allocation_has_to_succeed)
 {
-    begin(its);
     pins_close(its->own);
     assert_int_equal(fail_each_allocation(open_folder, its->root), 1);
-    assert_int_equal(pins_open(its->root, NULL, &its->own, NULL), TARRY_OK);
+    assert_ok(pins_open(its->root, NULL, &its->own, NULL));
 }

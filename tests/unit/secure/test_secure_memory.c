@@ -4,16 +4,16 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <tarry/secure.h>
 
 #include "base/hex.h"
 #include "base/random.h"
+#include "edge_plan.h"
 #include "pki/authority.h"
 #include "seed.h"
 #include "test.h"
+#include "test_file.h"
 
 enum { SAMPLES = 800, WORKERS = 8, CHUNKS = 16, PATH_BYTES = 200 };
 
@@ -34,17 +34,7 @@ typedef struct bench {
 
 static tarry_plan *make_plan(uint64_t seed, uint32_t replication)
 {
-    tarry_plan_settings settings;
-    tarry_plan *plan;
-    tarry_plan_settings_init(&settings);
-    settings.workers = WORKERS;
-    settings.chunks = CHUNKS;
-    settings.pieces = 1;
-    settings.replication = replication;
-    settings.design = TARRY_DESIGN_RANDOM;
-    settings.seed = seed;
-    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-    return plan;
+    return plan_drawn(WORKERS, CHUNKS, replication, seed);
 }
 
 static void hear(void *user, const char *line)
@@ -71,8 +61,7 @@ static void live(bench *its)
     settings.chunk_samples_name = "--secure-chunk-samples";
     settings.tell = hear;
     settings.user = its;
-    if (tarry_secure_memory_open(&settings, &its->own, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_secure_memory_open(&settings, &its->own, &why));
 }
 
 static void live_again(bench *its)
@@ -103,19 +92,18 @@ static void end(bench *its)
     authority_remove(its->root);
 }
 
-#define BENCH(name) TEST_OF(name, bench, its, end)
+#define BENCH(name) TEST_WITH(name, bench, its, begin, end)
 
 static void tell_samples(const bench *its)
 {
-    assert_int_equal(tarry_secure_memory_samples(its->own, its->samples, CHUNKS, NULL), TARRY_OK);
+    assert_ok(tarry_secure_memory_samples(its->own, its->samples, CHUNKS, NULL));
 }
 
 static void agree(bench *its)
 {
     tell_samples(its);
     tarry_diagnostic why;
-    if (tarry_secure_memory_agree(its->own, &its->offer, its->target, &why) != TARRY_OK)
-        fail_msg("%s", why.text);
+    assert_ok_or(why, tarry_secure_memory_agree(its->own, &its->offer, its->target, &why));
 }
 
 static void refuse(bench *its, const char *said)
@@ -124,8 +112,7 @@ static void refuse(bench *its, const char *said)
     uint8_t target[TARRY_DIGEST_SIZE];
     tell_samples(its);
     assert_int_not_equal(tarry_secure_memory_agree(its->own, &its->offer, target, &why), TARRY_OK);
-    if (strstr(why.text, said) == NULL)
-        fail_msg("'%s' does not say '%s'", why.text, said);
+    assert_says(why.text, said);
 }
 
 static int count_entries(const char *folder)
@@ -141,10 +128,9 @@ static int count_entries(const char *folder)
 
 BENCH(what_was_agreed_on_once_holds)
 {
-    begin(its);
     agree(its);
-    assert_non_null(strstr(its->told, "secure sums: numbers are multiples of 2^-15 up to 200 in 32 "
-                                      "bits; "));
+    assert_says(its->told, "secure sums: numbers are multiples of 2^-15 up to 200 in 32 "
+                           "bits; ");
     its->told[0] = '\0';
     agree(its);
     live_again(its);
@@ -160,7 +146,6 @@ BENCH(what_was_agreed_on_once_holds)
 /* The rules: each may be stricter than the worker's own, and none may be weaker. */
 BENCH(weaker_rules_are_refused)
 {
-    begin(its);
     its->rules.colluders = 0;
     refuse(its, "(colluders)");
     its->rules.colluders = 1;
@@ -172,7 +157,6 @@ BENCH(weaker_rules_are_refused)
 
 BENCH(every_setting_of_the_worker_counts)
 {
-    begin(its);
     its->least = 401;
     live_again(its);
     refuse(its, "the server would leave 400 samples to one sum, and this worker wants 401 "
@@ -189,11 +173,10 @@ BENCH(every_setting_of_the_worker_counts)
 static void refuse_cut(bench *its, const uint64_t *begins, const char *said)
 {
     tarry_diagnostic why;
-    assert_int_equal(tarry_secure_memory_samples(its->own, its->samples, CHUNKS, begins), TARRY_OK);
+    assert_ok(tarry_secure_memory_samples(its->own, its->samples, CHUNKS, begins));
     assert_int_not_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                          TARRY_OK);
-    if (strstr(why.text, said) == NULL)
-        fail_msg("'%s' does not say '%s'", why.text, said);
+    assert_says(why.text, said);
 }
 
 /* Chunks of other sizes than even ones, and cuts that are none. */
@@ -201,7 +184,6 @@ BENCH(samples_are_cut_as_told)
 {
     uint64_t begins[CHUNKS + 1];
     tarry_diagnostic why;
-    begin(its);
     for (uint64_t i = 0; i < CHUNKS; i++)
         begins[i] = 40 * i;
     begins[CHUNKS] = SAMPLES; /* the last one has 200; who has it has three more of 40 */
@@ -209,10 +191,10 @@ BENCH(samples_are_cut_as_told)
     its->bound = 200;
     live_again(its);
     its->rules.least = 600;
-    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins), TARRY_OK);
+    assert_ok(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins));
     assert_int_not_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                          TARRY_OK);
-    assert_non_null(strstr(why.text, "1 colluders may hold all but 480 of 800 samples"));
+    assert_says(why.text, "1 colluders may hold all but 480 of 800 samples");
     begins[3] = begins[4] + 1;
     assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins),
                      TARRY_ERROR_ARGUMENT);
@@ -229,7 +211,6 @@ BENCH(samples_are_cut_as_told)
 BENCH(nothing_is_agreed_on_before_samples_are_told)
 {
     tarry_diagnostic why;
-    begin(its);
     assert_int_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                      TARRY_ERROR_STATE);
     assert_string_equal(why.text, "secure sums: this worker has no samples of its own");
@@ -238,7 +219,6 @@ BENCH(nothing_is_agreed_on_before_samples_are_told)
 /* The second job has a sample less: the difference of the two sums would be that sample's. */
 BENCH(a_second_job_with_a_sample_less_is_refused)
 {
-    begin(its);
     agree(its);
     its->offer.job_id[0] = 2;
     its->samples = SAMPLES - 1;
@@ -269,7 +249,6 @@ BENCH(a_grid_that_the_owner_does_not_allow_is_refused)
         {32, -7, 200, "to multiples of 2^7, which is more than 2^4 times as coarse"},
     };
     char path[PATH_BYTES];
-    begin(its);
     const tarry_secure_rules good = its->rules;
     for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
         its->rules.bits = offers[i].bits;
@@ -285,9 +264,9 @@ BENCH(a_grid_that_the_owner_does_not_allow_is_refused)
     live_again(its);
     its->rules = good;
     refuse(its, "32 bits, and this worker's owner allows 64 (--secure-bits)");
-    assert_int_equal(tarry_secure_rules_choose(64, 200, CHUNKS, &its->rules), TARRY_OK);
+    assert_ok(tarry_secure_rules_choose(64, 200, CHUNKS, &its->rules));
     refuse(its, "bound is 200, and this worker's owner allows 12.5 (--secure-bound;");
-    assert_int_equal(tarry_secure_rules_choose(64, 12.5, CHUNKS, &its->rules), TARRY_OK);
+    assert_ok(tarry_secure_rules_choose(64, 12.5, CHUNKS, &its->rules));
     agree(its);
 }
 
@@ -295,16 +274,14 @@ BENCH(a_grid_that_the_owner_does_not_allow_is_refused)
 BENCH(a_grid_of_few_steps_is_refused)
 {
     tarry_diagnostic why;
-    begin(its);
     its->samples = its->rules.least = UINT64_C(1) << 32;
     its->bound = 1;
     live_again(its);
-    assert_int_equal(tarry_secure_memory_samples(its->own, its->samples, 1u << 20, NULL), TARRY_OK);
-    assert_int_equal(tarry_secure_rules_choose(32, 1, 1u << 20, &its->rules), TARRY_OK);
+    assert_ok(tarry_secure_memory_samples(its->own, its->samples, 1u << 20, NULL));
+    assert_ok(tarry_secure_rules_choose(32, 1, 1u << 20, &its->rules));
     assert_int_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, &why),
                      TARRY_ERROR_STATE);
-    if (strstr(why.text, "only 1024 steps up to the bound, and 4096 are wanted") == NULL)
-        fail_msg("%s", why.text);
+    assert_says(why.text, "only 1024 steps up to the bound, and 4096 are wanted");
 }
 
 TEST(settings_that_are_none_are_refused)
@@ -319,7 +296,7 @@ TEST(settings_that_are_none_are_refused)
         settings.bound = i < 3 ? bounds[i] : 0;
         settings.bits = i == 3 ? 16 : 0;
         assert_int_equal(tarry_secure_memory_open(&settings, &own, &why), TARRY_ERROR_ARGUMENT);
-        assert_non_null(strstr(why.text, "bits are 32 or 64, and a bound is positive"));
+        assert_says(why.text, "bits are 32 or 64, and a bound is positive");
     }
 }
 
@@ -327,7 +304,6 @@ TEST(settings_that_are_none_are_refused)
 BENCH(a_chunk_of_few_samples_is_refused)
 {
     uint64_t begins[CHUNKS + 1];
-    begin(its);
     its->bound = 200;
     for (uint64_t i = 0; i <= CHUNKS; i++)
         begins[i] = 50 * i;
@@ -345,8 +321,8 @@ BENCH(a_chunk_of_few_samples_is_refused)
                "wants 2");
     its->chunk_samples = 1;
     live_again(its);
-    assert_int_equal(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins), TARRY_OK);
-    assert_int_equal(tarry_secure_memory_agree(its->own, &its->offer, its->target, NULL), TARRY_OK);
+    assert_ok(tarry_secure_memory_samples(its->own, SAMPLES, CHUNKS, begins));
+    assert_ok(tarry_secure_memory_agree(its->own, &its->offer, its->target, NULL));
     begins[1] = 0; /* and one without any, whose sum is zero */
     refuse_cut(its, begins, "chunk 0 of the server's plan has 0 samples");
 }
@@ -354,7 +330,6 @@ BENCH(a_chunk_of_few_samples_is_refused)
 /* A coarse grid, or a small bound, makes sums count chunks above a threshold. */
 BENCH(another_grid_is_refused)
 {
-    begin(its);
     agree(its);
     const tarry_secure_rules agreed = its->rules;
     for (int i = 0; i < 3; i++) {
@@ -362,7 +337,7 @@ BENCH(another_grid_is_refused)
         const double bound = i == 1 ? 1e-3 : 200;
         its->rules = agreed;
         its->offer.job_id[0]++;
-        assert_int_equal(tarry_secure_rules_choose(bits, bound, CHUNKS, &its->rules), TARRY_OK);
+        assert_ok(tarry_secure_rules_choose(bits, bound, CHUNKS, &its->rules));
         its->bits = bits; /* its owner has another one now, and has not removed the file */
         its->bound = bound;
         live_again(its);
@@ -380,7 +355,7 @@ static bool accepts(bench *its)
     tell_samples(its);
     if (tarry_secure_memory_agree(its->own, &its->offer, its->target, &why) == TARRY_OK)
         return true;
-    assert_non_null(strstr(why.text, "colluders may hold all but"));
+    assert_says(why.text, "colluders may hold all but");
     return false;
 }
 
@@ -402,7 +377,6 @@ static void remove_file(const bench *its, const char *name)
 BENCH(plans_that_let_colluders_collect_chunks_are_refused)
 {
     char path[PATH_BYTES];
-    begin(its);
     agree(its);
     bool refused = false;
     int plans = 1;
@@ -469,7 +443,6 @@ BENCH(no_job_makes_the_samples_held_forgotten)
     random_stream random = random_stream_make(test_seed("offers", 1), RANDOM_TEST, 0, 0);
     int taken = 0, refused = 0;
     memset(accepted, 0, sizeof(accepted));
-    begin(its);
     its->rules.least = 300;
     const tarry_secure_rules agreed = its->rules;
     for (int i = 0; i < OFFERS; i++) {
@@ -505,7 +478,6 @@ BENCH(no_job_makes_the_samples_held_forgotten)
 BENCH(each_target_has_its_record)
 {
     OWNED(tarry_plan) other = make_plan(5, 2);
-    begin(its);
     its->rules.least = 600; /* one plan, and not a second one */
     agree(its);
     for (int turn = 0; turn < 2; turn++) {
@@ -529,7 +501,6 @@ BENCH(each_target_has_its_record)
 BENCH(nothing_is_written_before_all_checks_pass)
 {
     char path[PATH_BYTES];
-    begin(its);
     OWNED(tarry_plan) thick = make_plan(3, 6);
     its->offer.plan = thick;
     refuse(its, "colluders may hold all but");
@@ -552,7 +523,6 @@ BENCH(a_kill_between_files_loses_nothing)
 {
     static const char *const last[] = {"target", "grid"};
     OWNED(tarry_plan) other = make_plan(5, 2);
-    begin(its);
     its->rules.least = 600;
     agree(its);
     for (size_t i = 0; i < 2; i++) {
@@ -568,7 +538,6 @@ BENCH(a_kill_between_files_loses_nothing)
 
 BENCH(a_plan_with_too_many_copies_is_refused)
 {
-    begin(its);
     OWNED(tarry_plan) thick = make_plan(3, 6);
     its->offer.plan = thick;
     refuse(its, "colluders may hold all but 200 of 800 samples, and 400 are to be left");
@@ -584,13 +553,12 @@ BENCH(attempts_are_locked_over_jobs)
                                   .attempt = 1,
                                   .kappa = {1}},
                          next = first, other = {.job_id = {2}, .epoch = 1, .kappa = {3}};
-    begin(its);
     agree(its);
-    assert_int_equal(tarry_secure_memory_lock(its->own, &first, &why), TARRY_OK);
+    assert_ok(tarry_secure_memory_lock(its->own, &first, &why));
     for (int life = 0; life < 2; life++) {
         its->offer.job_id[0] = 2;
         agree(its);
-        assert_int_equal(tarry_secure_memory_lock(its->own, &other, &why), TARRY_OK);
+        assert_ok(tarry_secure_memory_lock(its->own, &other, &why));
         its->offer.job_id[0] = 3;
         its->offer.data[0] ^= 1;
         refuse(its, "secure/target says");
@@ -600,7 +568,7 @@ BENCH(attempts_are_locked_over_jobs)
         assert_int_equal(tarry_secure_memory_lock(its->own, &next, &why), TARRY_ERROR_STATE);
         next.epoch = 1;
         assert_int_equal(tarry_secure_memory_lock(its->own, &next, &why), TARRY_ERROR_STATE);
-        assert_int_equal(tarry_secure_memory_lock(its->own, &first, &why), TARRY_OK);
+        assert_ok(tarry_secure_memory_lock(its->own, &first, &why));
         live_again(its);
     }
 }
@@ -610,64 +578,45 @@ BENCH(attempts_are_locked_over_lives)
     tarry_diagnostic why;
     tarry_secure_attempt attempt = {
         .job_id = {1}, .epoch = 1, .round = 3, .attempt = 1, .kappa = {5}};
-    begin(its);
     agree(its);
-    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
-    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
+    assert_ok(tarry_secure_memory_lock(its->own, &attempt, &why));
+    assert_ok(tarry_secure_memory_lock(its->own, &attempt, &why));
     live_again(its);
     agree(its);
-    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
+    assert_ok(tarry_secure_memory_lock(its->own, &attempt, &why));
     attempt.kappa[0] = 6; /* the same attempt, of another group, plan or parameters */
     assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_ERROR_STATE);
     attempt.round = 2;
     assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_ERROR_STATE);
     attempt.epoch = 2;
-    assert_int_equal(tarry_secure_memory_lock(its->own, &attempt, &why), TARRY_OK);
-}
-
-static size_t read_all(const char *path, char *bytes, size_t room)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    const size_t size = fread(bytes, 1, room, file);
-    fclose(file);
-    return size;
-}
-
-static void write_all(const char *path, const char *bytes, size_t size)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
+    assert_ok(tarry_secure_memory_lock(its->own, &attempt, &why));
 }
 
 /* A file that was cut anywhere, or has another byte, is refused with its name. */
 BENCH(damaged_files_stop_it)
 {
     char paths[3][PATH_BYTES], kept[8192], damaged[8192];
-    begin(its);
     agree(its);
     snprintf(paths[0], PATH_BYTES, "%s/secure/target", its->root);
     snprintf(paths[1], PATH_BYTES, "%s/secure/grid", its->root);
     name_held(its, paths[2]);
     random_stream random = random_stream_make(test_seed("damage", 1), RANDOM_TEST, 0, 0);
     for (size_t i = 0; i < 3; i++) {
-        const size_t size = read_all(paths[i], kept, sizeof(kept));
+        const size_t size = read_file(paths[i], kept, sizeof(kept));
         assert_in_range(size, 1, sizeof(kept) - 1);
         for (int j = 0; j < 40; j++) {
             const size_t at = random_u64(&random) % size;
             memcpy(damaged, kept, size);
             damaged[at] ^= j % 3 == 0 ? 0x40 : 1; /* often another digit */
-            write_all(paths[i], damaged, j % 2 == 0 ? at : size);
+            write_file(paths[i], damaged, j % 2 == 0 ? at : size);
             live_again(its);
             refuse(its, strrchr(paths[i], '/') + 1);
         }
         for (size_t at = 0; at < size; at++) { /* whole lines are missing, among others */
-            write_all(paths[i], kept, at);
+            write_file(paths[i], kept, at);
             refuse(its, strrchr(paths[i], '/') + 1);
         }
-        write_all(paths[i], kept, size);
+        write_file(paths[i], kept, size);
     }
     live_again(its);
     agree(its);
@@ -687,8 +636,7 @@ TEST(the_finest_grid_is_chosen)
     for (size_t i = 0; i < 5; i++) {
         for (size_t j = 0; j < 5; j++) {
             for (uint32_t bits = 32; bits <= 64; bits += 32) {
-                assert_int_equal(tarry_secure_rules_choose(bits, bounds[j], chunks[i], &rules),
-                                 TARRY_OK);
+                assert_ok(tarry_secure_rules_choose(bits, bounds[j], chunks[i], &rules));
                 const double most = ldexp(bounds[j] * (double)chunks[i], rules.fraction);
                 assert_true(most < ldexp(1, (int)bits - 1));
                 assert_true(2 * most >= ldexp(1, (int)bits - 1) || rules.fraction == 126);
