@@ -2,8 +2,6 @@
 /* The forms of numbers against what their contract says, in double. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/random.h"

@@ -3,7 +3,6 @@
  */
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/random.h"

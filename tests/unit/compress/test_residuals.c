@@ -2,7 +2,6 @@
 /* What rounding lost, over encodings that count and others that don't. */
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "compress/view.h"

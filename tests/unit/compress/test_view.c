@@ -2,8 +2,6 @@
 /* Views of parameters: everybody's are the same to the bit, whoever missed what. */
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "compress/view.h"

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include <openssl/evp.h>
 
 #include "base/bytes.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <tarry/error.h>
 
 #include "base/bytes.h"
 #include "hex.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
-#include <tarry/error.h>
-
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "privacy/secure/secure_member.h"

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "privacy/secure/secure_member.h"
 #include "test.h"
 

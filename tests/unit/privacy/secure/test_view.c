@@ -9,10 +9,6 @@
  * a round the chunks are taken from different holders. For inputs that agree on the colluder's
  * chunks and on the sum of the others, all views must be equally frequent.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include <tarry/error.h>
 
 #include "base/bytes.h"
 #include "privacy/secure/secure_member.h"

@@ -8,10 +8,6 @@
  * it into stripes of one number, the second one has a single stripe. The view is all words of both,
  * as they were sent.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include <tarry/error.h>
 
 #include "privacy/secure/secure_member.h"
 #include "test.h"
