@@ -5,7 +5,7 @@ import json
 import math
 import signal
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TIMEOUT, TarryTest
 
 # Half of the workers are slow, for good: one copy is not enough.
 SMALL = ["--workers", "6", "--straggler", "jitter:0.1/run+slow:2,2-6", "--dimension", "1000",
@@ -416,7 +416,3 @@ class Candidates(AdviceTest):
         self.write("job", JOB.replace("rate = 0.02", "rate = 0.02\nlocal-steps = 3") + "report = here.json\n")
         self.weigh("--compress", "none")
         self.assertNotIn("here.json", self.files())
-
-
-if __name__ == "__main__":
-    main()

@@ -219,7 +219,3 @@ class BenchTest(harness.TarryTest):
     def test_too_much_memory(self):
         self.fail_with(1, "tarry-bench: kernels: out of memory", "kernels", "--dimension", "2e9", "--inputs",
                        "1024")
-
-
-if __name__ == "__main__":
-    harness.main()

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from harness import TARRY, TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest
 
 SMALL = ["train", "--samples", "400", "--features", "5", "--batch", "64", "--optimizer", "adam"]
 KEEP = ["--checkpoint", "run.ck"]
@@ -381,7 +381,3 @@ class Checkpoint(TarryTest):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertRegex(done.err, r"^tarry: --resume: .*/ck: cannot be read: No such file or directory; "
                                    r"goes on from .*, after 10 rounds\n$")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 
 import json
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 
 class JobFile(TarryTest):
@@ -58,7 +58,3 @@ class JobFile(TarryTest):
     def test_a_missing_file(self):
         self.fail_with(1, "tarry: --config: job.ini: No such file or directory",
                        "plan", "--config", "job.ini")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@ import os
 import socket
 import time
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TIMEOUT, TarryTest
 
 JOB = ["--workers", "2", "--chunks", "2", "--replication", "2", "--samples", "100", "--features", "3", "--rounds",
        "1000000", "--quiet"]
@@ -138,7 +138,3 @@ class Connecting(TarryTest):
         self.write("keys/worker-1/cert.pem", "junk\n")
         self.fail_with(1, "tarry: --credentials: keys/worker-1/cert.pem: no certificate in PEM",
                        "work", "--credentials", "keys/worker-1")
-
-
-if __name__ == "__main__":
-    main()

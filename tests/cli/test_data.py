@@ -6,7 +6,7 @@ import os
 import re
 import struct
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 
 def idx_images(count, present=None):
@@ -126,7 +126,3 @@ class GoodData(TarryTest):
                      "softmax", "--rate", "0.1")
         self.succeed("train", "--data", "digits-images-idx3-ubyte", "--rounds", "3", "--model",
                      "mlp", "--hidden", "4,3", "--batch", "16")
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import sys
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TIMEOUT, TarryTest
 
 SCRIPT = str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "designs.py")
 
@@ -166,7 +166,3 @@ class Designs(TarryTest):
         self.refused("error: the following arguments are required: --replication", "affine", "--workers", 6)
         self.assertIn("error: argument design: invalid choice: 'ring'", run("ring").stderr)
         self.assertIn("tarry plan", run("--help").stdout)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import time
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TIMEOUT, TarryTest
 
 DP = "clip:1,noise:1.5,sample:0.04"
 SMALL = ["--samples", "2000", "--features", "5", "--workers", "3", "--chunks", "3", "--pieces", "2", "--quiet"]
@@ -338,7 +338,3 @@ class Dp(TarryTest):
         flags[flags.index("--rounds") + 1] = str(rounds)
         self.succeed(*flags, "--resume", "--report", "r.json")
         return self.read("r.json")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@ workers step."""
 import json
 import os
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 RUN = ["train", "--samples", "300", "--features", "6", "--rounds", "6", "--workers", "5", "--chunks", "6", "--quiet"]
 EVERYWHERE = ["--sum", "everywhere"]
@@ -178,7 +178,3 @@ class Everywhere(TarryTest):
         self.assertEqual(same, parameters)
         self.assertEqual(once["final"]["loss"], often["final"]["loss"])
         self.assertEqual([each["loss"] is None for each in once["rounds"]], 5 * [True] + [False])
-
-
-if __name__ == "__main__":
-    main()

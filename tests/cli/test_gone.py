@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that earlier versions had say what to use instead, on the command line, in job files and in schemes."""
 
-import unittest
-
-from harness import TarryTest, main
+from harness import TarryTest
 
 RELAYS = "no longer exists; let workers connect to the server, with --sum everywhere if its network is too slow"
 ADDRESSES = "takes one address, the server's; second connections no longer exist"
@@ -122,8 +120,3 @@ class Gone(TarryTest):
             self.fail_with(2, f"tarry: keys: add: {member}: {RELAYS}", "keys", "add", "c", member)
         self.fail_with(2, "tarry: keys: add: 'early' is no member's name: server, worker-ID, worker or viewer", "keys", "add",
                        "c", "early")
-
-
-if __name__ == "__main__":
-    unittest.TestCase.maxDiff = None
-    main()

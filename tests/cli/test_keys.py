@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from harness import TARRY, TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest
 
 OPENSSL = shutil.which("openssl")
 
@@ -297,7 +297,3 @@ class Usage(Keys):
         self.fail_with(2, "tarry: keys: add: --name is for the server, not for viewer", "keys", "add", "c", "viewer",
                        "--name", "a")
         self.assertEqual(self.files(), [])
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 
 import subprocess
 
-from harness import TARRY, TarryTest, main
+from harness import TARRY, TarryTest
 
 SECONDS = 60  # far less than a server waits for workers, and more than a busy machine takes to say no
 
@@ -44,7 +44,3 @@ class Limits(TarryTest):
         take = r" take [\d,]+ threads, and [\d,]+ are allowed \(.*\); use fewer workers, or allow more"
         self.fail_like(1, "tarry: train: 1000000 workers" + take, "train", "--workers", "1000000")
         self.fail_like(1, "tarry: train: 1000000 workers" + take, "train", "--workers", "1000000", "--processes")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ import re
 import struct
 import time
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TIMEOUT, TarryTest
 
 SAMPLES, FEATURES, CHUNKS, L2 = 203, 4, 8, 1e-3
 RUN = ["--data", "data.csv", "--model", "least-squares", "--l2", str(L2), "--chunks", str(CHUNKS), "--pieces", "1",
@@ -232,7 +232,3 @@ class LocalSteps(TarryTest):
                       "--local-steps 5 --outer momentum:1:1", "--local-steps 5 --outer nesterov:1:0.5:3"):
             with self.subTest(flags=flags):
                 self.fail_like(2, r"tarry: --(local-steps|outer): '.*", "train", *RUN, *flags.split())
-
-
-if __name__ == "__main__":
-    main()

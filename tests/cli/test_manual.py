@@ -5,7 +5,7 @@ import json
 import pathlib
 import re
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -65,7 +65,3 @@ class Manual(TarryTest):
                                           "--pilot", "job", "--compress", "none,int8"))
         for report in (weighed, advice, json.loads(self.read("p.json")), json.loads(self.read("r.json")), json.loads(self.read("n.json")), plan, json.loads(self.read("s.json"))):
             self.assertEqual(set(self.keys(report)) - described, set())
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from harness import TARRY, TarryTest, main
+from harness import TARRY, TarryTest
 
 SMALL = ["train", "--workers", "2", "--chunks", "2", "--pieces", "1", "--replication", "2", "--samples", "20",
          "--features", "5", "--silence", "60"]
@@ -64,7 +64,3 @@ class Memory(TarryTest):
 
     def test_processes_with_sums_everywhere(self):
         self.assertLess(max(self.growth(5000, "--processes", "--sum", "everywhere")), MOST_KB)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@
 import json
 import re
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 CYCLIC = """\
 workers               4
@@ -169,7 +169,3 @@ class Plan(TarryTest):
         self.write("bad.txt", "0 1\n0 x\n")
         self.fail_like(1, r"tarry: plan: bad.txt:2: .*", "plan", "--workers", "2", "--chunks", "2",
                        "--design", "file:bad.txt")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@
 import json
 import math
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 MECHANISM = ["--sample", "0.04", "--rounds", "2250"]
 
@@ -75,7 +75,3 @@ class Privacy(TarryTest):
         self.fail_with(1, "tarry: privacy: no noise up to 1e6 gives epsilon 1e-09 with delta 1e-10", "privacy",
                        "--epsilon", "1e-9", "--sample", "1", "--rounds", "1e12", "--delta", "1e-10")
         self.assertEqual(self.files(), [])
-
-
-if __name__ == "__main__":
-    main()

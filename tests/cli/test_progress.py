@@ -10,7 +10,7 @@ import subprocess
 import termios
 import threading
 
-from harness import TARRY, TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest
 
 RUN = ["train", "--samples", "400", "--features", "5", "--rounds", "40", "--straggler",
        "shifted-exp:0.01,0"]
@@ -77,7 +77,3 @@ class Terminal(TarryTest):
 
     def test_quiet(self):
         self.assertEqual(self.run_on_terminal(100, *RUN, "--quiet"), (0, ""))
-
-
-if __name__ == "__main__":
-    main()

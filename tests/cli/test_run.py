@@ -4,7 +4,7 @@
 import os
 import sys
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 
 class Run(TarryTest):
@@ -46,7 +46,3 @@ class Run(TarryTest):
 
     def test_no_python(self):
         self.fail_with(1, "tarry: run: python3: No such file or directory: see tarry-run(1)", "run")
-
-
-if __name__ == "__main__":
-    main()

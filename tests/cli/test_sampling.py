@@ -2,9 +2,8 @@
 """--sample-chunks: rounds that compute a sample of the chunks."""
 
 import json
-import unittest
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 SMALL = ["train", "--samples", "400", "--features", "5", "--chunks", "16", "--pieces", "1", "--rounds", "12"]
 
@@ -81,8 +80,3 @@ class Sampling(TarryTest):
         self.assertLess(sampled["time"]["mean"], plain["time"]["mean"])
         self.fail_like(2, ".*sample-chunks=4 goes with upload=coded.*", "simulate", "--scheme",
                        "partial:sample-chunks=4,upload=each")
-
-
-if __name__ == "__main__":
-    unittest.TestCase.maxDiff = None
-    main()

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 SMALL = ["--samples", "400", "--features", "6", "--workers", "4", "--chunks", "4", "--pieces", "2", "--replication", "2",
          "--rounds", "8"]
@@ -109,7 +109,3 @@ class Secure(TarryTest):
         self.write("keys/worker-0/roster.txt", self.read("keys/roster.txt").replace("number 1", "number 2"))
         self.fail_with(1, "tarry: work: keys/worker-0/roster.txt: not signed by the authority in ca.pem", *work,
                        "--credentials", "keys/worker-0")
-
-
-if __name__ == "__main__":
-    main()

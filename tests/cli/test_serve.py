@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from harness import TARRY, TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest
 from screen import Terminal
 
 SMALL = ["--workers", "4", "--chunks", "8", "--pieces", "1", "--replication", "2", "--samples", "600", "--features", "6",
@@ -644,7 +644,3 @@ class Processes(Network):
         process = self.begin("train", "--data", "a.csv", "--workers", "2", "--chunks", "2", "--replication", "1",
                              "--processes", "--quiet", "--straggler", "dead:1", "--stop", "deadline:0.1", "--rounds", "2")
         self.assertEqual(self.end(process)[0], 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 
-from harness import TARRY, TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest
 
 # A setting, by a name of its own, and its flags. What a flag of a number needs to be in the range of others is there too.
 VALUES = {
@@ -221,7 +221,3 @@ class Pairs(TarryTest):
             large = json.loads(self.succeed(*command, "--dimension", "1e11"))
             small = json.loads(self.succeed(*command, "--dimension", "10"))
             self.assertEqual((small["keep"], large["keep"]), ("all", "all" if "--parts" in command else "credited"))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import TARRY, TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest
 
 SLOW = ["train", "--samples", "400", "--features", "5", "--rounds", "100000", "--straggler",
         "shifted-exp:0.01,0.01"]
@@ -208,7 +208,3 @@ class Unread(TarryTest):
             status, err = self.run_unread("stdout", *command)
             self.assertEqual(status, -signal.SIGPIPE, command)
             self.assertNotIn("tarry: ", err, command)
-
-
-if __name__ == "__main__":
-    main()

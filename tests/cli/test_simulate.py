@@ -8,7 +8,7 @@ import signal
 import statistics
 import subprocess
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TIMEOUT, TarryTest
 
 SMALL = ["--workers", "12", "--chunks", "12", "--replication", "3", "--trials", "20"]
 
@@ -785,7 +785,3 @@ class Usage(SimulateTest):
         self.write("bad.txt", "0 1\n0 x\n")
         self.fail_like(1, "tarry: --scheme: partial: bad.txt:2: .*", "simulate", "--workers", "2",
                        "--scheme", "partial", "--chunks", "2", "--design", "file:bad.txt")
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ import time
 
 import run_server
 import schema
-from harness import TARRY, TarryTest, main
+from harness import TARRY, TarryTest
 from run_server import DONE, RESTART, RunServer, document, frame, status, text, worker
 from screen import Terminal
 
@@ -319,7 +319,3 @@ class Documents(Top):
                 self.assertGreater(told[-1]["run"]["rounds_done"], told[0]["run"]["rounds_done"])
                 self.assertEqual([one["worker"] for one in told[0]["workers"]], [0, 1, 2])
                 self.assertEqual(told[-1]["sum"] is not None, sums == "everywhere")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import unittest
 
-from harness import TARRY, TarryTest, main
+from harness import TARRY, TarryTest
 
 SMALL = ["train", "--samples", "400", "--features", "5", "--pieces", "1", "--rounds", "12"]
 
@@ -523,7 +523,3 @@ class EarlyEnds(TarryTest):
                  len(rounds[fill]) for fill in rounds}
         self.assertLess(error["scale"], error["none"])
         self.assertLess(error["stale"], error["none"])
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 
 import subprocess
 
-from harness import TARRY, TarryTest, main
+from harness import TARRY, TarryTest
 
 
 class Commands(TarryTest):
@@ -158,7 +158,3 @@ class Flags(TarryTest):
 
     def test_control_characters_do_not_break_the_line(self):
         self.fail_with(2, "tarry: --workers: '3?4' is not a whole number", "train", "--workers", "3\n4")
-
-
-if __name__ == "__main__":
-    main()

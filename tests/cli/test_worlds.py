@@ -3,7 +3,7 @@
 
 import re
 
-from harness import TarryTest, main
+from harness import TarryTest
 
 
 def without_rate(text):
@@ -72,7 +72,3 @@ class Worlds(TarryTest):
 
     def test_help(self):
         self.assertTrue(self.succeed("--help").startswith("Usage: tarry-worlds [OPTION...]\n"))
-
-
-if __name__ == "__main__":
-    main()
