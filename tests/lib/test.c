@@ -69,7 +69,7 @@ int test_main(int argc, char **argv)
     char only[64];
     const bool single = is_only_file();
     const char *name = single ? name_of_file(all->file, only) : argc > 1 ? argv[1] : "";
-    const int filter = single ? 1 : 2;
+    const int filter = single && (argc < 2 || strcmp(argv[1], name) != 0) ? 1 : 2;
     if (argc > filter)
         cmocka_set_test_filter(argv[filter]);
     int failed = file_run(name);

@@ -151,8 +151,8 @@ void test_case_add(test_case *added);
 
 /*
  * The main function of a program of tests: runs the cases of the file test_NAME.c if the first
- * argument is NAME, or of the only file there is; of these the ones whose names match the next
- * argument, in which * and ? may stand for characters. Gives back the exit status.
+ * argument is NAME, which may be left out if there is only one file; of these the ones whose names
+ * match the next argument, in which * and ? may stand for characters. Gives back the exit status.
  */
 int test_main(int argc, char **argv);
 
