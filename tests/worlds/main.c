@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
+#include "base/number.h"
 #include "cli/text/complain.h"
 #include "worlds/campaign.h"
 #include "worlds/plants.h"
