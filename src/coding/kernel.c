@@ -5,6 +5,7 @@
 
 #include "base/processor.h"
 #include "coding/kernel_variants.h"
+#include "coding/vector_digest.h"
 
 enum { BLOCK = 1024 }; /* numbers of `out` that stay in the first cache while the inputs pass */
 
@@ -28,10 +29,15 @@ static void combine_reference(float *out, const float *const *in, const float *c
     }
 }
 
-static const kernel reference = {"reference", combine_reference};
+static uint64_t mix_reference(const void *words, uint64_t first, size_t count, uint64_t key)
+{
+    return vector_mix_words(words, first, count, key);
+}
+
+static const kernel reference = {"reference", combine_reference, mix_reference};
 #ifdef __x86_64__
-static const kernel avx2 = {"avx2", kernel_combine_avx2};
-static const kernel avx512 = {"avx512", kernel_combine_avx512};
+static const kernel avx2 = {"avx2", kernel_combine_avx2, kernel_mix_avx2};
+static const kernel avx512 = {"avx512", kernel_combine_avx512, kernel_mix_avx512};
 #endif
 
 static const processor_variant all[] = {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weighted sums of vectors, the one operation behind encoding and decoding: out (+)= sum_k
- * coefficient[k] * in[k]. A reference in plain C, and variants for the instruction sets; which one
- * is chosen when the program runs.
+ * What is done to whole vectors: weighted sums, the one operation behind encoding and decoding, out
+ * (+)= sum_k coefficient[k] * in[k]; and digests. A reference in plain C, and variants for the
+ * instruction sets; which one is chosen when the program runs.
  */
 #ifndef CODING_KERNEL_H
 #define CODING_KERNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum kernel_mode {
     KERNEL_SET,    /* out = sum; out is then read soon: ordinary stores */
@@ -24,9 +25,16 @@ typedef enum kernel_mode {
 typedef void kernel_combine(float *out, const float *const *in, const float *coefficients,
                             size_t inputs, size_t length, kernel_mode mode);
 
+/*
+ * The sum modulo 2^64, over words first .. first + count - 1 of a vector, of what each word comes
+ * to at its place (vector_digest.h). `words` is the first of these; any alignment.
+ */
+typedef uint64_t kernel_mix(const void *words, uint64_t first, size_t count, uint64_t key);
+
 typedef struct kernel {
     const char *name; /* "reference", "avx2", "avx512" */
     kernel_combine *combine;
+    kernel_mix *mix;
 } kernel;
 
 /* The index-th kernel that this processor can run,

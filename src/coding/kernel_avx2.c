@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include "coding/vector_digest.h"
+
 #define WIDE __attribute__((target("avx2,fma")))
 #define WIDE_INLINE inline __attribute__((always_inline, target("avx2,fma")))
 
@@ -83,4 +85,10 @@ __attribute__((target("avx2,fma"))) void kernel_combine_avx2(float *out, const f
 {
     sum_all(out, in, coefficients, inputs, length, mode);
     _mm_sfence(); /* streaming stores become visible in order only after it */
+}
+
+__attribute__((target("avx2,fma"))) uint64_t kernel_mix_avx2(const void *words, uint64_t first,
+                                                             size_t count, uint64_t key)
+{
+    return vector_mix_words(words, first, count, key);
 }

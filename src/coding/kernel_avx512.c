@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include "coding/vector_digest.h"
+
 #define WIDE __attribute__((target("avx512f")))
 #define WIDE_INLINE inline __attribute__((always_inline, target("avx512f")))
 
@@ -64,4 +66,10 @@ __attribute__((target("avx512f"))) void kernel_combine_avx512(float *out, const 
 {
     sum_all(out, in, coefficients, inputs, length, mode);
     _mm_sfence(); /* streaming stores become visible in order only after it */
+}
+
+__attribute__((target("avx512f"))) uint64_t kernel_mix_avx512(const void *words, uint64_t first,
+                                                              size_t count, uint64_t key)
+{
+    return vector_mix_words(words, first, count, key);
 }

@@ -9,5 +9,7 @@
 /* On x86-64 only; the caller has checked that the processor has AVX2 and FMA, or AVX-512F. */
 kernel_combine kernel_combine_avx2;
 kernel_combine kernel_combine_avx512;
+kernel_mix kernel_mix_avx2;
+kernel_mix kernel_mix_avx512;
 
 #endif

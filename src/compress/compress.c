@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/dot.h"
 #include "base/memory.h"
+#include "base/mix.h"
 #include "base/processor.h"
 #include "base/random.h"
 #include "compress/compress_blocks.h"
@@ -686,20 +687,12 @@ size_t compress_piece(compress_form form)
                                                 : PIECE;
 }
 
-/* The finalizer of MurmurHash3, a bijection of 64 bits. */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
-    x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return x ^ x >> 33;
-}
-
 uint64_t compress_key(uint64_t seed, uint64_t round, uint32_t attempt, uint32_t worker,
                       uint32_t stripe)
 {
-    uint64_t key = mix(mix(seed) + round);
-    key = mix(key + attempt);
-    return mix(key + ((uint64_t)worker << 32 | stripe));
+    uint64_t key = mix_u64(mix_u64(seed) + round);
+    key = mix_u64(key + attempt);
+    return mix_u64(key + ((uint64_t)worker << 32 | stripe));
 }
 
 void compress_encode(compress_form form, const float *numbers, size_t count, uint64_t key,

@@ -14,7 +14,7 @@
 
 #include <tarry/tcp.h>
 
-#include "engine/sum_form.h"
+#include "coding/vector_digest.h"
 #include "mortal.h"
 #include "replica.h"
 #include "runtime/tcp/mesh/mesh_state.h"
@@ -118,20 +118,20 @@ size_t __wrap_wire_encode(wire_kind kind, const void *body, uint8_t *frame)
     return __real_wire_encode(kind, body, frame);
 }
 
-uint64_t __real_sum_digest(uint64_t step, const float *sum, size_t dimension);
-uint64_t __wrap_sum_digest(uint64_t step, const float *sum, size_t dimension);
-uint64_t __wrap_sum_digest(uint64_t step, const float *sum, size_t dimension)
+uint64_t __real_vector_digest(uint64_t step, const float *sum, size_t dimension);
+uint64_t __wrap_vector_digest(uint64_t step, const float *sum, size_t dimension);
+uint64_t __wrap_vector_digest(uint64_t step, const float *sum, size_t dimension)
 {
     pass(MORTAL_SUMMED);
-    return __real_sum_digest(step, sum, dimension);
+    return __real_vector_digest(step, sum, dimension);
 }
 
-uint64_t __real_sum_digester_end(sum_digester *self);
-uint64_t __wrap_sum_digester_end(sum_digester *self);
-uint64_t __wrap_sum_digester_end(sum_digester *self)
+uint64_t __real_vector_digester_end(const vector_digester *self);
+uint64_t __wrap_vector_digester_end(const vector_digester *self);
+uint64_t __wrap_vector_digester_end(const vector_digester *self)
 {
     pass(MORTAL_SUMMED);
-    return __real_sum_digester_end(self);
+    return __real_vector_digester_end(self);
 }
 
 /* ---- what is held to be true ---- */
@@ -156,7 +156,8 @@ static void compare_state(uint64_t step)
 {
     if (step > 0)
         compare(&me.area->steps[step].state,
-                __real_sum_digest(step, me.state, 2 * me.job.dimension), "its state differs", step);
+                __real_vector_digest(step, me.state, 2 * me.job.dimension), "its state differs",
+                step);
 }
 
 /* The sum of all chunks' gradients by the parameters that it has, one after the other. */
@@ -187,7 +188,7 @@ static void check_sum(uint64_t step, const float *sum)
      * that cancel each other is not. */
     if (!(most <= 1e-5 * (scale + me.job.chunks) + me.area->rounding * reach))
         complain("the sum is wrong", step);
-    compare(&me.area->steps[step].sum, __real_sum_digest(step, sum, d), "its sum differs", step);
+    compare(&me.area->steps[step].sum, __real_vector_digest(step, sum, d), "its sum differs", step);
 }
 
 /* ---- the replica ---- */

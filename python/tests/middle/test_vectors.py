@@ -113,7 +113,8 @@ def test_tensors_that_do_not_fit_are_errors() -> None:
 
 def test_memory_whose_lending_is_interrupted_was_never_lent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C may come at any line: what was not lent is not taken back, and what is lent stays until its array goes."""
-    told, freed = [], []
+    told: list[Any] = []
+    freed: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", told.append)
 
     class Memory(Handle):

@@ -12,7 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "engine/sum_form.h"
+#include "coding/vector_digest.h"
 #include "runtime/clock.h"
 #include "runtime/host/host.h"
 #include "runtime/worker/exchange.h"
@@ -247,7 +247,7 @@ static int copying_sum(tarry_runtime *runtime, uint64_t until_ns, float *into)
         int error = run(runtime, until_ns, true, &progress);
         if (error != TARRY_OK)
             return error;
-        if (sum_digest(own->wanted.step, own->numbers, dimension) == own->wanted.digest)
+        if (vector_digest(own->wanted.step, own->numbers, dimension) == own->wanted.digest)
             break;
         give_up(runtime);
     }

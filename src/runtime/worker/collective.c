@@ -10,7 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "engine/sum_form.h"
+#include "coding/vector_digest.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
 
@@ -58,9 +58,9 @@ struct collective {
 
     /* The exchange thread's while it is at the order, else the talking thread's. */
     uint64_t *group;
-    float *sum;            /* d numbers */
-    sum_digester digester; /* the engine's thread's while that runs */
-    tarry_sum_id held;     /* what `sum` is; step 0: nothing */
+    float *sum;               /* d numbers */
+    vector_digester digester; /* the engine's thread's while that runs */
+    tarry_sum_id held;        /* what `sum` is; step 0: nothing */
     tarry_event end;
     exchange_progress state; /* of a LOAD that has ended */
     float *weights;
@@ -187,7 +187,7 @@ static uint64_t digest_parameters(collective *self, uint64_t step)
     if (!collective_has_parameters(self))
         return 0;
     snapshot *held = snapshots_hold(pool);
-    uint64_t digest = sum_digest(step, held->parameters, pool->parameters);
+    uint64_t digest = vector_digest(step, held->parameters, pool->parameters);
     snapshots_release(pool, held);
     return digest;
 }
@@ -318,7 +318,7 @@ static int allocate(collective *self)
     return self->sum == NULL || self->weights == NULL || self->members == NULL ||
                    self->addresses == NULL || self->gathered == NULL || self->group == NULL
                ? TARRY_ERROR_NO_MEMORY
-               : sum_digester_init(&self->digester, settings->dimension, allocator);
+               : TARRY_OK;
 }
 
 static int init_sum_locks(collective *self)
@@ -417,7 +417,6 @@ void collective_free(collective *self)
     memory_release(&allocator, self->addresses);
     memory_release(&allocator, self->members);
     memory_release(&allocator, self->weights);
-    sum_digester_destroy(&self->digester, &allocator);
     vector_release(&allocator, self->sum);
     memory_release(&allocator, self);
 }
@@ -576,7 +575,7 @@ static void work(collective *self, tarry_engine_progress *progress)
 static void on_came(void *user, size_t first, size_t count)
 {
     collective *self = user;
-    sum_digester_add(&self->digester, first, count);
+    vector_digester_add(&self->digester, first, count);
 }
 
 /* What never began. */
@@ -610,7 +609,7 @@ static void run_reduce(collective *self)
         .suspect = TARRY_NO_WORKER,
     };
     let_go(self);
-    sum_digester_begin(&self->digester, sum->name.step, self->sum);
+    vector_digester_begin(&self->digester, sum->name.step, self->sum, self->settings.dimension);
     tarry_diagnostic why = {{0}};
     int error = form(self, &progress.suspect, &why);
     if (error == TARRY_OK)
@@ -625,7 +624,7 @@ static void run_reduce(collective *self)
     if (progress.state == TARRY_ENGINE_FAILED)
         tell_failure(self, progress.why);
     if (done)
-        hold(self, &sum->name, sum_digester_end(&self->digester));
+        hold(self, &sum->name, vector_digester_end(&self->digester));
     self->end = (tarry_event){
         .type = TARRY_EVENT_REDUCED,
         .sum = done ? self->held : sum->name,
@@ -658,7 +657,7 @@ static void run_fetch(collective *self)
     bool done =
         others->methods->fetch(others, order->from, &order->sum, self->sum, count) == TARRY_OK &&
         finish(self, &progress) &&
-        sum_digest(order->sum.step, self->sum, count) == order->sum.digest;
+        vector_digest(order->sum.step, self->sum, count) == order->sum.digest;
     if (done)
         hold(self, &order->sum, order->sum.digest);
     self->end = (tarry_event){

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "coding/vector_digest.h"
 #include "edge_plan.h"
-#include "engine/sum_form.h"
 #include "failing_allocator.h"
 #include "runtime/worker/collective.h"
 #include "test.h"
@@ -247,7 +247,7 @@ static void paths_hold(exchange *paths, const tarry_sum_id *sum, const float *nu
     if (sum == NULL)
         return;
     own->held = *sum;
-    assert_true(sum->digest == sum_digest(sum->step, numbers, dimension));
+    assert_true(sum->digest == vector_digest(sum->step, numbers, dimension));
 }
 
 static int paths_offer(exchange *paths, const tarry_sum_id *after, uint8_t *bytes, uint64_t size)
@@ -468,7 +468,7 @@ BENCH(sum_is_made_by_the_group_and_held)
     assert_int_equal(event.type, TARRY_EVENT_REDUCED);
     assert_false(event.failed);
     assert_true(event.sum.step == 1 && event.sum.attempt == 9 &&
-                event.sum.digest == sum_digest(1, sum, DIMENSION));
+                event.sum.digest == vector_digest(1, sum, DIMENSION));
     assert_true(own->holds && own->held.digest == event.sum.digest);
 
     uint64_t digest;
@@ -528,7 +528,7 @@ BENCH(fetched_sum_counts_only_with_its_digest)
     begin(own);
     own->got[0] = 4;
     tarry_sum_id sum = {.step = 3, .term = 2, .attempt = 1};
-    sum.digest = sum_digest(3, own->got, DIMENSION) + 1;
+    sum.digest = vector_digest(3, own->got, DIMENSION) + 1;
     collective_fetch(own->among, 2, &sum);
     comes_to(own, &own->paths, 1, 1);
     tarry_event event = take_good(own);
