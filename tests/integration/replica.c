@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "engine/shared.h"
 #include "runtime/clock.h"

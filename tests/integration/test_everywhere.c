@@ -2,7 +2,6 @@
 /* Where everyone gets the sum, in one process: replicas are the same to the bit, and what an owner
  * of the parameters gets from sums at the server. */
 #include <stdatomic.h>
-#include <string.h>
 
 #include <tarry/local.h>
 

@@ -3,7 +3,6 @@
  * out. */
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include <tarry/host.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime of one's own where everyone gets the sum: its transport is a queue in this process. */
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include <tarry/direct.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "failing_allocator.h"

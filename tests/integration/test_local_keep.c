@@ -2,7 +2,6 @@
 /* The local runtime with TARRY_KEEP_CREDITED. The worker machines' steps pass through here, so that
  * a worker can be lost at a chosen point. */
 #include <stdatomic.h>
-#include <string.h>
 
 #include <tarry/worker.h>
 

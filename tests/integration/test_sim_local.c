@@ -9,7 +9,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <tarry/local.h>
 #include <tarry/sim.h>

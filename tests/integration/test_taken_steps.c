@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where everyone gets the sum, owners that take their worker's steps as they take gradients to
  * compute, in this process and over the network. */
-#include <string.h>
 #include <unistd.h>
 
 #include <tarry/local.h>

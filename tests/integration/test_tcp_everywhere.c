@@ -2,7 +2,6 @@
 /* Where everyone gets the sum, over connections: a server and its workers as threads. */
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
  * server's own function, which the linker wraps.
  */
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "cluster.h"

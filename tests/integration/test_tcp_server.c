@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network server with scripted workers at the other end of its connections: its rounds. */
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/random.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints of the network server. */
-#include <string.h>
-
 #include "runtime/clock.h"
 #include "server_bench.h"
 #include "test.h"

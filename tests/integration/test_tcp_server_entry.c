@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whom the network server lets in, and with what word it refuses the others. */
 #include <pthread.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "coding/coefficients.h"

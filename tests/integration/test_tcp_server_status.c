@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a run stands: what the network server gives its caller, and shows to viewers. */
 #include <stdio.h>
-#include <string.h>
 
 #include <tarry/local.h>
 

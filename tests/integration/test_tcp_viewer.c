@@ -2,7 +2,6 @@
 /* A viewer looks at a network server that stops, is resumed at its address, and comes to its end.
  */
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "key_folder.h"

@@ -2,7 +2,6 @@
 #include "books.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "test.h"
 

@@ -2,7 +2,6 @@
 #include "edge_plan.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/random.h"

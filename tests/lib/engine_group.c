@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine_group.h"
 
-#include <stdlib.h>
-
 #include "base/random.h"
 #include "test.h"
 

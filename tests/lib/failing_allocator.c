@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "failing_allocator.h"
 
-#include <stdlib.h>
-
-#include <tarry/error.h>
-
 #include "test.h"
 
 static void *allocate(void *user, size_t count, size_t size)

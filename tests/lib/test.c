@@ -4,8 +4,6 @@
 #include <fnmatch.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_CASES = 256 };
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "draw.h"
 #include "mpi/cut.h"
 #include "seed.h"

@@ -4,7 +4,6 @@
  * seed says, so that they overtake each other as those of different ranks do.
  */
 #include <math.h>
-#include <string.h>
 
 #include "draw.h"
 #include "engine_group.h"

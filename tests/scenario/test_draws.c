@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a seed means stays what it is, on every machine; and a world without some of its faults. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/digest.h"
 #include "failing_allocator.h"

@@ -4,7 +4,6 @@
  * few rounds, and shrinks to few faults.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "seed.h"
 #include "test.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What transport.h promises, of the transport in memory. */
-#include <string.h>
-
-#include <tarry/server.h>
-
 #include "failing_allocator.h"
 #include "test.h"
 #include "worlds/memory_transport.h"

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/mix.h"
 #include "base/random.h"
 #include "coding/kernel.h"

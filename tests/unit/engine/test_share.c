@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who sums what, by looking at every number, and the decoding of shares beside the slow sum. */
-#include <string.h>
-
 #include "base/random.h"
 #include "engine/sum_form.h"
 #include "seed.h"

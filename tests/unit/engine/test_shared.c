@@ -2,7 +2,6 @@
 /* The shared-memory engine: members that take turns in one thread, and members in threads of their
  * own. */
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/random.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "story.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/bitset.h"
 #include "creation.h"
 #include "edge_plan.h"

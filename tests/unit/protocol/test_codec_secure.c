@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of what a SIGNAL of secure sums says to all, and what does not go with it. */
-#include <string.h>
-
 #include "edge_plan.h"
 #include "protocol/wire/codec.h"
 #include "test.h"

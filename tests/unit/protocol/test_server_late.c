@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Coded parts that are late, as stories with times. */
 #include <math.h>
-#include <string.h>
 
 #include "edge_plan.h"
 #include "protocol/server/server_state.h"

@@ -2,7 +2,6 @@
 /* Which settings go together: what is refused is what servers refuse, and what is settled they
  * take. The server is asked itself, and the numbers of a plan are by making it. */
 #include <math.h>
-#include <string.h>
 
 #include <tarry/settings.h>
 

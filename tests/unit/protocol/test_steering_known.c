@@ -2,7 +2,6 @@
 /* Dynamic orders: what the server knows and is told of: words and their turns, costs, paces, parts,
  * settings. */
 #include <math.h>
-#include <string.h>
 
 #include "creation.h"
 #include "edge_plan.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shares at a round's start, against a maximum flow. */
-#include <string.h>
-
 #include "base/random.h"
 #include "books.h"
 #include "creation.h"

@@ -4,7 +4,6 @@
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <tarry/settings.h>
 

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/bytes.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"

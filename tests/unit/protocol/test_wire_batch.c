@@ -2,7 +2,6 @@
 /* Reports of which several come in one frame have the bytes that docs/wire.md says, and nothing
  * else is read. */
 #include <stdbool.h>
-#include <string.h>
 
 #include "protocol/wire/wire.h"
 #include "test.h"

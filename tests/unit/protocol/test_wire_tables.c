@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies with a table of fields have the bytes that docs/wire.md says, and nothing else is read. */
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "protocol/wire/wire_bodies.h"

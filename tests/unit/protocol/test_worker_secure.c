@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secure sums at a worker: what a signal must be for its part to be masked and sent, and that
  * nothing is sent any more once it was something else. */
-#include <string.h>
-
 #include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "coding/vector_digest.h"

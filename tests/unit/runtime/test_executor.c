@@ -2,7 +2,6 @@
 /* An executor without a server: the test is its uplink, and says when a compute function returns.
  */
 #include <sched.h>
-#include <string.h>
 
 #include "compress/compress.h"
 #include "edge_plan.h"

@@ -3,8 +3,6 @@
  * An executor whose sums are secure, without a server: worker 0 of two, which has the chunks 0 and
  * 1. The test is its uplink, and has the key of worker 1, whose masks are taken off what is sent.
  */
-#include <string.h>
-
 #include <openssl/evp.h>
 
 #include "edge_plan.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exchanges whose messages go through a queue that the test reads and tampers with. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "failing_allocator.h"
 #include "runtime/worker/pass_exchange.h"
@@ -105,7 +103,7 @@ static void finish(bench *its)
     free(its->numbers);
 }
 
-#define BENCH(name) TEST_OF(name, bench, its, finish)
+#define BENCH(name) TEST_WITH(name, bench, its, begin, finish)
 
 static exchange_progress look(bench *its, uint32_t id)
 {
@@ -163,7 +161,6 @@ static void is_the_state(const exchange_progress *progress, const tarry_sum_id *
 
 BENCH(a_sum_is_fetched_a_few_pieces_at_a_time)
 {
-    begin(its);
     hold_sum(its);
     fetch(its, 1, 0, &SUM);
     size_t most = 0;
@@ -177,7 +174,6 @@ BENCH(a_sum_is_fetched_a_few_pieces_at_a_time)
 BENCH(a_sum_that_is_not_held_or_no_more_fails)
 {
     tarry_sum_id other = SUM;
-    begin(its);
     fetch(its, 1, 0, &SUM); /* not yet */
     fails(its);
     hold_sum(its);
@@ -194,7 +190,6 @@ BENCH(a_sum_that_is_not_held_or_no_more_fails)
 /* Their copies are gone in the end: else this leaks. */
 BENCH(a_state_is_shared_by_those_who_wait)
 {
-    begin(its);
     const tarry_sum_id later = {.step = 4, .term = 1, .attempt = 9, .digest = 5};
     for (uint32_t id = 1; id < PARTIES; id++)
         load(its, id);
@@ -213,7 +208,6 @@ BENCH(a_state_is_shared_by_those_who_wait)
 
 BENCH(a_state_that_is_none_fails)
 {
-    begin(its);
     const tarry_sum_id earlier = {.step = 2, .term = 1, .attempt = 1, .digest = 5};
     load(its, 1);
     deliver_all(its);
@@ -232,7 +226,6 @@ BENCH(a_state_that_is_none_fails)
 
 BENCH(a_byte_that_flips_is_found)
 {
-    begin(its);
     its->tampers = PASS_PIECE;
     load(its, 1);
     deliver_all(its);
@@ -242,7 +235,6 @@ BENCH(a_byte_that_flips_is_found)
 
 BENCH(what_is_got_from_one_who_is_gone_fails)
 {
-    begin(its);
     load(its, 1);
     load(its, 2);
     deliver_all(its);
@@ -261,7 +253,6 @@ BENCH(what_is_got_from_one_who_is_gone_fails)
 
 BENCH(what_was_abandoned_comes_too_late)
 {
-    begin(its);
     hold_sum(its);
     fetch(its, 1, 0, &SUM);
     for (int i = 0; i < 5; i++)
@@ -282,7 +273,6 @@ BENCH(what_was_abandoned_comes_too_late)
 BENCH(other_bytes_are_refused)
 {
     uint8_t bytes[PASS_MOST_HEAD + 1] = {0};
-    begin(its);
     for (unsigned type = 0; type <= PASS_PIECE + 1; type++) {
         size_t fits = 0;
         for (size_t size = 0; size <= sizeof(bytes); size++) {

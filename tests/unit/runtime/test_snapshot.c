@@ -41,11 +41,10 @@ static void end(bench *its)
     assert_int_equal(its->memory.live, 0);
 }
 
-#define BENCH(name) TEST_OF(name, bench, its, end)
+#define BENCH(name) TEST_WITH(name, bench, its, begin, end)
 
 BENCH(a_holder_keeps_what_it_has)
 {
-    begin(its);
     snapshots *pool = &its->pool;
     assert_null(snapshots_hold(pool));
     snapshots_release(pool, NULL);
@@ -76,7 +75,6 @@ BENCH(a_holder_keeps_what_it_has)
 /* Nobody computes with the last one any more: one is enough. */
 BENCH(one_is_enough_for_those_in_step)
 {
-    begin(its);
     snapshots *pool = &its->pool;
     for (uint64_t round = 0; round < 10; round++) {
         publish(pool, round);
@@ -90,7 +88,6 @@ BENCH(one_is_enough_for_those_in_step)
 
 BENCH(what_is_filled_in_place_is_seen_when_it_is_whole)
 {
-    begin(its);
     snapshots *pool = &its->pool;
     snapshot *held[HOLDERS];
     for (uint64_t round = 0; round < HOLDERS; round++) {

@@ -4,7 +4,6 @@
  * others. What comes about is the sum of integers to the bit, or it is known to be torn.
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "edge_plan.h"

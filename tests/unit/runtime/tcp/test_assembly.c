@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "runtime/tcp/net/channel_in.h"

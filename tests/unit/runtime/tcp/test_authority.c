@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +25,7 @@ static void begin(key_folder *its)
     key_folder_make(its, 2, NOW);
 }
 
-#define KEYS(name) TEST_OF(name, key_folder, its, key_folder_remove)
+#define KEYS(name) TEST_WITH(name, key_folder, its, begin, key_folder_remove)
 
 static size_t entries_of(const char *path)
 {
@@ -59,7 +58,6 @@ static void assert_listed(const key_folder *its, const char *expected)
 
 KEYS(members_are_listed_added_and_revoked)
 {
-    begin(its);
     assert_listed(its, "+server,+worker-0,+worker-1,+worker,+viewer,");
     assert_ok(authority_add(its->home, key_identity("worker-12"), no_hosts, NOW, NULL));
     key_folder_revoke(its, "worker-0", NOW);
@@ -81,7 +79,6 @@ KEYS(a_name_can_have_several_certificates)
 {
     tarry_diagnostic why;
     char path[PATH + 16], away[PATH + 16];
-    begin(its);
     assert_int_equal(authority_add(its->home, key_identity("worker-1"), no_hosts, NOW, &why),
                      TARRY_ERROR_STATE);
     assert_non_null(strstr(why.text, "worker-1: exists already"));
@@ -102,7 +99,6 @@ KEYS(what_is_there_is_never_overwritten)
     tarry_diagnostic why;
     char path[PATH + 16];
     struct stat before, after;
-    begin(its);
     snprintf(path, sizeof(path), "%s/ca.pem", its->home);
     assert_int_equal(stat(path, &before), 0);
     assert_int_equal(authority_init(its->home, 2, no_hosts, NOW, NULL, &why), TARRY_ERROR_FILE);
@@ -123,7 +119,6 @@ KEYS(an_interrupted_cluster_leaves_nothing)
     tarry_diagnostic why;
     char path[PATH + 16];
     const atomic_bool stop = true;
-    begin(its);
     snprintf(path, sizeof(path), "%s/other", its->root);
     assert_int_equal(authority_init(path, 2, no_hosts, NOW, &stop, &why), TARRY_ERROR_INTERRUPTED);
     assert_int_equal(entries_of(its->root), 1);
@@ -134,7 +129,6 @@ KEYS(an_interrupted_revocation_is_finished)
 {
     char path[PATH + 32];
     X509_CRL *list, *first;
-    begin(its);
     snprintf(path, sizeof(path), "%s/server/revoked.pem", its->home);
     assert_ok(pem_read_list(path, &first, NULL, NULL));
     key_folder_revoke(its, "worker-0", NOW);
@@ -149,7 +143,7 @@ KEYS(an_interrupted_revocation_is_finished)
     X509_CRL_free(list);
 }
 
-KEYS(only_the_owner_can_read_the_files)
+TEST_OF(only_the_owner_can_read_the_files, key_folder, its, key_folder_remove)
 {
     static const char *const files[] = {
         "ca.pem",          "ca-key.pem",     "revoked.pem",        "server/ca.pem",
@@ -191,7 +185,6 @@ KEYS(hosts_are_checked)
     const char *all[ISSUE_HOSTS];
     for (size_t i = 0; i < ISSUE_HOSTS; i++)
         all[i] = longest;
-    begin(its);
     key_folder_revoke(its, "server", NOW);
     assert_ok(authority_add(its->home, key_identity("server"),
                             (authority_hosts){.names = all, .count = ISSUE_HOSTS}, NOW, NULL));
@@ -209,7 +202,6 @@ static int list_and_free(void *user, const tarry_allocator *allocator)
 
 KEYS(each_allocation_may_fail)
 {
-    begin(its);
     assert_int_equal(fail_each_allocation(list_and_free, its->home), 1);
 }
 
@@ -228,7 +220,6 @@ KEYS(renewed_certificates_come_to_their_names_whole)
     char path[PATH + 16];
     authority_renewed *made;
     size_t moved = 0;
-    begin(its);
     age_member(its->home, "worker-0", "clientAuth");
     snprintf(path, sizeof(path), "%s/issued", its->home);
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -256,7 +247,6 @@ KEYS(old_certificates_are_renewed)
     char path[PATH + 64], away[PATH + 16];
     static const char *const names[] = {"node7", "192.0.2.7"};
     const authority_hosts hosts = {names, 2};
-    begin(its);
     assert_int_equal(count_renewed(its, &made), 0);
     memory_release(NULL, made);
     snprintf(path, sizeof(path), "%s/server", its->home);

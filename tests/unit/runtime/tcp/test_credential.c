@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ static void begin(key_folder *its)
     make_clusters(its, time(NULL));
 }
 
-#define KEYS(name) TEST_OF(name, key_folder, its, key_folder_remove)
+#define KEYS(name) TEST_WITH(name, key_folder, its, begin, key_folder_remove)
 
 static const char *path_in(const char *cluster, const char *name, char path[PATH])
 {
@@ -126,7 +125,6 @@ static void assert_client_refuses(outcome result, const char *reason)
 KEYS(members_know_each_other)
 {
     static const char *const names[] = {"worker-0", "worker-1", "worker", "viewer"};
-    begin(its);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         SSL *server = connection(its->home, "server"), *client = connection(its->home, names[i]);
         credential_identity peer, expected;
@@ -170,7 +168,6 @@ static void assert_passed_on(const credential *server, const char *cluster, cons
 KEYS(what_is_passed_on_is_verified_as_a_handshake_is)
 {
     static const uint8_t nonsense[] = {0x30, 0x03, 0x02, 0x01, 0x07, 0x00};
-    begin(its);
     char why[CREDENTIAL_REFUSAL_SIZE];
     X509 *certificate;
     bool changed;
@@ -201,7 +198,6 @@ KEYS(what_is_passed_on_is_verified_as_a_handshake_is)
 
 KEYS(strangers_are_refused)
 {
-    begin(its);
     const char *home = its->home;
     assert_client_refuses(
         meet_and_part(connection(home, "server"), connection(its->other, "worker-0")),
@@ -224,7 +220,6 @@ KEYS(strangers_are_refused)
 KEYS(nobody_plays_another_role)
 {
     static const char *const names[] = {"worker-0", "worker", "viewer"};
-    begin(its);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char reason[CREDENTIAL_REFUSAL_SIZE];
         snprintf(reason, sizeof(reason), "certificate of %s: hostname mismatch", names[i]);
@@ -244,7 +239,6 @@ KEYS(nobody_plays_another_role)
 /* Three years later members' certificates are over, and the authority and its list are not. */
 KEYS(an_expired_certificate_is_refused)
 {
-    begin(its);
     SSL *server = connection(its->home, "server"), *client = connection(its->home, "worker-1");
     X509_VERIFY_PARAM_set_time(SSL_get0_param(server), time(NULL) + 3 * YEAR_SECONDS);
     assert_server_refuses(meet_and_part(server, client),
@@ -258,7 +252,6 @@ KEYS(an_expired_certificate_is_refused)
 
 KEYS(a_revoked_member_is_refused_from_the_next_look_on)
 {
-    begin(its);
     credential *server = key_load(its->home, "server"), *client = key_load(its->home, "worker-1");
     SSL *here = credential_open(server), *there = credential_open(client);
     assert_true(meet(here, there).server_good);
@@ -291,7 +284,6 @@ KEYS(a_bad_list_never_takes_the_place_of_a_good_one)
 {
     char path[PATH], from[PATH];
     tarry_diagnostic why;
-    begin(its);
     key_folder_revoke(its, "worker-1", time(NULL));
     credential *server = key_load(its->home, "server"), *client = key_load(its->home, "worker-1");
     bool changed = true;
@@ -331,7 +323,6 @@ static void write_text(const char *path, const char *text)
 KEYS(what_is_wrong_with_a_directory_is_said)
 {
     char path[PATH], other[PATH];
-    begin(its);
     assert_load_fails(its, "worker-7", TARRY_ERROR_FILE, "ca.pem: No such file or directory");
     path_in(its->home, "worker-0/key.pem", path);
     assert_int_equal(chmod(path, 0640), 0);
@@ -359,7 +350,7 @@ KEYS(what_is_wrong_with_a_directory_is_said)
     assert_load_fails(its, "viewer", TARRY_ERROR_FILE, "viewer/ca.pem: not a regular file");
 }
 
-KEYS(what_is_over_is_told_at_loading)
+TEST_OF(what_is_over_is_told_at_loading, key_folder, its, key_folder_remove)
 {
     int64_t now = time(NULL);
     make_clusters(its, now - 3 * (int64_t)YEAR_SECONDS);
@@ -388,7 +379,6 @@ static int load_and_free(void *user, const tarry_allocator *allocator)
 KEYS(each_allocation_may_fail)
 {
     char path[PATH];
-    begin(its);
     path_in(its->home, "worker-0", path);
     assert_int_equal(fail_each_allocation(load_and_free, path), 2);
 }

@@ -2,7 +2,6 @@
 /* A key of secure sums is taken of the worker whose certificate it comes with, and of nobody else.
  */
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "key_folder.h"
@@ -37,7 +36,7 @@ static void end(bench *its)
     key_folder_remove(&its->keys);
 }
 
-#define BENCH(name) TEST_OF(name, bench, its, end)
+#define BENCH(name) TEST_WITH(name, bench, its, begin, end)
 
 static proof prove(const char *cluster, const char *name, const key_claim *of)
 {
@@ -70,14 +69,12 @@ static const char *fault_of(const bench *its, const proof *sent, const key_claim
 
 BENCH(a_workers_own_key_is_taken)
 {
-    begin(its);
     proof sent = prove(its->keys.home, "worker-1", &claim);
     assert_null(fault_of(its, &sent, &claim));
 }
 
 BENCH(a_signature_is_of_one_claim_alone)
 {
-    begin(its);
     proof sent = prove(its->keys.home, "worker-1", &claim);
     key_claim changed[6];
     for (unsigned i = 0; i < 6; i++)
@@ -110,7 +107,6 @@ BENCH(a_signature_is_of_one_claim_alone)
 
 BENCH(nobody_signs_for_another)
 {
-    begin(its);
     static const char *const others[] = {"worker-2", "server", "viewer"};
     for (unsigned i = 0; i < 3; i++) {
         proof sent = prove(its->keys.home, others[i], &claim);
@@ -129,7 +125,6 @@ BENCH(nobody_signs_for_another)
 /* A certificate that may take any worker's place names none. */
 BENCH(an_unbound_certificate_is_refused)
 {
-    begin(its);
     proof sent = prove(its->keys.home, "worker", &claim);
     assert_string_equal(fault_of(its, &sent, &claim), "its certificate is not that of this worker");
     key_claim unbound = claim;
@@ -141,7 +136,6 @@ BENCH(an_unbound_certificate_is_refused)
 BENCH(a_revoked_worker_is_refused)
 {
     char command[2 * PATH + 40];
-    begin(its);
     proof sent = prove(its->keys.home, "worker-1", &claim);
     key_folder_revoke(&its->keys, "worker-1", time(NULL));
     snprintf(command, sizeof(command), "cp %s/revoked.pem %s/worker-0/", its->keys.home,

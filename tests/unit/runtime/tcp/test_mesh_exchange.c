@@ -3,7 +3,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "mesh_group.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums over connections whose numbers travel in fewer bytes, against the oracle of sums. */
 #include <stdbool.h>
-#include <string.h>
 
 #include "engine_group.h"
 #include "mesh_group.h"

@@ -3,7 +3,6 @@
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "mesh_group.h"
 #include "runtime/clock.h"

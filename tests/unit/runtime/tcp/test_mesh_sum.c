@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine over connections, against the oracle of sums. */
 #include <stdbool.h>
-#include <string.h>
 
 #include <tarry/direct.h>
 

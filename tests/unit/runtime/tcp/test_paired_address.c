@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine's address beside that of connections, and bytes that are none. */
-#include <string.h>
-
 #include "runtime/tcp/mesh/direct.h"
 #include "test.h"
 

@@ -45,11 +45,10 @@ static void end(roster *its)
     roster_destroy(its, NULL);
 }
 
-#define ROSTER(name) TEST_OF(name, roster, its, end)
+#define ROSTER(name) TEST_WITH(name, roster, its, begin, end)
 
 ROSTER(credentials_say_who_may_be_whom)
 {
-    begin(its);
     uint32_t worker = 77;
     assert_int_equal(find(its, 1, 2, 0, 0, &worker), WIRE_REFUSED_IDENTITY);
     assert_int_equal(find(its, WIRE_ANY_WORKER, 3, 0, 0, &worker), WIRE_REFUSED_RANGE);
@@ -61,7 +60,6 @@ ROSTER(credentials_say_who_may_be_whom)
 
 ROSTER(a_seat_is_held_while_its_holder_is_heard)
 {
-    begin(its);
     uint32_t worker;
     assert_int_equal(sit(its, 1, 0, 1000), ROSTER_FIRST);
     assert_int_equal(find(its, WIRE_ANY_WORKER, 1, 1, 1000 + QUIET, &worker), WIRE_REFUSED_TAKEN);
@@ -79,7 +77,6 @@ ROSTER(a_seat_is_held_while_its_holder_is_heard)
 
 ROSTER(whoever_comes_back_finds_its_own_seat)
 {
-    begin(its);
     uint32_t worker;
     for (uint32_t process = 0; process < 2; process++) {
         gets(its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, process, 5, process);
@@ -98,7 +95,6 @@ ROSTER(whoever_comes_back_finds_its_own_seat)
 /* One whose holder is away for a moment is the last that is given to another. */
 ROSTER(the_seat_longest_free_goes_first)
 {
-    begin(its);
     for (uint32_t process = 0; process < WORKERS; process++)
         sit(its, process, process, 5);
     its->seats[0].heard_ns = 30;
@@ -116,7 +112,6 @@ ROSTER(the_seat_longest_free_goes_first)
 
 ROSTER(bound_credentials_go_before_others)
 {
-    begin(its);
     uint32_t worker;
     sit(its, 1, 0, 1000);
     gets(its, 1, WIRE_ANY_WORKER, 1, 1000, 1); /* though it is held */
@@ -135,7 +130,6 @@ ROSTER(bound_credentials_go_before_others)
 
 ROSTER(the_seats_of_bound_workers_are_given_last)
 {
-    begin(its);
     uint32_t worker;
     sit_as(its, 0, 0, 0, 1000);
     sit(its, 1, 1, 2000);

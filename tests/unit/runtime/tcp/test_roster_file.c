@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,7 +25,7 @@ static void begin(key_folder *its)
     key_folder_make_other(its, 1, NOW);
 }
 
-#define KEYS(name) TEST_OF(name, key_folder, its, key_folder_remove)
+#define KEYS(name) TEST_WITH(name, key_folder, its, begin, key_folder_remove)
 
 static authority_rostered sign(const char *home, int64_t now)
 {
@@ -69,7 +68,6 @@ static roster_file *read_roster(const char *home)
 
 KEYS(a_roster_has_each_worker_s_certificate)
 {
-    begin(its);
     roster_file *none;
     assert_ok(authority_read_roster(its->home, &none, NULL));
     assert_null(none);
@@ -94,7 +92,6 @@ KEYS(a_roster_has_each_worker_s_certificate)
 
 KEYS(a_list_that_differs_has_the_next_number)
 {
-    begin(its);
     sign(its->home, NOW);
     OWNED(roster_file) before = read_roster(its->home);
     authority_rostered made = sign(its->home, NOW + 5);
@@ -123,7 +120,6 @@ KEYS(of_two_certificates_the_last_one_counts)
 {
     char from[PATH + 20], to[PATH + 20];
     uint8_t expected[CREDENTIAL_FINGERPRINT_BYTES];
-    begin(its);
     snprintf(from, sizeof(from), "%s/worker-2", its->home);
     snprintf(to, sizeof(to), "%s/away", its->root);
     assert_int_equal(rename(from, to), 0);
@@ -146,7 +142,6 @@ KEYS(of_two_certificates_the_last_one_counts)
 KEYS(all_folders_that_are_there_get_it)
 {
     char text[TEXT], copy[TEXT], path[PATH + 20];
-    begin(its);
     snprintf(path, sizeof(path), "%s/worker-1", its->home);
     authority_remove(path);
     sign(its->home, NOW);
@@ -176,7 +171,6 @@ static void refuse(const void *text, size_t size, X509 *authority, const char *e
 KEYS(no_other_bytes_are_a_roster)
 {
     char text[TEXT];
-    begin(its);
     sign(its->home, NOW);
     X509 *authority = read_certificate(its->home, "ca.pem");
     size_t size = read_text(its->home, ROSTER_FILE_NAME, text);
@@ -225,7 +219,6 @@ KEYS(it_says_what_is_wrong)
         {"signature ", "sign ", "has no signature"},
     };
     char text[TEXT];
-    begin(its);
     sign(its->home, NOW);
     sign(its->other, NOW);
     X509 *authority = read_certificate(its->home, "ca.pem");
@@ -244,7 +237,6 @@ KEYS(what_a_member_signs_is_no_roster)
     char path[PATH + 40], *bytes;
     size_t size;
     EVP_PKEY *key;
-    begin(its);
     X509 *authority = read_certificate(its->home, "ca.pem");
     snprintf(path, sizeof(path), "%s/server/key.pem", its->home);
     assert_ok(pem_read_key(path, &key, NULL));
@@ -256,7 +248,7 @@ KEYS(what_a_member_signs_is_no_roster)
     X509_free(authority);
 }
 
-KEYS(a_folder_says_what_is_missing)
+TEST_OF(a_folder_says_what_is_missing, key_folder, its, key_folder_remove)
 {
     OWNED(roster_file) roster;
     tarry_diagnostic why;
@@ -291,7 +283,6 @@ static int decode(void *user, const tarry_allocator *allocator)
 KEYS(no_allocation_has_to_succeed)
 {
     char text[TEXT];
-    begin(its);
     sign(its->home, NOW);
     X509 *authority = read_certificate(its->home, "ca.pem");
     size_t size = read_text(its->home, ROSTER_FILE_NAME, text);
