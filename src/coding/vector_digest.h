@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The digest of a vector: one sum modulo 2^64 over its words of 8 bytes, each mixed with its place,
- * so that pieces may be added in any order, wherever they lie, and a graphics processor has the
- * same with a few operations on 64-bit integers. A word is two float32 numbers, the first one in
- * its low half (a last one alone: the high half is zero), or one float64. With v = word i and s = v
- * + key + i PHI modulo 2^64, what is added is low(s) high(s) + v with its halves exchanged: NH, as
- * in UMAC (Black et al., CRYPTO 1999) and XXH3, with keys that count. The first term tells places
- * apart, and with the second no change of a single number goes unseen. What is left is mixed with
- * the vector's length and with the key, which is made of the step.
+ * The digest of a vector: one sum modulo 2^64 over its words of 8 bytes, each mixed with its place.
+ * Pieces can be added in any order, wherever they lie, and a graphics processor can compute the
+ * same by a few operations on 64-bit integers. A word is two float32 numbers, the first in its low
+ * half (behind a last one alone there are zeros), or one float64. With v = word i and s = v + key +
+ * i PHI modulo 2^64, the word adds low(s) high(s) + v with its halves exchanged. The product is NH,
+ * as in UMAC (Black et al., CRYPTO 1999) and XXH3, with keys that count, and tells places apart;
+ * the second term sees a change where the other factor happens to be zero. In the end the sum is
+ * mixed with the length of the vector and the key, which comes from the step.
  *
- * It tells vectors apart that differ by accident, at the speed of memory; it does not protect
- * against somebody who looks for two of the same digest.
+ * It finds accidents at the speed of memory. It does not protect against somebody who looks for two
+ * vectors of the same digest.
  */
 #ifndef CODING_VECTOR_DIGEST_H
 #define CODING_VECTOR_DIGEST_H
@@ -22,7 +22,7 @@
 
 #define VECTOR_DIGEST_PHI UINT64_C(0x9e3779b97f4a7c15) /* 2^64 over the golden ratio */
 
-/* What a kernel's `mix` does; to be inlined where the instruction set is known. */
+/* A kernel's `mix`, to be inlined into a function of its instruction set. */
 static inline __attribute__((always_inline)) uint64_t
 vector_mix_words(const void *words, uint64_t first, size_t count, uint64_t key)
 {
@@ -54,7 +54,8 @@ void vector_digester_begin(vector_digester *self, uint64_t step, const float *nu
 /* The numbers first .. first + count - 1 are there, and change no more. Each is added once at
  * most. A piece that cuts a word in two is not read before the end. */
 void vector_digester_add(vector_digester *self, size_t first, size_t count);
-/* All numbers are there. What was not told, or cut a word in two, costs another pass over all. */
+/* All numbers are there. Another pass over all is made if some were not told, or a piece cut a word
+ * in two. */
 uint64_t vector_digester_end(const vector_digester *self);
 
 /* Of all at once. */
