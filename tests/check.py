@@ -73,7 +73,9 @@ CONFIGURATIONS = (
                   needed=True),
     # A newer PyTorch than the system's; another build of the package index may be several gigabytes. What is typed is judged
     # by what its packages say of themselves: their versions, and those of who judges, are fixed.
+    # What depends on no version of PyTorch is left to the system's.
     Configuration("torch", "gcc", (*PLAIN, "-Dtools=false", "-Dtests=false", "-Dmpi=disabled"), ("python/",),
+                  ("python/machines", "python/command", "python/exits", "python/private-audit"),
                   packages=("torch==2.13.0", "numpy==2.4.6", "cffi", "meson", "ninja", "pytest==9.2.0", "pytest-timeout",
                             "hypothesis==6.170.17", "matplotlib", "dp-accounting", "accelerate", "ruff==0.17.6",
                             "pyright[nodejs]==1.1.414"),
