@@ -4,15 +4,10 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/random.h"
 #include "coding/kernel.h"
 #include "compress/compress.h"
+#include "draw.h"
 #include "test.h"
-
-static float draw(random_stream *stream)
-{
-    return (float)random_normal(stream);
-}
 
 /* Number `place` as the best kernel sums it by itself. */
 static float summed(const sum_case *of, size_t place)
@@ -72,10 +67,10 @@ sum_case *sum_case_make(size_t dimension, uint32_t parts, uint32_t count, bool z
             continue;
         of->part[i] = checked_malloc(length * sizeof(float));
         for (size_t x = 0; x < length; x++)
-            of->part[i][x] = draw(&stream);
+            of->part[i][x] = draw_float(&stream);
     }
     for (size_t i = 0; i < (size_t)parts * count; i++)
-        of->weights[i] = draw(&stream);
+        of->weights[i] = draw_float(&stream);
     for (size_t place = 0; place < dimension; place++) {
         of->sum[place] = summed(of, place);
         assert_true(is_near(of, place, of->sum[place]));

@@ -6,16 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "coding/kernel.h"
+#include "draw.h"
 #include "seed.h"
 #include "test.h"
 
 enum {
     MAX_INPUTS = 35,
-    ROOM = 10000,  /* floats of a vector at most */
-    GUARD = 64,    /* floats before and behind the output that must stay as they are */
-    DRAWN = 16384, /* numbers that vectors are taken from, each from another place on */
+    ROOM = 10000, /* floats of a vector at most */
+    GUARD = 64,   /* floats before and behind the output that must stay as they are */
 };
 
 static const float GUARD_VALUE = 7.25F;
@@ -32,7 +31,6 @@ typedef struct bench {
     fence in[MAX_INPUTS];
     float *out; /* ROOM + 2 GUARD */
     float coefficients[MAX_INPUTS];
-    float drawn[DRAWN];
 } bench;
 
 static fence fence_make(void)
@@ -52,9 +50,6 @@ static int set_up(void **state)
     for (size_t k = 0; k < MAX_INPUTS; k++)
         b->in[k] = fence_make();
     b->out = checked_calloc(ROOM + 2 * GUARD, sizeof(float));
-    random_stream stream = random_stream_make(test_seed("numbers", 2), RANDOM_TEST, 0, 3);
-    for (size_t x = 0; x < DRAWN; x++)
-        b->drawn[x] = (float)random_normal(&stream);
     *state = b;
     return 0;
 }
@@ -77,11 +72,10 @@ static void check(bench *b, const kernel *with, kernel_mode mode, size_t inputs,
     const float *in[MAX_INPUTS];
     for (size_t k = 0; k < inputs; k++) {
         float *vector = b->in[k].end - length - (k % 2 == 1 ? offset : 0);
-        const size_t from = random_below(stream, DRAWN);
         for (size_t x = 0; x < length; x++)
-            vector[x] = b->drawn[(from + x) % DRAWN];
+            vector[x] = draw_float(stream);
         in[k] = vector;
-        b->coefficients[k] = (float)random_normal(stream);
+        b->coefficients[k] = draw_float(stream);
     }
     float *out = b->out + GUARD + offset;
     for (size_t x = 0; x < length + 2 * GUARD - offset; x++)
@@ -178,8 +172,8 @@ TEST(wide_kernels_agree_to_the_bit)
     for (size_t k = 0; k < MAX_INPUTS; k++) {
         float *vector = b->in[k].end - LENGTH;
         for (size_t x = 0; x < LENGTH; x++)
-            vector[x] = (float)random_normal(&stream);
-        b->coefficients[k] = (float)random_normal(&stream);
+            vector[x] = draw_float(&stream);
+        b->coefficients[k] = draw_float(&stream);
         in[k] = vector;
     }
     for (size_t x = 0; x < LENGTH; x++) {

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/random.h"
 #include "coding/layout.h"
+#include "draw.h"
 #include "seed.h"
 #include "test.h"
 
@@ -22,11 +22,6 @@ typedef struct trial {
     random_stream stream;
 } trial;
 
-static float draw(random_stream *stream)
-{
-    return (float)random_normal(stream);
-}
-
 static void trial_init(trial *t, const kernel *with, layout cut, size_t count, size_t length,
                        random_stream *stream)
 {
@@ -37,10 +32,10 @@ static void trial_init(trial *t, const kernel *with, layout cut, size_t count, s
     for (size_t i = 0; i < count; i++) {
         t->vectors[i] = checked_calloc(length, sizeof(float));
         for (size_t x = 0; x < length; x++)
-            t->vectors[i][x] = draw(stream);
+            t->vectors[i][x] = draw_float(stream);
     }
     for (size_t i = 0; i < count * cut.parts; i++)
-        t->numbers[i] = random_below(stream, 4) == 0 ? 0 : draw(stream);
+        t->numbers[i] = random_below(stream, 4) == 0 ? 0 : draw_float(stream);
 }
 
 static void trial_free(trial *t)
