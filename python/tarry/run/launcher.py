@@ -243,14 +243,18 @@ class Launcher:
                 time.sleep(_LOOK_SECONDS)
 
     def _conclude(self) -> int:
-        """After the end of all workers: the exit status. The last line names the first failure."""
+        """After the end of all workers: the exit status. The last line names the first failure, or the hub's end."""
         failures = [worker.failures for worker in self._workers if worker.status != 0]
         training = self._hub.progress() if failures or self._wanted.connect is None else Progress()
+        over = self._hub.why_over()  # workers may have noticed first
         self._hub.close()
         if training.failure is not None:
             self._tell_failure(training)
         if not failures:
             return 0
+        if over and not training.complete:
+            self._output.complain(over)
+            return 1
         workers = len(self._workers)
         chief_failed = training.complete and any(
             worker.status != 0 and worker.number == self._hub.chief() for worker in self._workers
