@@ -15,7 +15,6 @@
 #ifndef CODING_VECTOR_DIGEST_H
 #define CODING_VECTOR_DIGEST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

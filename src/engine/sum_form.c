@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/sum_form.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include <tarry/error.h>

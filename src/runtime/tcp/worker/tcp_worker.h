@@ -109,7 +109,8 @@ typedef struct worker_uplink {
     pthread_mutex_t lock; /* over all of this */
     pthread_cond_t released;
     bool has_lock, has_released;
-    bool open;      /* the server takes messages; otherwise they are dropped */
+    bool open;      /* the server has sent a message; until then those put here are dropped.
+                       Written by the loop's thread, which may read it without the lock */
     channel *aside; /* messages may be written to it at once; NULL: not */
     bool lost;      /* the executor gave up, there was no memory, or a frame went out in part: the
                        connection is to end */
@@ -184,7 +185,6 @@ typedef struct worker_link {
     uint32_t turn;      /* of the plan that came last (wire_ready) */
     worker_waiting waiting;
     worker_view view;
-    bool spoken_to;      /* the server has sent a message over this connection */
     bool in_round;       /* the server began a round over this connection, and did not end it */
     bool signalled;      /* the last that the machine was told is to send what it has */
     uint64_t machine_ns; /* when it was last told something, or something of it went out */

@@ -277,7 +277,7 @@ static void detach(tarry_tcp_worker *worker, worker_stage next)
     link->intake = INTAKE_NOTHING;
     link->offered = link->answered = 0;
     link->turn = 0;
-    link->in_round = link->signalled = link->spoken_to = false;
+    link->in_round = link->signalled = false;
     link->counted_received = link->counted_sent = 0;
     link->stage = next;
 }
@@ -1261,10 +1261,8 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
  * message: what is computed is still of the connection before, until the server's first word. */
 static void tcp_worker_begin_talk(tarry_tcp_worker *worker)
 {
-    if (worker->link.spoken_to)
-        return;
-    worker->link.spoken_to = true;
-    tcp_worker_open_uplink(worker, true);
+    if (!worker->uplink.open)
+        tcp_worker_open_uplink(worker, true);
 }
 
 static worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame,
