@@ -25,9 +25,9 @@ typedef struct local_exchanges local_exchanges;
 
 /* What all workers share; read-only for them, but for the mailbox and the snapshots. */
 typedef struct local_shared {
-    executor_settings executor; /* but for the worker and its uplink */
     snapshots snapshots;        /* where the server has the parameters */
-    mailbox server_inbox; /* frames; an empty one says that the sender gives up, or is broken */
+    mailbox inbox;              /* the server's: frames of workers */
+    _Atomic bool lost;          /* some worker is: its `lost` */
     local_exchanges *exchanges; /* NULL where the sum is made at the server */
 } local_shared;
 
@@ -35,23 +35,10 @@ typedef struct local_worker {
     local_shared *shared;
     uint32_t id;
     executor executor;
-    _Atomic int error; /* its replica's: it is broken */
-    /* Where everyone gets the sum: its own parameters. */
-    snapshots snapshots;
-    bool has_snapshots;
-    tarry_engine *engine;
-    collective *collective;
+    _Atomic bool lost;    /* it gives up, is broken, or there was no memory for a frame */
+    _Atomic int error;    /* its replica's: it is broken */
+    tarry_engine *engine; /* where everyone gets the sum */
 } local_worker;
-
-/* What a worker needs where everyone gets the sum. */
-typedef struct local_membership {
-    uint32_t workers, parts;
-    size_t parameters, dimension;
-    tarry_replica replica;
-    tarry_sum_id last;
-    tarry_engine *engine; /* taken over */
-    collective_forms forms;
-} local_membership;
 
 /* The exchanges of workers that live in one process: a thread carries what they say to each other.
  */
@@ -186,6 +173,15 @@ static exchange *local_exchange_of(local_exchanges *self, uint32_t party)
 /* What workers send has no sets, for which a shape would be needed. */
 static const codec_shape NO_SETS;
 
+static void give_up(void *user)
+{
+    local_worker *worker = user;
+    atomic_store(&worker->lost, true);
+    atomic_store(&worker->shared->lost, true);
+    mailbox_wake(&worker->shared->inbox);
+}
+
+/* It does not wait for the server, which may be waiting for the worker (executor_turn). */
 static void send_to_server(void *user, const tarry_message *message)
 {
     local_worker *worker = user;
@@ -193,7 +189,8 @@ static void send_to_server(void *user, const tarry_message *message)
     size_t size = codec_size(&NO_SETS, message);
     assert(size <= sizeof(frame));
     codec_encode(&NO_SETS, message, frame);
-    mailbox_put(&worker->shared->server_inbox, worker->id, frame, size);
+    if (!mailbox_put_growing(&worker->shared->inbox, worker->id, frame, size))
+        give_up(worker);
 }
 
 static void post(void *user, const tarry_message *message, bool more)
@@ -217,50 +214,11 @@ static void claim(void *user, size_t first, size_t count)
     (void)count;
 }
 
-static void give_up(void *user)
-{
-    local_worker *worker = user;
-    mailbox_put(&worker->shared->server_inbox, worker->id, NULL, 0);
-}
-
-static void changed(void *user)
-{
-    local_worker *worker = user;
-    mailbox_wake(&worker->shared->server_inbox);
-}
-
 static void broken(void *user, int error)
 {
     local_worker *worker = user;
     atomic_store(&worker->error, error);
     give_up(worker);
-}
-
-/* Before local_worker_init. Errors: as collective_create. */
-static int local_worker_join(local_worker *worker, local_shared *shared, uint32_t id,
-                             const local_membership *membership, const tarry_allocator *allocator)
-{
-    bool bare = membership->replica.parameters == NULL;
-    worker->engine = membership->engine;
-    int error = snapshots_init(&worker->snapshots, bare ? 1 : membership->parameters, 1, allocator);
-    if (error != TARRY_OK)
-        return error;
-    worker->has_snapshots = true;
-    const collective_settings wanted = {
-        .worker = id,
-        .workers = membership->workers,
-        .parts = membership->parts,
-        .dimension = membership->dimension,
-        .replica = membership->replica,
-        .last = membership->last,
-        .engine = membership->engine,
-        .forms = membership->forms,
-        .exchange = local_exchange_of(shared->exchanges, id),
-        .snapshots = &worker->snapshots,
-        .ended = executor_ended,
-        .user = &worker->executor,
-    };
-    return collective_create(&wanted, allocator, &worker->collective);
 }
 
 /* Tells the worker how the other one's engine is reached. Errors: NO_MEMORY. */
@@ -269,50 +227,7 @@ static int local_worker_meet(local_worker *worker, const local_worker *other)
     uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
     size_t size = 0;
     other->engine->methods->address(other->engine, bytes, &size);
-    return collective_meet(worker->collective, other->id, bytes, size);
-}
-
-/* Takes all the worker's memory but that of local_worker_join; starts nothing.
- * Errors: as tarry_local_create. End it in any case. */
-static int local_worker_init(local_worker *worker, local_shared *shared, const tarry_plan *plan,
-                             uint32_t id, const worker_slate_settings *wanted,
-                             const tarry_allocator *allocator)
-{
-    worker->shared = shared;
-    worker->id = id;
-    executor_settings settings = shared->executor;
-    settings.worker = id;
-    settings.collective = worker->collective;
-    if (worker->has_snapshots)
-        settings.snapshots = &worker->snapshots;
-    settings.uplink = (executor_uplink){
-        .post = post,
-        .post_part = post_part,
-        .claim = claim,
-        .give_up = give_up,
-        .changed = changed,
-        .user = worker,
-        .broken = broken,
-    };
-    worker_slate *first;
-    int error = worker_slate_create(plan, id, wanted, allocator, &first);
-    if (error != TARRY_OK)
-        return error;
-    error = executor_init(&worker->executor, &settings, first, allocator);
-    if (error != TARRY_OK)
-        worker_slate_free(first, allocator);
-    return error;
-}
-
-/* After executor_close. */
-static void local_worker_end(local_worker *worker, const tarry_allocator *allocator)
-{
-    executor_destroy(&worker->executor, allocator);
-    collective_free(worker->collective);
-    if (worker->engine != NULL)
-        worker->engine->methods->free(worker->engine);
-    if (worker->has_snapshots)
-        snapshots_destroy(&worker->snapshots);
+    return collective_meet(worker->executor.collective, other->id, bytes, size);
 }
 
 /* ---- local ---- */
@@ -362,8 +277,7 @@ static int allocate(local_runtime *local)
                : TARRY_OK;
 }
 
-/* What the workers share. The inbox has room for all
- * that a round usually brings; senders wait beyond that. */
+/* What the workers share. The inbox has room for all that a round usually brings. */
 static int init_shared(local_runtime *local)
 {
     const tarry_plan *plan = local->base.host->plan;
@@ -376,21 +290,13 @@ static int init_shared(local_runtime *local)
         return error;
     local->has_snapshots = !local->everywhere;
     size_t frames =
-        (size_t)plan->workers * (8 + 2 * (size_t)shared->executor.cut.stripes) + plan_edges(plan);
+        (size_t)plan->workers * (8 + 2 * (size_t)local->base.host->cut.stripes) + plan_edges(plan);
     size_t longest = local->everywhere ? CODEC_MOST_WORKER_BYTES : CODEC_MOST_REPORT_BYTES;
-    error = mailbox_init(&shared->server_inbox, longest, frames, &local->allocator);
+    error = mailbox_init(&shared->inbox, longest, frames, &local->allocator);
     if (error != TARRY_OK)
         return error;
     local->has_inbox = true;
     return TARRY_OK;
-}
-
-static worker_slate_settings wanted_slate(const local_runtime *local)
-{
-    return (worker_slate_settings){
-        .cut = local->shared.executor.cut,
-        .server = &local->base.host->settings.server,
-    };
 }
 
 static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
@@ -401,25 +307,42 @@ static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine
                : shared_engine_create(0, local->segments, &local->allocator, made, NULL);
 }
 
-/* Gives a worker what it steps, and the way to the others. */
-static int join_worker(local_runtime *local, uint32_t worker)
+/* Takes all the worker's memory; starts nothing. Errors: as tarry_local_create. */
+static int init_worker(local_runtime *local, uint32_t id)
 {
     const tarry_local_settings *settings = &local->settings;
-    const tarry_plan *plan = local->base.host->plan;
-    local_membership membership = {
-        .workers = plan->workers,
-        .parts = plan->parts,
-        .parameters = settings->parameters,
-        .dimension = settings->dimension,
-        .replica = settings->replicas[worker],
+    local_worker *worker = &local->workers[id];
+    executor_among among = {0};
+    int error = TARRY_OK;
+    worker->shared = &local->shared;
+    worker->id = id;
+    if (local->everywhere) {
+        error = make_engine(local, id, &worker->engine);
+        among = (executor_among){
+            .replica = settings->replicas[id],
+            .last = settings->last != NULL ? settings->last[id] : (tarry_sum_id){0},
+            .engine = worker->engine,
+            .exchange = local_exchange_of(local->shared.exchanges, id),
+        };
+    }
+    const executor_settings wanted = {
+        .worker = id,
+        .straggler = settings->straggler,
+        .compute = settings->compute,
+        .user = settings->user,
+        .parameters = local->base.host->numbers,
+        .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
+        .among = local->everywhere ? &among : NULL,
+        .uplink = {.post = post,
+                   .post_part = post_part,
+                   .claim = claim,
+                   .give_up = give_up,
+                   .broken = broken,
+                   .user = worker},
     };
-    if (settings->last != NULL)
-        membership.last = settings->last[worker];
-    membership.forms = collective_forms_of(&settings->server);
-    int error = make_engine(local, worker, &membership.engine);
-    return error != TARRY_OK ? error
-                             : local_worker_join(&local->workers[worker], &local->shared, worker,
-                                                 &membership, &local->allocator);
+    return error == TARRY_OK ? executor_init(&worker->executor, &wanted, local->base.host->plan,
+                                             &local->base.host->settings.server, &local->allocator)
+                             : error;
 }
 
 static int introduce_workers(local_runtime *local)
@@ -434,19 +357,11 @@ static int introduce_workers(local_runtime *local)
 
 static int init_workers(local_runtime *local)
 {
-    worker_slate_settings wanted = wanted_slate(local);
     int error = TARRY_OK;
     if (local->everywhere && local->settings.engine == NULL)
         error = segment_pool_create(workers_of(local), &local->allocator, &local->segments);
-    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
-        if (local->everywhere)
-            error = join_worker(local, worker);
-        if (local->everywhere && local->settings.last != NULL)
-            wanted.last = local->settings.last[worker];
-        if (error == TARRY_OK)
-            error = local_worker_init(&local->workers[worker], &local->shared,
-                                      local->base.host->plan, worker, &wanted, &local->allocator);
-    }
+    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
+        error = init_worker(local, worker);
     return error == TARRY_OK && local->everywhere ? introduce_workers(local) : error;
 }
 
@@ -455,8 +370,7 @@ static int start_workers(local_runtime *local)
 {
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
-        if (!tarry_straggler_dead(local->settings.straggler, worker))
-            error = executor_start(&local->workers[worker].executor);
+        error = executor_start(&local->workers[worker].executor);
         host_join(local->base.host, worker);
     }
     return error;
@@ -544,22 +458,6 @@ static int create_workers(local_runtime *local, tarry_diagnostic *diagnostic)
     return error;
 }
 
-static executor_settings common_settings(local_runtime *local)
-{
-    const tarry_local_settings *settings = &local->settings;
-    return (executor_settings){
-        .pieces = local->base.host->plan->pieces,
-        .straggler = settings->straggler,
-        .compute = settings->compute,
-        .user = settings->user,
-        .cut = local->base.host->cut,
-        .kernels = kernel_best(),
-        .form = form_of_parts(&local->base.host->settings.server),
-        .compress_seed = settings->server.compress_seed,
-        .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
-    };
-}
-
 /* The numbers of a part stay where they are until the host is done with them. */
 static stripe *find_stripe(const local_runtime *local, uint32_t worker,
                            const tarry_message *message)
@@ -578,20 +476,22 @@ static stripe *find_stripe(const local_runtime *local, uint32_t worker,
     return item;
 }
 
+/* Its machine could not take a step; in another round it may. */
+static void lose_worker(local_runtime *local, uint32_t worker)
+{
+    int broken = atomic_load(&local->workers[worker].error);
+    if (broken == TARRY_OK)
+        bitset_set(local->returned, worker);
+    else
+        local->broken = broken;
+    host_lose(local->base.host, worker);
+    if (broken != TARRY_OK)
+        host_fail(local->base.host, broken);
+}
+
 static void take_frame(local_runtime *local, const mailbox_frame *frame)
 {
     uint32_t worker = frame->sender;
-    if (frame->size == 0) { /* its machine could not take a step; in another round it may */
-        int broken = atomic_load(&local->workers[worker].error);
-        if (broken == TARRY_OK)
-            bitset_set(local->returned, worker);
-        else
-            local->broken = broken;
-        host_lose(local->base.host, worker);
-        if (broken != TARRY_OK)
-            host_fail(local->base.host, broken);
-        return;
-    }
     tarry_message message;
     bool good = host_decode(frame->bytes, frame->size, &message);
     assert(good);
@@ -605,12 +505,16 @@ static void take_frame(local_runtime *local, const mailbox_frame *frame)
 
 static size_t take_frames(local_runtime *local, uint64_t until_ns)
 {
-    mailbox *inbox = &local->shared.server_inbox;
+    mailbox *inbox = &local->shared.inbox;
     size_t count = mailbox_take(inbox, until_ns);
     for (size_t i = 0; i < count; i++) {
         mailbox_frame frame = mailbox_frame_at(inbox, i);
         take_frame(local, &frame);
     }
+    if (atomic_exchange(&local->shared.lost, false))
+        for (uint32_t worker = 0; worker < workers_of(local); worker++)
+            if (atomic_exchange(&local->workers[worker].lost, false))
+                lose_worker(local, worker);
     return count;
 }
 
@@ -685,65 +589,21 @@ static int run_round(tarry_runtime *runtime, const float *parameters, float *sum
 
 /* ---- another plan ---- */
 
-static void free_slates(const local_runtime *local, worker_slate **slates)
-{
-    for (uint32_t worker = 0; slates != NULL && worker < workers_of(local); worker++)
-        worker_slate_free(slates[worker], &local->allocator);
-    memory_release(&local->allocator, slates);
-}
-
-/* What the workers are to have for the plan; NULL: there is no memory. */
-static worker_slate **make_slates(const local_runtime *local, const tarry_plan *next)
-{
-    const worker_slate_settings wanted = wanted_slate(local);
-    worker_slate **made = memory_allocate(&local->allocator, next->workers, sizeof(worker_slate *));
-    int error = made == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
-    for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
-        error = worker_slate_create(next, worker, &wanted, &local->allocator, &made[worker]);
-    if (error == TARRY_OK)
-        return made;
-    free_slates(local, made);
-    return NULL;
-}
-
-static bool have_turned(local_runtime *local)
-{
-    for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        if (!executor_has_turned(&local->workers[worker].executor))
-            return false;
-    return true;
-}
-
-/*
- * Only the talking threads take part, and none of them waits for anything but room in the server's
- * inbox. What is in there was said of the plan before: it tells the next server no more than who
- * gives up.
- */
-static void turn_workers(local_runtime *local, worker_slate **slates)
-{
-    for (uint32_t worker = 0; worker < workers_of(local); worker++) {
-        executor_turn(&local->workers[worker].executor, slates[worker]);
-        slates[worker] = NULL;
-    }
-    while (!have_turned(local))
-        take_frames(local, TARRY_NEVER);
-    for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        executor_tidy(&local->workers[worker].executor, &local->allocator);
-}
-
+/* What is in the inbox was said of the plan before: it tells the next server no more than who gives
+ * up. */
 static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
     local_runtime *local = local_of(runtime);
+    const tarry_server_settings *server = &local->base.host->settings.server;
     int error = host_check_plan(local->base.host, next, diagnostic);
     if (error != TARRY_OK)
         return error;
-    worker_slate **slates = make_slates(local, next);
-    if (slates == NULL)
-        return diagnose_no_memory(diagnostic, "local runtime");
+    for (uint32_t worker = 0; worker < workers_of(local); worker++)
+        if (executor_prepare(&local->workers[worker].executor, next, server) != TARRY_OK)
+            return diagnose_no_memory(diagnostic, "local runtime");
     error = host_replan(local->base.host, next, diagnostic);
-    if (error == TARRY_OK)
-        turn_workers(local, slates);
-    free_slates(local, slates);
+    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
+        executor_turn(&local->workers[worker].executor);
     return error;
 }
 
@@ -766,7 +626,7 @@ static void interrupt(tarry_runtime *runtime)
 {
     local_runtime *local = local_of(runtime);
     atomic_store(&local->interrupted, true);
-    mailbox_wake(&local->shared.server_inbox);
+    mailbox_wake(&local->shared.inbox);
 }
 
 /* The caller's thread has the exchange behind those of the workers. NULL: the worker serves nobody.
@@ -799,16 +659,19 @@ static void release(tarry_runtime *runtime, bool finished)
     for (uint32_t worker = 0; worker < workers; worker++)
         executor_close(&local->workers[worker].executor);
     if (local->has_inbox)
-        mailbox_close(&local->shared.server_inbox);
+        mailbox_close(&local->shared.inbox);
     /* Workers read what others have until none of them runs. */
     for (uint32_t worker = 0; worker < workers; worker++)
         executor_join(&local->workers[worker].executor);
-    for (uint32_t worker = 0; worker < workers; worker++)
-        local_worker_end(&local->workers[worker], &allocator);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        executor_destroy(&local->workers[worker].executor);
+        if (local->workers[worker].engine != NULL)
+            local->workers[worker].engine->methods->free(local->workers[worker].engine);
+    }
     segment_pool_free(local->segments);
     local_exchanges_free(local->shared.exchanges);
     if (local->has_inbox)
-        mailbox_destroy(&local->shared.server_inbox);
+        mailbox_destroy(&local->shared.inbox);
     if (local->has_snapshots)
         snapshots_destroy(&local->shared.snapshots);
     host_free(local->base.host);
@@ -859,10 +722,8 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->settings = *settings;
     made->everywhere = everywhere;
     error = create_host(made, plan, diagnostic);
-    if (error == TARRY_OK) {
-        made->shared.executor = common_settings(made);
+    if (error == TARRY_OK)
         error = create_workers(made, diagnostic);
-    }
     if (error != TARRY_OK) {
         release(&made->base, true);
         return error;

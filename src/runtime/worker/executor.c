@@ -11,8 +11,10 @@
 #include <tarry/worker.h>
 
 #include "base/bitset.h"
+#include "base/memory.h"
 #include "coding/kernel.h"
 #include "coding/layout.h"
+#include "plan/plan.h"
 #include "protocol/form.h"
 #include "runtime/clock.h"
 #include "runtime/worker/collective.h"
@@ -137,7 +139,7 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             self->abandoning = true;
             break;
         case TARRY_EFFECT_REDUCE:
-            collective_gather(self->settings.collective, effect->message.group);
+            collective_gather(self->collective, effect->message.group);
             todo->order = true;
             todo->order_effect = *effect;
             break;
@@ -163,8 +165,8 @@ static void follow_round(executor *self, const tarry_event *event, const tarry_e
     if (event->message->type == TARRY_MESSAGE_ROUND) {
         self->in_round = true;
         self->told = event->message->round;
-        if (self->settings.collective != NULL && self->owed.stage == OWED_NOTHING)
-            snapshots_label(self->settings.snapshots, self->told);
+        if (self->collective != NULL && self->owed.stage == OWED_NOTHING)
+            snapshots_label(self->snapshots, self->told);
     } else if (event->message->type == TARRY_MESSAGE_FINISH) {
         self->in_round = false;
     }
@@ -205,7 +207,7 @@ static bool is_leaving(executor *self)
 void executor_claim(executor *self, size_t first, size_t count)
 {
     const executor_uplink *uplink = &self->settings.uplink;
-    if (self->settings.collective == NULL) /* else nobody else reads it, but in a REDUCE */
+    if (self->collective == NULL) /* else nobody else reads it, but in a REDUCE */
         uplink->claim(uplink->user, first, count);
 }
 
@@ -217,7 +219,7 @@ static const float *lone_gradient(const executor *self, const tarry_effect *effe
 {
     const worker_slate *seat = self->slate;
     const float *found = NULL;
-    if (self->settings.collective == NULL || self->settings.cut.parts != 1)
+    if (self->collective == NULL || self->cut.parts != 1)
         return NULL;
     for (uint32_t slot = 0; slot < seat->load; slot++) {
         if (effect->coefficients[slot] == 0)
@@ -235,7 +237,7 @@ static void pack(executor *self, const tarry_effect *effect, compress_form form,
                  size_t count, void *packed)
 {
     const executor_settings *settings = &self->settings;
-    const uint64_t key = compress_key(settings->compress_seed, effect->round, effect->attempt,
+    const uint64_t key = compress_key(self->compress_seed, effect->round, effect->attempt,
                                       settings->worker, effect->stripe);
     if (self->slate->residuals != NULL)
         residuals_encode(self->slate->residuals, effect->stripe, form, z, key, packed);
@@ -248,14 +250,13 @@ static void pack(executor *self, const tarry_effect *effect, compress_form form,
 static bool borrow_factor(const executor *self, uint64_t round, snapshot **held,
                           compress_form *form)
 {
-    const executor_settings *settings = &self->settings;
-    const size_t numbers = form_factor_numbers(settings->form);
+    const size_t numbers = form_factor_numbers(self->form);
     if (numbers == 0)
         return true;
-    *held = snapshots_hold(settings->snapshots);
+    *held = snapshots_hold(self->snapshots);
     if (*held == NULL || (*held)->round != round)
         return false;
-    *form = form_with(*form, (*held)->parameters + settings->snapshots->parameters - numbers);
+    *form = form_with(*form, (*held)->parameters + self->snapshots->parameters - numbers);
     return true;
 }
 
@@ -271,7 +272,7 @@ static void post_stripe(executor *self, const tarry_effect *effect, const layout
     const void *bytes = packed;
     tarry_message part = effect->message;
     compress_form form =
-        form_of_stripe(form_in_round(settings->form, effect->round), cut, effect->stripe);
+        form_of_stripe(form_in_round(self->form, effect->round), cut, effect->stripe);
     const bool lent = borrow_factor(self, effect->round, &held, &form);
     part.form = form.kind;
     if (part.form != TARRY_COMPRESS_NONE)
@@ -283,7 +284,7 @@ static void post_stripe(executor *self, const tarry_effect *effect, const layout
     } else if (part.form != TARRY_COMPRESS_NONE) {
         pack(self, effect, form, z, length, packed);
     }
-    snapshots_release(settings->snapshots, held);
+    snapshots_release(self->snapshots, held);
     settings->uplink.post_part(settings->uplink.user, &part,
                                &(executor_stripe){
                                    .first = start,
@@ -302,7 +303,7 @@ static void encode(executor *self, const tarry_effect *effect)
 {
     const executor_settings *settings = &self->settings;
     worker_slate *seat = self->slate;
-    const layout *cut = &settings->cut;
+    const layout *cut = &self->cut;
     size_t start = layout_stripe_start(cut, effect->stripe);
     const float *lone = NULL;
     self->answering = true;
@@ -313,13 +314,13 @@ static void encode(executor *self, const tarry_effect *effect)
         lone = lone_gradient(self, effect);
         executor_claim(self, start, layout_stripe_length(cut, effect->stripe));
         if (lone == NULL)
-            transfer_encode(settings->kernels, cut, effect->stripe, seat->inputs,
-                            effect->coefficients, seat->load, seat->part + start, seat->scratch);
+            transfer_encode(self->kernels, cut, effect->stripe, seat->inputs, effect->coefficients,
+                            seat->load, seat->part + start, seat->scratch);
     }
     seat->coded = lone != NULL ? lone : seat->part;
     if (settings->masking != NULL)
         executor_post_secure(self, effect, cut);
-    else if (settings->collective == NULL)
+    else if (self->collective == NULL)
         post_stripe(self, effect, cut);
     self->encoded = true;
     self->encoded_event = (tarry_event){
@@ -333,15 +334,13 @@ static void encode(executor *self, const tarry_effect *effect)
 /* Adds the gradients at the slate's folds to its running sum. */
 static void fold_open(executor *self, size_t count, bool begins)
 {
-    const executor_settings *settings = &self->settings;
-    bool taken = begins && settings->collective != NULL && self->slate->weights[0] == 1;
+    bool taken = begins && self->collective != NULL && self->slate->weights[0] == 1;
     if (taken)
         worker_slate_begin_part(self->slate, self->slate->folds[0]);
     for (size_t i = taken; i < count; i++) {
         const float *gradient = self->slate->gradient[self->slate->folds[i]];
-        settings->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
-                                   settings->cut.dimension,
-                                   begins && i == 0 ? KERNEL_SET : KERNEL_ADD);
+        self->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
+                               self->cut.dimension, begins && i == 0 ? KERNEL_SET : KERNEL_ADD);
     }
 }
 
@@ -350,7 +349,7 @@ static void fold_open(executor *self, size_t count, bool begins)
 static void fold(executor *self, const due *todo)
 {
     const executor_settings *settings = &self->settings;
-    executor_claim(self, 0, settings->cut.dimension);
+    executor_claim(self, 0, self->cut.dimension);
     if (settings->masking != NULL)
         executor_fold_secure(self, todo->fold_count, todo->begins_sum);
     else
@@ -367,7 +366,7 @@ static void owe_step(executor *self, const tarry_effect *effect)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     const float *numbers;
-    int error = collective_lend(self->settings.collective, &effect->sum, &numbers);
+    int error = collective_lend(self->collective, &effect->sum, &numbers);
     if (error != TARRY_OK) {
         uplink->broken(uplink->user, error);
         return;
@@ -383,7 +382,7 @@ static void step_replica(executor *self, const tarry_effect *effect)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     uint64_t state = 0;
-    int error = collective_step(self->settings.collective, &effect->sum, effect->digests, &state);
+    int error = collective_step(self->collective, &effect->sum, effect->digests, &state);
     if (error != TARRY_OK) {
         uplink->broken(uplink->user, error);
         return;
@@ -396,7 +395,7 @@ static void step_replica(executor *self, const tarry_effect *effect)
 /* What is to be done among the workers. */
 static void begin_order(executor *self, const tarry_effect *effect)
 {
-    collective *among = self->settings.collective;
+    collective *among = self->collective;
     const worker_slate *seat = self->slate;
     switch (effect->type) {
     case TARRY_EFFECT_REDUCE:
@@ -425,7 +424,7 @@ static void begin_order(executor *self, const tarry_effect *effect)
 /* Nothing is computed before it is over: it may read gradients. */
 static void abandon(executor *self)
 {
-    collective_abandon(self->settings.collective);
+    collective_abandon(self->collective);
     pthread_mutex_lock(&self->lock);
     self->abandoning = false;
     pthread_cond_broadcast(&self->change);
@@ -455,7 +454,7 @@ static void follow_up(executor *self, const due *todo)
         encode(self, &todo->encode_effect);
     if (todo->order)
         begin_order(self, &todo->order_effect);
-    if (todo->changed)
+    if (todo->changed && uplink->changed != NULL)
         uplink->changed(uplink->user);
     if (todo->refusal != TARRY_REFUSAL_NONE)
         executor_refuse(self, TARRY_ERROR_STATE, tarry_refusal_text(todo->refusal));
@@ -471,7 +470,7 @@ static bool executor_has_kept(const executor *self)
     if (task->begun || seat->keep != TARRY_KEEP_ALL)
         return false;
     uint64_t finished = seat->finished[executor_place_of(seat, task->round, task->slot)];
-    return finished > 0 && finished == snapshots_generation(self->settings.snapshots, task->round);
+    return finished > 0 && finished == snapshots_generation(self->snapshots, task->round);
 }
 
 static bool take_answer(executor *self, tarry_event *event)
@@ -537,7 +536,7 @@ static uint64_t injected_ns(const executor *self, const executor_call *call, uin
         size += (double)spans[i].count / spans[i].of;
     uint64_t whole = size == 1 ? bare : (uint64_t)((double)bare / size);
     uint64_t ns = tarry_straggler_time_ns(settings->straggler, call->task.round, settings->worker,
-                                          call->slot, spans[0].origin, settings->pieces, whole);
+                                          call->slot, spans[0].origin, self->pieces, whole);
     return size == 1 || ns == TARRY_NEVER ? ns : (uint64_t)((double)ns * size);
 }
 
@@ -578,7 +577,7 @@ static bool has_task(const executor *self)
 /* How many numbers a round begins with: without a factor that follows them. */
 static size_t executor_parameters(const executor *self)
 {
-    return self->settings.snapshots->parameters - form_factor_numbers(self->settings.form);
+    return self->snapshots->parameters - form_factor_numbers(self->form);
 }
 
 /* What is needed while the lock is not held. */
@@ -588,7 +587,7 @@ static void hand_out(executor *self, snapshot *held)
     uint32_t slot = self->task.slot;
     uint64_t round = self->task.round;
     size_t place = executor_place_of(seat, round, slot);
-    const collective *among = self->settings.collective;
+    const collective *among = self->collective;
     bool bare = among != NULL && !collective_has_parameters(among);
     const uint32_t *offset = seat->span_offset + slot;
     self->task.begun = true;
@@ -612,7 +611,7 @@ static void hand_out(executor *self, snapshot *held)
                 .span_count = offset[1] - offset[0],
                 .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
                                                               : seat->gradient[place],
-                .dimension = self->settings.cut.dimension,
+                .dimension = self->cut.dimension,
                 .owner = self,
                 .ticket = self->task.ticket,
             },
@@ -635,7 +634,7 @@ static void hand_out_step(executor *self)
                 .worker = self->settings.worker,
                 .sum = self->owed.numbers,
                 .step = self->owed.sum.step,
-                .dimension = self->settings.cut.dimension,
+                .dimension = self->cut.dimension,
                 .owner = self,
                 .ticket = ++self->tickets,
             },
@@ -661,7 +660,7 @@ static void report(executor *self, bool good, uint64_t taken_ns)
  * is let go for each task whose round is over: all is looked at anew then. */
 static bool begin_task(executor *self)
 {
-    snapshots *pool = self->settings.snapshots;
+    snapshots *pool = self->snapshots;
     while (!self->closing) {
         if (has_step(self)) {
             hand_out_step(self);
@@ -745,7 +744,7 @@ int tarry_task_give(const tarry_task *task, int result)
     if (steps) {
         error = give_step(self, result);
     } else if (self->call.held != NULL && self->call.task.ticket == ticket) {
-        snapshots_release(self->settings.snapshots, self->call.held);
+        snapshots_release(self->snapshots, self->call.held);
         self->call.held = NULL;
         error = give(self, ticket, result);
     }
@@ -805,7 +804,7 @@ static void take_frames(executor *self, size_t count)
 {
     size_t first = find_cut(self, count);
     if (first > 0)
-        collective_cut(self->settings.collective);
+        collective_cut(self->collective);
     for (size_t i = first; i < count; i++) {
         mailbox_frame frame = mailbox_frame_at(&self->inbox, i);
         tarry_message message;
@@ -842,9 +841,9 @@ static void conclude_owed(executor *self)
     uint64_t state = 0;
     int error = owed.result;
     if (error == TARRY_OK)
-        error = collective_stepped(self->settings.collective, &owed.sum, owed.digests, &state);
+        error = collective_stepped(self->collective, &owed.sum, owed.digests, &state);
     if (error == TARRY_OK && self->in_round) /* whose ROUND came meanwhile */
-        snapshots_label(self->settings.snapshots, self->told);
+        snapshots_label(self->snapshots, self->told);
     if (error != TARRY_OK)
         uplink->broken(uplink->user, error);
     else
@@ -864,7 +863,7 @@ static void take_stepped(executor *self)
 /* What the exchange thread is done with. */
 static void take_end(executor *self)
 {
-    collective *among = self->settings.collective;
+    collective *among = self->collective;
     tarry_event event;
     int error;
     if (among == NULL || !collective_take(among, &event, &error))
@@ -875,7 +874,8 @@ static void take_end(executor *self)
         talk_step(self, &event);
 }
 
-void executor_ended(void *user)
+/* collective_settings.ended */
+static void ended(void *user)
 {
     executor *self = user;
     mailbox_wake(&self->inbox);
@@ -885,7 +885,7 @@ void executor_ended(void *user)
 static void exchange_slates(executor *self)
 {
     worker_slate *before = self->slate;
-    if (self->settings.collective != NULL)
+    if (self->collective != NULL)
         tarry_worker_adopt(self->next->machine, before->machine, NULL);
     self->slate = self->next;
     self->next = before;
@@ -899,24 +899,22 @@ static void exchange_slates(executor *self)
 /* A machine hands on what it has, but no order that is in progress. */
 static void end_order(executor *self)
 {
-    collective_abandon(self->settings.collective);
+    collective_abandon(self->collective);
     take_stepped(self);
 }
 
 /* What is in the inbox was meant for the slate before. */
 static void turn(executor *self)
 {
-    const executor_uplink *uplink = &self->settings.uplink;
     take_frames(self, mailbox_take(&self->inbox, 0));
-    if (self->settings.collective != NULL)
+    if (self->collective != NULL)
         end_order(self);
-    executor_claim(self, 0, self->settings.cut.part_length);
+    executor_claim(self, 0, self->cut.part_length);
     const residuals *lost = self->slate->residuals;
     executor_voided(self, lost != NULL ? residuals_count(lost) : 0);
     pthread_mutex_lock(&self->lock);
     exchange_slates(self);
     pthread_mutex_unlock(&self->lock);
-    uplink->changed(uplink->user);
 }
 
 /* Whether a step is with the replica's owner. */
@@ -926,6 +924,14 @@ static bool executor_owes(executor *self)
     bool owes = self->owed.stage != OWED_NOTHING;
     pthread_mutex_unlock(&self->lock);
     return owes;
+}
+
+static bool has_turned(executor *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool turned = !self->turning;
+    pthread_mutex_unlock(&self->lock);
+    return turned;
 }
 
 static void *talk(void *argument)
@@ -945,7 +951,7 @@ static void *talk(void *argument)
         }
         take_end(self);
         conclude_owed(self);
-        if (!executor_has_turned(self) && !executor_owes(self))
+        if (!has_turned(self) && !executor_owes(self))
             turn(self);
         self->answering = self->encoded;
     }
@@ -954,40 +960,99 @@ static void *talk(void *argument)
 
 static int init_locks(executor *self)
 {
-    if (clock_init_condition(&self->change) != 0)
-        return TARRY_ERROR_SYSTEM;
-    if (pthread_mutex_init(&self->lock, NULL) != 0) {
-        pthread_cond_destroy(&self->change);
-        return TARRY_ERROR_SYSTEM;
-    }
-    return TARRY_OK;
+    self->has_change = clock_init_condition(&self->change) == 0;
+    self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
+    return self->has_change && self->has_lock ? TARRY_OK : TARRY_ERROR_SYSTEM;
 }
 
-int executor_init(executor *self, const executor_settings *settings, worker_slate *first,
-                  const tarry_allocator *allocator)
+/* One snapshot is held by the computing thread, and one by the talking thread for a factor. */
+static int init_snapshots(executor *self)
 {
-    *self = (executor){.settings = *settings};
+    enum { HOLDERS = 2 };
+    const executor_among *among = self->settings.among;
+    const bool bare = among != NULL && among->replica.parameters == NULL;
+    self->snapshots = self->settings.snapshots;
+    if (self->snapshots != NULL)
+        return TARRY_OK;
+    int error = snapshots_init(&self->own_snapshots, bare ? 1 : self->settings.parameters, HOLDERS,
+                               &self->allocator);
+    if (error == TARRY_OK)
+        self->snapshots = &self->own_snapshots;
+    return error;
+}
+
+static int make_collective(executor *self, const tarry_plan *plan,
+                           const tarry_server_settings *server)
+{
+    const executor_among *among = self->settings.among;
+    const collective_settings wanted = {
+        .worker = self->settings.worker,
+        .workers = plan->workers,
+        .parts = plan->parts,
+        .dimension = server->dimension,
+        .replica = among->replica,
+        .last = among->last,
+        .engine = among->engine,
+        .forms = collective_forms_of(server),
+        .exchange = among->exchange,
+        .snapshots = self->snapshots,
+        .ended = ended,
+        .user = self,
+        .failed = among->failed,
+        .failed_user = among->user,
+    };
+    return collective_create(&wanted, &self->allocator, &self->collective);
+}
+
+static int make_slate(const executor *self, const tarry_plan *plan,
+                      const tarry_server_settings *server, worker_slate **made)
+{
+    const worker_slate_settings wanted = {
+        .cut = self->cut,
+        .server = server,
+        .grid = self->settings.grid,
+        .last = self->last,
+    };
+    return worker_slate_create(plan, self->settings.worker, &wanted, &self->allocator, made);
+}
+
+int executor_init(executor *self, const executor_settings *settings, const tarry_plan *plan,
+                  const tarry_server_settings *server, const tarry_allocator *allocator)
+{
+    *self = (executor){
+        .allocator = memory_allocator(allocator),
+        .settings = *settings,
+        .made = true,
+        .pieces = plan->pieces,
+        .cut = layout_make(server->dimension, plan->parts, form_stripe_length(server)),
+        .kernels = kernel_best(),
+        .form = form_of_parts(server),
+        .compress_seed = server->compress_seed,
+        .last = settings->among != NULL ? settings->among->last : (tarry_sum_id){0},
+    };
     int error = init_locks(self);
-    if (error != TARRY_OK)
-        return error;
-    error = mailbox_init(&self->inbox, codec_max_size(&first->shape), INBOX_FRAMES, allocator);
-    if (error != TARRY_OK) {
-        pthread_mutex_destroy(&self->lock);
-        pthread_cond_destroy(&self->change);
-        return error;
-    }
-    self->slate = first;
-    self->made = true;
-    return TARRY_OK;
+    if (error == TARRY_OK)
+        error = init_snapshots(self);
+    if (error == TARRY_OK && settings->among != NULL)
+        error = make_collective(self, plan, server);
+    self->settings.among = NULL; /* the caller's */
+    if (error == TARRY_OK)
+        error = make_slate(self, plan, server, &self->slate);
+    if (error == TARRY_OK)
+        error = mailbox_init(&self->inbox, codec_max_size(&self->slate->shape), INBOX_FRAMES,
+                             &self->allocator);
+    self->has_inbox = error == TARRY_OK;
+    return error;
 }
 
 int executor_start(executor *self)
 {
+    if (tarry_straggler_dead(self->settings.straggler, self->settings.worker))
+        return TARRY_OK;
     if (pthread_create(&self->talk_thread, NULL, talk, self) != 0)
         return TARRY_ERROR_SYSTEM;
     self->talking = true;
-    if (self->settings.collective != NULL &&
-        collective_start(self->settings.collective) != TARRY_OK)
+    if (self->collective != NULL && collective_start(self->collective) != TARRY_OK)
         return TARRY_ERROR_SYSTEM;
     if (self->settings.compute == NULL)
         return TARRY_OK;
@@ -1008,23 +1073,15 @@ void executor_cut(executor *self)
     mailbox_put_growing(&self->inbox, NO_SERVER, NULL, 0);
 }
 
-void executor_turn(executor *self, worker_slate *next)
+int executor_prepare(executor *self, const tarry_plan *next, const tarry_server_settings *server)
 {
-    pthread_mutex_lock(&self->lock);
-    self->next = next;
-    self->turning = true;
-    if (!self->talking)
-        exchange_slates(self);
-    pthread_mutex_unlock(&self->lock);
-    mailbox_wake(&self->inbox);
-}
-
-bool executor_has_turned(executor *self)
-{
-    pthread_mutex_lock(&self->lock);
-    bool turned = !self->turning;
-    pthread_mutex_unlock(&self->lock);
-    return turned;
+    worker_slate *made;
+    int error = make_slate(self, next, server, &made);
+    if (error != TARRY_OK)
+        return error;
+    worker_slate_free(self->next, &self->allocator);
+    self->next = made;
+    return TARRY_OK;
 }
 
 void executor_leave(executor *self, uint64_t grace_until_ns)
@@ -1060,33 +1117,48 @@ static bool has_vector(const worker_slate *seat, const float *vector)
     return vector != NULL && has;
 }
 
-void executor_tidy(executor *self, const tarry_allocator *allocator)
+/* Frees what it had before as far as no compute function uses it. */
+static void free_slates(executor *self)
 {
     pthread_mutex_lock(&self->lock);
     const float *written = self->call.out ? self->call.task.gradient : NULL;
     pthread_mutex_unlock(&self->lock);
     /* What is written to now can be left, but not written to anew. */
     if (self->left != NULL && !has_vector(self->left, written)) {
-        worker_slate_free(self->left, allocator);
+        worker_slate_free(self->left, &self->allocator);
         self->left = NULL;
     }
-    if (self->next == NULL)
-        return;
     if (has_vector(self->next, written)) {
-        worker_slate_clear(self->next, written, allocator);
+        worker_slate_clear(self->next, written, &self->allocator);
         self->left = self->next;
     } else {
-        worker_slate_free(self->next, allocator);
+        worker_slate_free(self->next, &self->allocator);
     }
     self->next = NULL;
 }
 
+void executor_turn(executor *self)
+{
+    assert(self->next != NULL);
+    pthread_mutex_lock(&self->lock);
+    self->turning = true;
+    if (!self->talking)
+        exchange_slates(self);
+    pthread_mutex_unlock(&self->lock);
+    mailbox_wake(&self->inbox);
+    pthread_mutex_lock(&self->lock);
+    while (self->turning)
+        pthread_cond_wait(&self->change, &self->lock);
+    pthread_mutex_unlock(&self->lock);
+    free_slates(self);
+}
+
 void executor_abandon(executor *self)
 {
-    if (!self->made)
+    if (!self->has_inbox)
         return;
     pthread_mutex_lock(&self->lock);
-    snapshots_release(self->settings.snapshots, self->call.held);
+    snapshots_release(self->snapshots, self->call.held);
     self->call.held = NULL;
     self->call.out = false;
     self->owed.stage = OWED_NOTHING;
@@ -1096,7 +1168,7 @@ void executor_abandon(executor *self)
 
 void executor_close(executor *self)
 {
-    if (!self->made)
+    if (!self->has_inbox)
         return;
     pthread_mutex_lock(&self->lock);
     self->closing = true;
@@ -1107,30 +1179,36 @@ void executor_close(executor *self)
 
 void executor_join(executor *self)
 {
-    if (!self->made)
+    if (!self->has_inbox)
         return;
     if (self->talking)
         pthread_join(self->talk_thread, NULL);
     if (self->computing)
         pthread_join(self->compute_thread, NULL);
     self->talking = self->computing = false;
-    if (self->settings.collective != NULL)
-        collective_stop(self->settings.collective);
+    if (self->collective != NULL)
+        collective_stop(self->collective);
     pthread_mutex_lock(&self->lock);
     while (self->callers > 0 || self->call.out)
         pthread_cond_wait(&self->change, &self->lock);
     pthread_mutex_unlock(&self->lock);
 }
 
-void executor_destroy(executor *self, const tarry_allocator *allocator)
+void executor_destroy(executor *self)
 {
     if (!self->made)
         return;
     executor_join(self);
-    worker_slate_free(self->slate, allocator);
-    worker_slate_free(self->next, allocator);
-    worker_slate_free(self->left, allocator);
-    mailbox_destroy(&self->inbox);
-    pthread_mutex_destroy(&self->lock);
-    pthread_cond_destroy(&self->change);
+    collective_free(self->collective);
+    worker_slate_free(self->slate, &self->allocator);
+    worker_slate_free(self->next, &self->allocator);
+    worker_slate_free(self->left, &self->allocator);
+    if (self->has_inbox)
+        mailbox_destroy(&self->inbox);
+    if (self->snapshots == &self->own_snapshots)
+        snapshots_destroy(&self->own_snapshots);
+    if (self->has_lock)
+        pthread_mutex_destroy(&self->lock);
+    if (self->has_change)
+        pthread_cond_destroy(&self->change);
 }

@@ -49,9 +49,9 @@ typedef struct executor_uplink {
     /* The worker can't go on in this round: its machine failed, or a frame was none. The talking
      * thread. */
     void (*give_up)(void *user);
-    /* The executor has turned to its next slate, or it leaves and has become idle. */
-    void (*changed)(void *user);
     void *user;
+    /* The executor leaves, and has become idle. NULL: nobody hears. */
+    void (*changed)(void *user);
     /* A task is about to be given back, wanted or not; the thread that does. NULL: nobody hears. */
     void (*given)(void *user, const tarry_task *task, int result);
     /* The replica gave this error, and the worker can't go on at all. The talking thread. NULL:
@@ -66,23 +66,29 @@ typedef struct executor_uplink {
     void (*refused)(void *user, int error, const char *why);
 } executor_uplink;
 
-/* All that is pointed to is borrowed and must outlive the executor. */
+/* What a worker sums with others by; borrowed, for longer than the executor. */
+typedef struct executor_among {
+    tarry_replica replica;
+    tarry_sum_id last; /* that the replica has stepped on; step 0: it has the first state */
+    tarry_engine *engine;
+    exchange *exchange;
+    /* As collective_settings.failed. */
+    void (*failed)(void *user, const char *why);
+    void *user;
+} executor_among;
+
+/* All that is pointed to is borrowed and must outlive the executor, unless something else is said.
+ */
 typedef struct executor_settings {
     uint32_t worker;
-    uint32_t pieces; /* of the plan */
-    layout cut;
-    const kernel *kernels;
-    compress_form form;               /* in which z is sent, */
-    uint64_t compress_seed;           /* and what it is rounded by */
     const tarry_straggler *straggler; /* NULL for none */
     tarry_compute *compute;           /* NULL: tasks are taken by executor_take */
     void *user;                       /* of compute */
-    snapshots
-        *snapshots; /* the executor holds one at a time, that of a round before its ROUND comes */
-    /* TARRY_SUM_EVERYWHERE; else NULL. Started by the executor, whose executor_ended its settings
-     * call. */
-    collective *collective;
-    masking *masking; /* NULL: sums are not secure; else slates have its grid */
+    size_t parameters;                /* numbers that a round begins with */
+    snapshots *snapshots; /* of these, that it shares with other workers; NULL: it has its own */
+    const executor_among *among; /* for executor_init; TARRY_SUM_EVERYWHERE, else NULL */
+    masking *masking;            /* NULL: sums are not secure; */
+    ring grid;                   /* else of the words that z is; */
     executor_uplink uplink;
 } executor_settings;
 
@@ -122,9 +128,20 @@ typedef struct executor_call {
 /* Its fields are for its own files; others may read `slate` while the executor is not turning,
  * `talking` after executor_start, and busy_ns. */
 typedef struct executor {
+    tarry_allocator allocator;
     executor_settings settings;
+    uint32_t pieces; /* of the plan */
+    layout cut;
+    const kernel *kernels;
+    compress_form form;     /* in which z is sent, */
+    uint64_t compress_seed; /* and what it is rounded by */
+    tarry_sum_id last;
+    /* It holds one at a time, that of a round before its ROUND comes. */
+    snapshots *snapshots;
+    snapshots own_snapshots;
+    collective *collective; /* NULL: the server makes the sum */
     mailbox inbox;
-    bool made; /* there is something to destroy */
+    bool made, has_lock, has_change, has_inbox; /* to be destroyed */
     /*
      * What it has for the plan; the talking thread exchanges it, and others read it when that is
      * known to be done. A slate that was left while its gradient was being computed stays until
@@ -168,16 +185,17 @@ typedef struct executor {
     pthread_t talk_thread, compute_thread;
 } executor;
 
-/* Makes an executor that has `first`, which it takes over on success; starts nothing. Errors:
- * NO_MEMORY, SYSTEM. Destroy it in any case. */
-int executor_init(executor *self, const executor_settings *settings, worker_slate *first,
-                  const tarry_allocator *allocator);
-/* Starts the threads: one that talks and, with a compute function, one that computes. Errors:
- * SYSTEM.
+/*
+ * Makes a worker of `plan`, which its machine borrows, as is `server`, whose dimension is set, but
+ * for the matrices of its form; starts nothing. With others among whom it sums, the replica's
+ * parameters become the current snapshot. Errors: NO_MEMORY, SYSTEM, what the replica gave.
+ * Destroy it in any case.
  */
+int executor_init(executor *self, const executor_settings *settings, const tarry_plan *plan,
+                  const tarry_server_settings *server, const tarry_allocator *allocator);
+/* Starts the threads: one that talks and, with a compute function, one that computes; none of a
+ * worker that never answers. Errors: SYSTEM. */
 int executor_start(executor *self);
-/* For collective_settings.ended; the executor. */
-void executor_ended(void *user);
 /* Puts a frame (protocol/codec.h) of size > 0 into the inbox. Any thread; never waits. Errors:
  * NO_MEMORY, also once it is closed. */
 int executor_deliver(executor *self, const void *frame, size_t size);
@@ -188,15 +206,13 @@ int executor_deliver(executor *self, const void *frame, size_t size);
  */
 void executor_cut(executor *self);
 
-/*
- * Makes the executor go on with `next`, which it takes over: it drops what it is at. Between
- * rounds, when all that was meant for the slate before has been delivered. Cannot fail. The
- * uplink's `changed` is called when it has turned.
- */
-void executor_turn(executor *self, worker_slate *next);
-bool executor_has_turned(executor *self);
-/* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
-void executor_tidy(executor *self, const tarry_allocator *allocator);
+/* Makes what the executor needs to go on with `next`, as executor_init has it. Nothing changes
+ * before executor_turn. Errors: NO_MEMORY. */
+int executor_prepare(executor *self, const tarry_plan *next, const tarry_server_settings *server);
+/* Goes on with what was prepared, and waits until it does: it drops what it is at. Between rounds,
+ * when all that was meant for the plan before has been delivered. Cannot fail. A compute function
+ * in progress runs on. */
+void executor_turn(executor *self);
 
 /*
  * From now on no chunk is begun: each that the machine asks for is reported as failed at once. That
@@ -224,8 +240,8 @@ bool executor_answering(executor *self);
  * function in progress, or a task that was taken. */
 void executor_close(executor *self);
 void executor_join(executor *self);
-/* Joins it first. Nobody may read the slate's part any more then. */
-void executor_destroy(executor *self, const tarry_allocator *allocator);
+/* Joins it first. Nobody may read the slate's part any more then. Of zeros: nothing happens. */
+void executor_destroy(executor *self);
 
 /* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed. The
  * talking thread. */

@@ -306,7 +306,7 @@ void executor_fold_secure(executor *self, size_t count, bool begins)
     for (size_t i = 0; i < count; i++) {
         const uint32_t slot = seat->folds[i];
         assert(seat->weights[i] == 1);
-        secure_sum_add(&seat->secret, &self->settings.cut,
+        secure_sum_add(&seat->secret, &self->cut,
                        &(secure_gradient){
                            .numbers = seat->gradient[slot],
                            .generation = seat->finished[slot],
@@ -333,11 +333,11 @@ static bool find_parameters(executor *self, const tarry_effect *effect,
                             uint8_t parameters[TARRY_DIGEST_SIZE])
 {
     const secure_sum *sum = &self->slate->secret;
-    const uint64_t present = snapshots_generation(self->settings.snapshots, effect->round);
+    const uint64_t present = snapshots_generation(self->snapshots, effect->round);
     if (present == 0)
         return false;
     if (sum->mixed || present != sum->generation ||
-        !snapshots_digest(self->settings.snapshots, present, parameters)) {
+        !snapshots_digest(self->snapshots, present, parameters)) {
         executor_refuse(self, TARRY_ERROR_STATE, "the server sent other parameters within a round");
         return false;
     }
@@ -353,7 +353,7 @@ static bool begin_masks(executor *self, const tarry_effect *effect)
     if (!find_parameters(self, effect, parameters))
         return false;
     int error = masking_check_clamped(self->settings.masking, effect->round, sum->clamped,
-                                      sum->chunks * self->settings.cut.dimension, &why);
+                                      sum->chunks * self->cut.dimension, &why);
     if (error != TARRY_OK) {
         executor_refuse(self, error, why.text);
         return false;

@@ -22,22 +22,15 @@
 
 /* An executor for a transport that somebody else wrote. */
 
-enum { DEFAULT_STRIPE = 65536 };
-
 struct tarry_worker_host {
     tarry_allocator allocator;
     tarry_worker_host_settings settings;
     const tarry_plan *plan;
-    layout cut;
-    snapshots snapshots;
     executor executor;
-    pthread_mutex_t sending; /* one frame at a time; also over what the talking thread changes */
-    pthread_cond_t changed;
-    bool has_sending, has_changed, has_snapshots;
-    /* TARRY_SUM_EVERYWHERE; else NULL. */
+    pthread_mutex_t sending; /* one frame at a time */
+    bool has_sending;
     uint32_t workers;
-    exchange *others;
-    collective *collective;
+    exchange *others; /* TARRY_SUM_EVERYWHERE; else NULL */
 };
 
 _Static_assert((int)PASS_MOST_BYTES == TARRY_PASS_MOST, "what is passed has one limit");
@@ -94,14 +87,6 @@ static void give_up(void *user)
         own->settings.give_up(own->settings.user);
 }
 
-static void changed(void *user)
-{
-    tarry_worker_host *own = user;
-    pthread_mutex_lock(&own->sending);
-    pthread_cond_broadcast(&own->changed);
-    pthread_mutex_unlock(&own->sending);
-}
-
 static void broken(void *user, int error)
 {
     const tarry_worker_host *own = user;
@@ -118,93 +103,47 @@ static void pass(void *user, uint32_t to, const void *bytes, size_t size)
     own->settings.pass(own->settings.user, to == own->workers ? TARRY_NO_WORKER : to, bytes, size);
 }
 
-static int make_collective(tarry_worker_host *own)
+/* ---- creation and the end ---- */
+
+static int make_executor(tarry_worker_host *own)
 {
     const tarry_worker_host_settings *settings = &own->settings;
+    const executor_among among = {
+        .replica = settings->replica,
+        .last = settings->last,
+        .engine = settings->engine,
+        .exchange = own->others,
+    };
+    const executor_settings wanted = {
+        .worker = settings->worker,
+        .straggler = settings->straggler,
+        .compute = settings->compute,
+        .user = settings->user,
+        .parameters = settings->parameters,
+        .among = own->others != NULL ? &among : NULL,
+        .uplink = {.post = post,
+                   .post_part = post_part,
+                   .claim = claim,
+                   .give_up = give_up,
+                   .broken = broken,
+                   .user = own},
+    };
+    int error =
+        executor_init(&own->executor, &wanted, own->plan, &settings->server, &own->allocator);
+    return error == TARRY_OK ? executor_start(&own->executor) : error;
+}
+
+static int make(tarry_worker_host *own)
+{
     const pass_exchange_settings exchanging = {
         .parties = own->workers + 1,
         .pass = pass,
         .user = own,
     };
-    int error = pass_exchange_create(&exchanging, &own->allocator, &own->others);
-    if (error != TARRY_OK)
-        return error;
-    const collective_settings wanted = {
-        .worker = settings->worker,
-        .workers = own->workers,
-        .parts = own->plan->parts,
-        .dimension = settings->dimension,
-        .replica = settings->replica,
-        .last = settings->last,
-        .engine = settings->engine,
-        .forms = collective_forms_of(&settings->server),
-        .exchange = own->others,
-        .snapshots = &own->snapshots,
-        .ended = executor_ended,
-        .user = &own->executor,
-    };
-    return collective_create(&wanted, &own->allocator, &own->collective);
-}
-
-/* ---- creation and the end ---- */
-
-static int make_slate(const tarry_worker_host *own, const tarry_plan *plan, worker_slate **made)
-{
-    const worker_slate_settings wanted = {
-        .cut = own->cut,
-        .server = &own->settings.server,
-        .last = own->settings.last,
-    };
-    return worker_slate_create(plan, own->settings.worker, &wanted, &own->allocator, made);
-}
-
-static int make_executor(tarry_worker_host *own)
-{
-    const tarry_worker_host_settings *settings = &own->settings;
-    const executor_settings wanted = {
-        .worker = settings->worker,
-        .pieces = own->plan->pieces,
-        .cut = own->cut,
-        .kernels = kernel_best(),
-        .straggler = settings->straggler,
-        .compute = settings->compute,
-        .user = settings->user,
-        .snapshots = &own->snapshots,
-        .collective = own->collective,
-        .uplink = {.post = post,
-                   .post_part = post_part,
-                   .claim = claim,
-                   .give_up = give_up,
-                   .changed = changed,
-                   .broken = broken,
-                   .user = own},
-    };
-    worker_slate *first;
-    int error = make_slate(own, own->plan, &first);
-    if (error != TARRY_OK)
-        return error;
-    error = executor_init(&own->executor, &wanted, first, &own->allocator);
-    if (error != TARRY_OK) {
-        worker_slate_free(first, &own->allocator);
-        return error;
-    }
-    return tarry_straggler_dead(settings->straggler, settings->worker)
-               ? TARRY_OK
-               : executor_start(&own->executor);
-}
-
-static int make(tarry_worker_host *own)
-{
     own->has_sending = pthread_mutex_init(&own->sending, NULL) == 0;
-    own->has_changed = pthread_cond_init(&own->changed, NULL) == 0;
-    if (!own->has_sending || !own->has_changed)
-        return TARRY_ERROR_SYSTEM;
-    bool bare = is_everywhere(own) && own->settings.replica.parameters == NULL;
-    int error =
-        snapshots_init(&own->snapshots, bare ? 1 : own->settings.parameters, 1, &own->allocator);
-    own->has_snapshots = error == TARRY_OK;
+    int error = own->has_sending ? TARRY_OK : TARRY_ERROR_SYSTEM;
     if (error == TARRY_OK && is_everywhere(own))
-        error = make_collective(own);
+        error = pass_exchange_create(&exchanging, &own->allocator, &own->others);
     return error == TARRY_OK ? make_executor(own) : error;
 }
 
@@ -256,12 +195,11 @@ int tarry_worker_host_create(const tarry_plan *plan, const tarry_worker_host_set
     tarry_worker_host *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "worker host");
-    size_t stripe = settings->server.stripe_length;
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
+    made->settings.server.dimension = settings->dimension;
     made->plan = plan;
     made->workers = plan->workers;
-    made->cut = layout_make(settings->dimension, plan->parts, stripe > 0 ? stripe : DEFAULT_STRIPE);
     error = make(made);
     if (error != TARRY_OK) {
         tarry_worker_host_free(made);
@@ -277,13 +215,8 @@ void tarry_worker_host_free(tarry_worker_host *worker)
         return;
     tarry_allocator allocator = worker->allocator;
     executor_close(&worker->executor);
-    executor_destroy(&worker->executor, &allocator);
-    collective_free(worker->collective);
+    executor_destroy(&worker->executor);
     pass_exchange_free(worker->others);
-    if (worker->has_snapshots)
-        snapshots_destroy(&worker->snapshots);
-    if (worker->has_changed)
-        pthread_cond_destroy(&worker->changed);
     if (worker->has_sending)
         pthread_mutex_destroy(&worker->sending);
     memory_release(&allocator, worker);
@@ -301,7 +234,7 @@ int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size
     bool begins = type == TARRY_MESSAGE_ROUND && !is_everywhere(worker);
     if (count != (begins ? worker->settings.parameters : 0))
         return TARRY_ERROR_FORMAT;
-    int error = begins ? snapshots_publish(&worker->snapshots, round, numbers) : TARRY_OK;
+    int error = begins ? snapshots_publish(worker->executor.snapshots, round, numbers) : TARRY_OK;
     if (error != TARRY_OK || !worker->executor.talking)
         return error;
     return executor_deliver(&worker->executor, frame, size);
@@ -310,19 +243,13 @@ int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size
 int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
 {
     const tarry_plan *plan = worker->plan;
-    worker_slate *made;
     if (next->workers != plan->workers || next->origins != plan->origins ||
         next->pieces != plan->pieces || next->parts != plan->parts)
         return TARRY_ERROR_ARGUMENT;
-    int error = make_slate(worker, next, &made);
+    int error = executor_prepare(&worker->executor, next, &worker->settings.server);
     if (error != TARRY_OK)
         return error;
-    executor_turn(&worker->executor, made);
-    pthread_mutex_lock(&worker->sending);
-    while (!executor_has_turned(&worker->executor))
-        pthread_cond_wait(&worker->changed, &worker->sending);
-    pthread_mutex_unlock(&worker->sending);
-    executor_tidy(&worker->executor, &worker->allocator);
+    executor_turn(&worker->executor);
     worker->plan = next;
     return TARRY_OK;
 }
@@ -332,10 +259,10 @@ int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
 int tarry_worker_host_meet(tarry_worker_host *worker, uint32_t other, const uint8_t *address,
                            size_t size)
 {
-    if (worker->collective == NULL || other >= worker->workers ||
+    if (worker->executor.collective == NULL || other >= worker->workers ||
         other == worker->settings.worker || size > TARRY_ENGINE_ADDRESS_MOST)
         return TARRY_ERROR_ARGUMENT;
-    return collective_meet(worker->collective, other, address, size);
+    return collective_meet(worker->executor.collective, other, address, size);
 }
 
 int tarry_worker_host_passed(tarry_worker_host *worker, uint32_t from, const void *bytes,
@@ -354,7 +281,7 @@ void tarry_worker_host_part(tarry_worker_host *worker, uint32_t other)
 
 void tarry_worker_host_cut(tarry_worker_host *worker)
 {
-    if (worker->collective != NULL && worker->executor.talking)
+    if (worker->executor.collective != NULL && worker->executor.talking)
         executor_cut(&worker->executor);
 }
 

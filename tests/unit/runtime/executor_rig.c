@@ -14,7 +14,7 @@ void rig_init(executor_rig *its)
 void rig_end(executor_rig *its)
 {
     executor_close(&its->executor);
-    executor_destroy(&its->executor, NULL);
+    executor_destroy(&its->executor);
     snapshots_destroy(&its->pool);
     tarry_plan_free(its->plan);
     pthread_cond_destroy(&its->change);

@@ -134,12 +134,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     assert_non_null(own->rig.plan);
     int error = snapshots_init(&own->rig.pool, 1 + form_factor_numbers(own->form), 2, NULL);
     assert_ok(error);
-    executor_settings settings = {
-        .pieces = 1,
-        .cut = layout_make(DIMENSION, 1, STRIPE),
-        .kernels = kernel_best(),
-        .form = own->form,
-        .compress_seed = SEED,
+    const executor_settings settings = {
         .compute = own->pulls ? NULL : compute,
         .user = own,
         .snapshots = &own->rig.pool,
@@ -163,17 +158,11 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .compress_rank = own->form.low.rank,
         .compress_matrix_count = own->form.low.count,
         .compress_matrices = own->form.low.matrices,
-        .stripe_length = own->form.low.stripe,
+        .compress_seed = SEED,
+        .dimension = DIMENSION,
+        .stripe_length = STRIPE,
     };
-    const worker_slate_settings wanted = {.cut = settings.cut, .server = &server};
-    worker_slate *first;
-    error = worker_slate_create(own->rig.plan, 0, &wanted, allocator, &first);
-    if (error != TARRY_OK)
-        return error;
-    error = executor_init(&own->rig.executor, &settings, first, allocator);
-    if (error != TARRY_OK)
-        worker_slate_free(first, allocator);
-    return error;
+    return executor_init(&own->rig.executor, &settings, own->rig.plan, &server, allocator);
 }
 
 static void begin(bench *own, tarry_keep keep, uint32_t ahead)
@@ -571,7 +560,7 @@ static int make_and_destroy(void *user, const tarry_allocator *allocator)
     bench own = {0};
     int error = make(&own, *(tarry_keep *)user, 1, allocator);
     executor_close(&own.rig.executor);
-    executor_destroy(&own.rig.executor, allocator);
+    executor_destroy(&own.rig.executor);
     snapshots_destroy(&own.rig.pool);
     tarry_plan_free(own.rig.plan);
     return error;

@@ -144,13 +144,11 @@ static void set_up_with(bench *own, double clamped_most)
     assert_non_null(own->pair);
     assert_ok(secure_member_create(1, 2, own->pair, NULL, &own->other));
     const executor_settings settings = {
-        .pieces = 1,
-        .cut = layout_make(DIMENSION, 1, STRIPE),
-        .kernels = kernel_best(),
         .compute = compute,
         .user = own,
         .snapshots = &own->rig.pool,
         .masking = own->masks,
+        .grid = own->grid,
         .uplink = {.post = post,
                    .post_part = post_part,
                    .claim = claim,
@@ -159,13 +157,12 @@ static void set_up_with(bench *own, double clamped_most)
                    .refused = refused,
                    .user = own},
     };
-    const tarry_server_settings server = {
-        .keep = TARRY_KEEP_CREDITED, .ahead = LOAD, .conditioning_limit = 1e6};
-    const worker_slate_settings wanted = {
-        .cut = settings.cut, .server = &server, .grid = own->grid};
-    worker_slate *first;
-    assert_ok(worker_slate_create(own->rig.plan, 0, &wanted, NULL, &first));
-    assert_ok(executor_init(&own->rig.executor, &settings, first, NULL));
+    const tarry_server_settings server = {.keep = TARRY_KEEP_CREDITED,
+                                          .ahead = LOAD,
+                                          .conditioning_limit = 1e6,
+                                          .dimension = DIMENSION,
+                                          .stripe_length = STRIPE};
+    assert_ok(executor_init(&own->rig.executor, &settings, own->rig.plan, &server, NULL));
     assert_ok(executor_start(&own->rig.executor));
 }
 

@@ -319,7 +319,7 @@ static void refused(void *user, int error, const char *why)
     wake(worker);
 }
 
-/* It has turned to another plan, or is done with its last round. */
+/* It leaves, and is done with its last round. */
 static void changed(void *user)
 {
     tarry_tcp_worker *worker = user;

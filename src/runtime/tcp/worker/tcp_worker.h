@@ -268,8 +268,6 @@ typedef struct worker_job {
     tarry_plan *plan;
     executor executor;
     bool executor_runs; /* under the lock: it can be told things */
-    snapshots snapshots;
-    bool has_snapshots;
     /* Where workers make the sum: what `begin` said, */
     bool has_replica;
     tarry_replica replica;
@@ -277,7 +275,6 @@ typedef struct worker_job {
     /* and the way to the others, which is the loop's, too, while READY. */
     mesh *mesh;
     tarry_engine *engine;
-    collective *collective;
     masking *masking; /* secure sums; the loop's, too, while READY; else NULL */
     /* Under the lock: the failure of a sum with them that was told last, and when. */
     char failure[FAILURE_BYTES];

@@ -17,9 +17,8 @@
 
 /* From what the server offers to an executor that can take its rounds. */
 
-enum { SNAPSHOT_HOLDERS = 2 }; /* the computing thread; and the talking one, for a factor */
-
-static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+static int tcp_worker_join_others(tarry_tcp_worker *worker, executor_among *among,
+                                  tarry_diagnostic *diagnostic);
 static void tcp_worker_drop_others(tarry_tcp_worker *worker);
 static int tcp_worker_renew_terms(tarry_tcp_worker *worker, const run_terms *told);
 static int tcp_worker_agree(tarry_tcp_worker *worker, const tarry_plan *plan,
@@ -53,13 +52,10 @@ static void drop_executor(tarry_tcp_worker *worker)
     set_executor_runs(worker, false);
     executor_close(&worker->job.executor);
     tcp_worker_await_takers(worker);
-    executor_destroy(&worker->job.executor, &worker->allocator);
+    executor_destroy(&worker->job.executor);
     worker->job.executor = (executor){0};
     tcp_worker_drop_others(worker);
     tcp_worker_drop_masking(worker);
-    if (worker->job.has_snapshots)
-        snapshots_destroy(&worker->job.snapshots);
-    worker->job.has_snapshots = false;
     worker->job.there = false;
 }
 
@@ -109,11 +105,6 @@ static bool is_whole(const tarry_tcp_worker *worker, const worker_offer *offer)
         return false;
     return offer->job != NULL || !offer->claimed_job ||
            is_same(worker->job.offer.welcome.job, offer->welcome.job, WIRE_ID_BYTES);
-}
-
-static layout cut_of(const tarry_plan *plan, const tarry_server_settings *server)
-{
-    return layout_make(server->dimension, plan->parts, server->stripe_length);
 }
 
 /* Of so many numbers, of which some are exact; and whether there is a factor behind parameters. */
@@ -168,81 +159,43 @@ static int read_plan(const tarry_tcp_worker *worker, const worker_offer *offer, 
 
 /* ---- an executor ---- */
 
-static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan, worker_slate **made)
-{
-    const wire_welcome *welcome = &worker->job.offer.welcome;
-    const tarry_server_settings server = run_terms_settings(&welcome->terms);
-    const worker_slate_settings wanted = {
-        .cut = cut_of(plan, &server),
-        .server = &server,
-        .grid = grid_of(&welcome->terms.secure),
-        .last = worker->job.last,
-    };
-    return worker_slate_create(plan, welcome->worker, &wanted, &worker->allocator, made);
-}
-
 static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     const wire_welcome *welcome = &worker->job.offer.welcome;
     const tarry_server_settings server = run_terms_settings(&welcome->terms);
-    worker_slate *first;
-    int error = snapshots_init(&worker->job.snapshots, (size_t)welcome->terms.parameters,
-                               SNAPSHOT_HOLDERS, &worker->allocator);
-    if (error != TARRY_OK)
-        return error;
-    worker->job.has_snapshots = true;
-    error = tcp_worker_join_others(worker, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    error = make_slate(worker, worker->job.plan, &first);
+    const bool everywhere = server.sum == TARRY_SUM_EVERYWHERE;
+    executor_among among = {0};
+    int error = everywhere ? tcp_worker_join_others(worker, &among, diagnostic) : TARRY_OK;
     if (error != TARRY_OK)
         return error;
     const executor_settings settings = {
         .worker = welcome->worker,
-        .pieces = worker->job.plan->pieces,
-        .cut = cut_of(worker->job.plan, &server),
-        .kernels = kernel_best(),
-        .form = form_of_parts(&server), /* its matrices are the offer's */
-        .compress_seed = server.compress_seed,
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,
         .user = worker->settings.user,
-        .snapshots = &worker->job.snapshots,
-        .collective = worker->job.collective,
+        .parameters = (size_t)welcome->terms.parameters,
+        .among = everywhere ? &among : NULL,
         .masking = worker->job.masking,
+        .grid = grid_of(&welcome->terms.secure),
         .uplink = tcp_worker_uplink(worker),
     };
-    error = executor_init(&worker->job.executor, &settings, first, &worker->allocator);
-    if (error != TARRY_OK) {
-        worker_slate_free(first, &worker->allocator);
-        return error;
-    }
-    /* One that never answers has no threads. */
-    if (!tarry_straggler_dead(worker->settings.straggler, welcome->worker))
-        error = executor_start(&worker->job.executor);
-    return error;
-}
-
-static void wait_for_turn(tarry_tcp_worker *worker)
-{
-    pthread_mutex_lock(&worker->lock);
-    while (!executor_has_turned(&worker->job.executor))
-        pthread_cond_wait(&worker->changed, &worker->lock);
-    pthread_mutex_unlock(&worker->lock);
+    error = executor_init(&worker->job.executor, &settings, worker->job.plan, &server,
+                          &worker->allocator);
+    if (error != TARRY_OK && everywhere && worker->job.executor.collective == NULL)
+        return diagnose(diagnostic, error, "the replica: %s", tarry_error_text(error));
+    return error == TARRY_OK ? executor_start(&worker->job.executor) : error;
 }
 
 /* Goes on with the plan, which is taken over. */
 static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
 {
-    worker_slate *next;
-    int error = make_slate(worker, plan, &next);
+    const tarry_server_settings server = run_terms_settings(&worker->job.offer.welcome.terms);
+    int error = executor_prepare(&worker->job.executor, plan, &server);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;
     }
-    executor_turn(&worker->job.executor, next);
-    wait_for_turn(worker);
-    executor_tidy(&worker->job.executor, &worker->allocator);
+    executor_turn(&worker->job.executor);
     tarry_plan_free(worker->job.plan);
     worker->job.plan = plan;
     return TARRY_OK;
@@ -530,37 +483,10 @@ static int make_engine(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
                                &job->engine, diagnostic);
 }
 
-static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+static int tcp_worker_join_others(tarry_tcp_worker *worker, executor_among *among,
+                                  tarry_diagnostic *diagnostic)
 {
     worker_job *job = &worker->job;
-    const run_terms *terms = &job->offer.welcome.terms;
-    const collective_settings wanted = {
-        .worker = job->offer.welcome.worker,
-        .workers = terms->workers,
-        .parts = job->plan->parts,
-        .dimension = terms->server.dimension,
-        .replica = job->replica,
-        .last = job->last,
-        .engine = job->engine,
-        .forms = collective_forms_of(&terms->server),
-        .exchange = mesh_exchange(job->mesh),
-        .snapshots = &job->snapshots,
-        .ended = executor_ended,
-        .user = &job->executor,
-        .failed = tell_failure,
-        .failed_user = worker,
-    };
-    int error = collective_create(&wanted, &worker->allocator, &job->collective);
-    return error == TARRY_OK
-               ? TARRY_OK
-               : diagnose(diagnostic, error, "the replica: %s", tarry_error_text(error));
-}
-
-static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
-{
-    worker_job *job = &worker->job;
-    if (job->offer.welcome.terms.server.sum != TARRY_SUM_EVERYWHERE)
-        return TARRY_OK;
     if (job->has_replica && job->replica.step == NULL && worker->settings.compute != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "network worker: steps are only taken where tasks are, too");
@@ -570,8 +496,6 @@ static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *di
     int error = open_mesh(worker, diagnostic);
     if (error == TARRY_OK)
         error = make_engine(worker, diagnostic);
-    if (error == TARRY_OK)
-        error = make_collective(worker, diagnostic);
     if (error != TARRY_OK)
         return error;
     uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
@@ -583,6 +507,14 @@ static int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *di
     memcpy(worker->held.engine, bytes, size);
     worker->held.engine_size = size;
     pthread_mutex_unlock(&worker->lock);
+    *among = (executor_among){
+        .replica = job->replica,
+        .last = job->last,
+        .engine = job->engine,
+        .exchange = mesh_exchange(job->mesh),
+        .failed = tell_failure,
+        .user = worker,
+    };
     return TARRY_OK;
 }
 
@@ -592,11 +524,9 @@ static void tcp_worker_drop_others(tarry_tcp_worker *worker)
     pthread_mutex_lock(&worker->lock);
     worker->held.engine_size = 0;
     pthread_mutex_unlock(&worker->lock);
-    collective_free(job->collective);
     if (job->engine != NULL)
         job->engine->methods->free(job->engine);
     mesh_free(job->mesh);
-    job->collective = NULL;
     job->engine = NULL;
     job->mesh = NULL;
     job->has_replica = false;

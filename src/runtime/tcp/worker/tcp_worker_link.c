@@ -829,8 +829,8 @@ static worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_
         mesh_remove(job->mesh, member.worker);
     if (member.worker == link->welcome.terms.workers)
         return NULL; /* the server itself, which holds states */
-    int error =
-        collective_meet(job->collective, member.worker, member.address, known ? member.size : 0);
+    int error = collective_meet(job->executor.collective, member.worker, member.address,
+                                known ? member.size : 0);
     return error == TARRY_OK ? NULL : "out of memory";
 }
 
@@ -1153,7 +1153,7 @@ static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t 
  * what was finished with them worthless: a server that lost the worker sends both again. */
 static void publish(tarry_tcp_worker *worker, uint64_t round)
 {
-    snapshots *pool = &worker->job.snapshots;
+    snapshots *pool = worker->job.executor.snapshots;
     const float *begun = snapshots_begin(pool);
     snapshot *current = snapshots_hold(pool);
     bool same = current != NULL && current->round == round &&
@@ -1193,7 +1193,7 @@ static bool end_hash(tarry_tcp_worker *worker)
     worker->link.waiting.hashed = NULL;
     if (state == NULL || digest_end(state, hash) != 0)
         return false;
-    snapshots_set_digest(&worker->job.snapshots, hash);
+    snapshots_set_digest(worker->job.executor.snapshots, hash);
     return true;
 }
 
@@ -1240,7 +1240,7 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
         note_begun(worker, round);
         return deliver(worker, frame, size);
     }
-    waiting->place = snapshots_begin(&worker->job.snapshots);
+    waiting->place = snapshots_begin(worker->job.executor.snapshots);
     if (waiting->place == NULL)
         return "out of memory";
     waiting->active = true;
@@ -1379,7 +1379,7 @@ static worker_fault tcp_worker_begin_view(tarry_tcp_worker *worker, const view_p
     if (form == TARRY_COMPRESS_NONE ||
         view_intake_begin(&own->intake, piece, form, link->welcome.terms.parameters) != TARRY_OK)
         return NO_VIEW_HERE;
-    float *next = snapshots_begin(&worker->job.snapshots);
+    float *next = snapshots_begin(worker->job.executor.snapshots);
     if (next == NULL || !reserve(worker))
         return "out of memory";
     own->place = piece->base == 0 ? (uint8_t *)(next + piece->first) : own->bytes;
@@ -1391,7 +1391,7 @@ static worker_fault tcp_worker_add_view(tarry_tcp_worker *worker)
 {
     worker_link *link = &worker->link;
     worker_view *own = &link->view;
-    snapshots *pool = &worker->job.snapshots;
+    snapshots *pool = worker->job.executor.snapshots;
     snapshot *current = snapshots_hold(pool);
     bool complete = false, good = current != NULL || own->intake.at.base == 0;
     if (good)
