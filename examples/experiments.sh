@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The two experiments on partial stragglers, and the schemes on recorded traces, as docs/experiments.md and
-# docs/traces.md show them. Leaves tables, JSON reports and plots in a folder.
+# docs/traces.md show them. Leaves tables, JSON reports and pictures in a folder.
 set -eu
 
 usage() {
@@ -37,16 +37,15 @@ if [ "$1" = traces ] && ! [ -r "$traces/slow_worker.csv" ]; then
 fi
 mkdir -p "$out"
 
-# Plots need gnuplot; without it the figures are still there.
+# Pictures need gnuplot; without it the figures are still there.
 simulate() { # NAME OPTION...
     name=$1
     shift
-    plot=
-    ! command -v gnuplot >/dev/null || plot="--plot=$out/$name.svg"
-    "$tarry" simulate --report "$out/$name.json" ${plot:+"$plot"} "$@" >"$out/$name.txt" 2>"$out/$name.log" || {
+    "$tarry" simulate --report "$out/$name.json" "$@" >"$out/$name.txt" 2>"$out/$name.log" || {
         cat "$out/$name.log" >&2
         return 1
     }
+    ! command -v gnuplot >/dev/null || "$(dirname "$0")/plot.py" "$out/$name.json" "$out/$name.svg" 2>>"$out/$name.log"
     echo "== $name"
     cat "$out/$name.txt"
 }

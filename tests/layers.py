@@ -80,7 +80,7 @@ BELOW = {
     "cli/mpi": ("cli/train", "cli/work", "mpi"),
     "cli/work": ("cli/command.h", "cli/job", "runtime/tcp/worker"),
     "cli/simulate": ("cli/command.h", "cli/job", "sim"),
-    "cli/plan": ("cli/checkpoint", "cli/simulate", "cli/train"),
+    "cli/plan": ("cli/checkpoint", "cli/simulate"),
     "cli/privacy": ("cli/command.h", "cli/output", "privacy"),
     "cli/keys": ("cli/command.h", "cli/output", "pki"),
     "cli/top": ("cli/command.h", "cli/output", "runtime/tcp/viewer"),

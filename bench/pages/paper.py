@@ -10,7 +10,7 @@ import registry
 page = registry.Page("paper")
 page.not_measured("the paper's settings", "| setting | the authors' |")
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito 2008), as train --plot has them.
+# Colours that stay apart for colour-blind readers (Okabe and Ito 2008), as examples/plot.py has them.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666")
 
 

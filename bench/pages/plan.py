@@ -11,7 +11,7 @@ import forms
 import registry
 
 page = registry.Page("plan")
-page.console("advise", "pilot")
+page.console("advise")
 
 
 def doubles(tarry, *options):

@@ -8,4 +8,4 @@ registry.Page("tried").not_measured(
     "| regime | server | leaving early |", "| | uniform | by norms |", "| stragglers | share, r = 3 |",
     "| slowness | link of each worker | l = 1 | best fixed l |", "| parts | 1/sigma_min | error |",
     "| relays | million reports/s |", "| workers | balanced, relays |", "| workers | d | Mb/s |", "| over | d | killed in a sum |",
-    "| training | numbers | pairs |")
+    "| training | numbers | pairs |", "| form up | form down | parts |")

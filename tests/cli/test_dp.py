@@ -117,7 +117,6 @@ class Dp(TarryTest):
             ("--batch 100", "--dp: cannot be combined with --batch: sample:Q says how many samples a round has"),
             ("--local-steps 2", "--dp: cannot be combined with --local-steps: a chunk's change is bounded by no "
                                 "example"),
-            ("--plot a.svg", "--dp: cannot be combined with --plot: times of workers tell of their samples"),
             ("--engine mpi", "--dp: cannot be combined with --engine: other ranks would have to be told which samples "
                              "are drawn"),
         ):
@@ -125,8 +124,6 @@ class Dp(TarryTest):
                 self.fail_with(2, "tarry: " + why, "train", *SMALL, "--dp", DP, *flags.split())
         self.fail_with(2, "tarry: --dp: cannot be combined with --insecure: workers are told over the network which samples "
                           "are drawn", "serve", *SMALL, "--dp", DP, "--insecure")
-        self.fail_with(2, "tarry: --dp: cannot be combined with --plot: times of workers tell of their samples", "serve",
-                       *SMALL, "--dp", DP, "--listen", "unix:s", "--plot", "a.svg")
         self.fail_with(2, "tarry: --dp: delta:0.01 is not below one in the 1600 samples: say a smaller one", "train",
                        *SMALL, "--dp", DP + ",delta:0.01")
         self.fail_with(2, "tarry: --dp: 'clip:1' has no noise", "train", *SMALL, "--dp", "clip:1")

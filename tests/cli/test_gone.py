@@ -109,6 +109,23 @@ class Gone(TarryTest):
         self.fail_with(2, said, "simulate", "--faults")
         self.fail_with(2, said, "simulate", "--faults", "--runs", "5", "--seed", "1")
 
+    def test_usage(self):
+        for command in "train", "plan", "keys":
+            arguments = [command, "init"] if command == "keys" else [command]
+            self.fail_with(2, "tarry: --usage: no longer exists; use --help", *arguments, "--usage")
+
+    def test_pictures(self):
+        said = "plot: no longer exists; draw the JSON of --report, as examples/plot.py does"
+        for command in "train", "serve", "simulate", "privacy":
+            self.fail_with(2, f"tarry: --{said}", command, "--plot", "run.svg")
+        self.write("job.ini", "plot = run.svg\n")
+        self.fail_with(2, f"tarry: job.ini:1: {said}", "train", "--config", "job.ini")
+
+    def test_pilots(self):
+        said = "no longer exists; compare tarry simulate --scheme tarry:compress=FORM and tarry train --compress FORM --report"
+        for option in "pilot", "pilot-seeds":
+            self.fail_with(2, f"tarry: --{option}: {said}", "plan", "--advise", f"--{option}=1")
+
     def test_keys(self):
         self.fail_with(2, f"tarry: --scheme: tarry:relays=8: relays: {RELAYS}", "simulate", "--scheme", "tarry:relays=8")
         self.write("job", "workers = 4\nrelay-deaths = 1\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tarry simulate: schemes, sweeps, trials that are paired, errors over deadlines, reports and plots."""
+"""tarry simulate: schemes, sweeps, trials that are paired, errors over deadlines, and reports."""
 
 import json
 import os
@@ -468,9 +468,8 @@ class Rounds(SimulateTest):
         self.assertEqual(len(result["rounds"]), 3)
         self.assertEqual(last.pop("seconds"), result["time"]["median"])
         self.assertEqual(last, {key: result[key] for key in last})
-        text = self.succeed("simulate", *SMALL, "--rounds", "3", "--plot", "p.svg")
+        text = self.succeed("simulate", *SMALL, "--rounds", "3")
         self.assertRegex(text, r"^20 trials of 3 rounds \(the last one shown\) in .*: 12 workers, ")
-        self.assertIn("20 trials, the last round of each, seed 1", self.read("p.svg"))
 
     def test_against_uncoded(self):
         """The ratio is paired, over the same links, and does not depend on what is compared besides."""
@@ -663,13 +662,6 @@ class Deadlines(SimulateTest):
 
 
 class Outputs(SimulateTest):
-    def test_plots(self):
-        for name, start in (("p.svg", b"<?xml"), ("p.png", b"\x89PNG")):
-            for arguments in ([], ["--deadline", "0.5:3:6", "--parts", "1,2"],
-                              ["--straggler", "exp:1+dead:8"]):
-                self.succeed("simulate", *SMALL, "--plot", name, *arguments)
-                self.assertTrue(self.read(name, "rb").startswith(start))
-
     def test_report_of_the_run(self):
         self.succeed("simulate", *SMALL, "--seed", "5", "--report", "report.json")
         report = json.loads(self.read("report.json"))
@@ -686,8 +678,7 @@ class Outputs(SimulateTest):
         self.assertEqual(result["settings"]["design"], "file:plan?.txt")
 
     def test_ctrl_c(self):
-        process = self.start("simulate", "--trials", "1000000", "--report", "report.json", "--plot",
-                             "plot.svg")
+        process = self.start("simulate", "--trials", "1000000", "--report", "report.json")
         self.assertRegex(process.stderr.readline(), "^simulating ")
         with self.assertRaises(subprocess.TimeoutExpired):
             process.wait(timeout=1)
@@ -701,7 +692,7 @@ class Outputs(SimulateTest):
         self.assertEqual(report["trials"], int(match[1]))
         for result in report["results"]:
             self.assertEqual(len(result["seconds"]), report["trials"])
-        self.assertEqual(sorted(os.listdir(self.folder)), ["plot.svg", "report.json"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["report.json"])
         self.assertTrue(out.startswith(f"{match[1]} trials in "))
 
 
@@ -755,14 +746,12 @@ class Usage(SimulateTest):
         ("--deadline 2,1", "--deadline: 1 is not above 2, before it"),
         ("--deadline 1:2", "--deadline: a range is FROM:TO:STEPS"),
         ("--deadline 2:1:5", "--deadline: 1 is not in the range 2 (excluded) to 1e+09"),
-        ("--plot x.svg --report x.svg", "--plot: x.svg is the file of --report too"),
         ("--rounds 0", "--rounds: 0 is not in the range 1 to 100000"),
         ("--rounds 2 --deadline 1", "--deadline: goes with a single round of each trial only, not "
          "with --rounds; a scheme may have a deadline of its own"),
         ("--straggler slow:2,3-2",
          "--straggler: straggler term 'slow:2,3-2': HIGH must be at least LOW"),
         ("--vectors 5 --dimension 6", "--vectors: differs from --dimension"),
-        ("--plot x.pdf", "--plot: x.pdf ends neither in .svg nor in .png"),
         ("--straggler dead:201 ", "--straggler: straggler .*"),
         ("--chunk-cost lognormal", "--chunk-cost: .*"),
     ]

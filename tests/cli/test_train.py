@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tarry train: its report, plot, parameters and closing table, and the ways it can end early."""
+"""tarry train: its report, parameters and closing table, and the ways it can end early."""
 
 import json
 import os
@@ -128,7 +128,7 @@ class Report(TarryTest):
         text = self.succeed("train", "--help")
         flags = set(re.findall(r"--([a-z0-9-]+)(?:[=\s]|$)", text))
         names = {flag for flag in flags if re.search(rf"^ +--{flag}\b", text, re.MULTILINE)}
-        self.assertEqual(set(config), names - {"help", "usage", "version", "config"})
+        self.assertEqual(set(config), names - {"help", "version", "config"})
 
     def test_unknown_numbers_are_null(self):
         report = self.report("--model", "least-squares", "--rate", "0.1", "--evaluate", "5")
@@ -302,15 +302,6 @@ class Outputs(TarryTest):
         self.assertTrue(all(abs(value) < 10 for value in values))
         self.assertTrue(any(value != 0 for value in values))
 
-    def test_plots(self):
-        self.succeed(*SMALL, "--plot", "plot.png", "--straggler", "dead:1+exp:0.001")
-        self.assertEqual(self.read("plot.png", "rb")[:8], b"\x89PNG\r\n\x1a\n")
-        self.succeed(*SMALL, "--plot", "plot.svg", "--workers", "40", "--chunks", "40")
-        text = self.read("plot.svg")
-        self.assertIn("</svg>", text)
-        self.assertIn("tarry train: logistic, 40 workers, 40 chunks, replication 3, 1 part", text)
-        self.assertEqual(self.files(), ["plot.png", "plot.svg"])
-
     def test_nothing_held_out(self):
         self.succeed(*SMALL, "--holdout", "0", "--report", "report.json")
         report = json.loads(self.read("report.json"))
@@ -367,7 +358,7 @@ class Outputs(TarryTest):
         self.assertEqual(self.read("report.json"), "old")
 
     def test_outputs_that_cannot_be_written_are_found_first(self):
-        for flag, name in (("--report", "no/r.json"), ("--plot", "no/p.svg"), ("--save", "no/w")):
+        for flag, name in (("--report", "no/r.json"), ("--save", "no/w")):
             self.fail_with(1, f"tarry: {name}: cannot be written: No such file or directory",
                            *SMALL, flag, name, "--rounds", "1000000")
         os.mkdir(os.path.join(self.folder, "folder"))
@@ -418,35 +409,15 @@ class Outputs(TarryTest):
     def test_no_output_of_a_command_misses_a_full_disk(self):
         simulate = ["simulate", "--workers", "5", "--chunks", "5", "--trials", "2", "--straggler", "exp:1"]
         privacy = ["privacy", "--noise", "1", "--sample", "0.01", "--rounds", "100"]
-        for ending in ("svg", "png", "json", "npy"):
+        for ending in ("json", "npy"):
             os.symlink("/dev/full", os.path.join(self.folder, f"full.{ending}"))
         outputs = [([*SMALL, "--quiet"], "--save", "npy")]
-        outputs += [(command, option, ending) for command in ([*SMALL, "--quiet"], [*simulate, "--quiet"], privacy)
-                    for option, ending in (("--report", "json"), ("--plot", "svg"), ("--plot", "png"))]
+        outputs += [(command, "--report", "json") for command in ([*SMALL, "--quiet"], [*simulate, "--quiet"], privacy)]
         for command, option, ending in outputs:
             with self.subTest(command=command, option=option, ending=ending):
                 done = self.run_tarry(*command, option, f"full.{ending}")
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.err, r"^tarry: .*: No space left on device\n$")
-
-
-class WithoutGnuplot(TarryTest):
-    def environment(self):
-        return dict(super().environment(), PATH=self.folder)
-
-    def test_a_missing_gnuplot_is_found_first(self):
-        self.fail_with(1, "tarry: --plot: gnuplot cannot be started: No such file or directory",
-                       *SMALL, "--plot", "plot.svg", "--rounds", "1000000")
-        self.assertEqual(self.files(), [])
-
-    def test_what_gnuplot_complains_about(self):
-        script = self.write("gnuplot", '#!/bin/sh\n[ "$1" = --version ] && exit 0\n'
-                            "echo half a plot\necho 'line 3: no such terminal' >&2\nexit 1\n")
-        os.chmod(os.path.join(self.folder, script), 0o755)
-        done = self.run_tarry(*SMALL, "--plot", "plot.svg", "--quiet")
-        self.assertEqual((done.returncode, done.err),
-                         (1, "tarry: --plot: gnuplot: line 3: no such terminal\n"))
-        self.assertEqual(self.files(), ["gnuplot"])
 
 
 class EarlyEnds(TarryTest):
@@ -475,7 +446,7 @@ class EarlyEnds(TarryTest):
 
     def test_more_dead_workers_than_the_plan_can_lose(self):
         dead = [*SMALL, "--replication", "2", "--straggler", "dead:6", "--quiet"]
-        done = self.run_tarry(*dead, "--report", "report.json", "--plot", "plot.svg")
+        done = self.run_tarry(*dead, "--report", "report.json")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.err, r"^tarry: train: .*chunks? \d+.*; --stop deadline:SECONDS or .*\n$")
         report = json.loads(self.read("report.json"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a training run did: the material of the closing table, the report and the plot.
+ * What a training run did: the material of the closing table and the report.
  *
  * Totals are in memory. The rounds are in an append-only file, one line of JSON
  * each. A run with checkpoints keeps the file next to them; any other run has a file

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #define DESIGN "no longer exists; write a file with examples/designs.py, and use file:PATH"
+#define PILOT                                                                                      \
+    "no longer exists; compare tarry simulate --scheme tarry:compress=FORM and tarry train "       \
+    "--compress FORM --report"
 #define RELAYS                                                                                     \
     "no longer exists; let workers connect to the server, with --sum everywhere if its network "   \
     "is too slow"
@@ -35,6 +38,9 @@ static const struct {
     {"order:dynamic:share", "no longer exists; use dynamic, which is the same"},
     {"parts:auto",
      "no longer exists; write --parts N, with the number that tarry plan --advise gives"},
+    {"pilot", PILOT},
+    {"pilot-seeds", PILOT},
+    {"plot", "no longer exists; draw the JSON of --report, as examples/plot.py does"},
     {"relay-batch", RELAYS},
     {"relay-deaths", RELAYS},
     {"relay-grace", RELAYS},
@@ -45,6 +51,7 @@ static const struct {
     {"sum:auto", SHAPE},
     {"sum:grid", SHAPE},
     {"sum:tree", SHAPE},
+    {"usage", "no longer exists; use --help"},
 };
 
 const char *gone_option(const char *name)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/options.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <ini.h>
 #include <jansson.h>
@@ -137,54 +136,50 @@ void config_free(config_file *file)
 
 /* ---- options ---- */
 
-enum {
-    KEY_HELP = 1000,
-    KEY_USAGE,
-    KEY_VERSION,
-    KEY_CONFIG,
-    KEY_FIRST, /* + the option's index over all groups */
-};
-
-#define COMMON_OPTIONS 4
 #define OPTIONS_MOST 128 /* options of one command */
 
-/* A flag as it stood on the command line; values are set once the job file has been read. */
-typedef struct given_flag {
-    size_t index;
-    const char *text;
-} given_flag;
+/* Of every command; they stand on the command line alone. */
+typedef struct common_options {
+    const char *config;
+    bool help, version;
+} common_options;
 
-typedef struct parse_state {
-    const option_command *command;
-    const option_operand *operands;
-    size_t operand_count;
-    const struct argp *argp;
-    size_t total;
-    given_flag *given;
-    size_t given_count;
-    const char *config_path;
-    int status;
-} parse_state;
+static const option_entry common_entries[] = {
+    {.name = "config",
+     .argument = "FILE",
+     .help = "Job file of lines 'key = value'; the keys are the flags' names, and flags win",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(common_options, config)},
+    {.name = "help",
+     .help = "Give this help list",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(common_options, help)},
+    {.name = "version",
+     .help = "Print the version",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(common_options, version)},
+};
 
-static size_t count_options(const option_command *command)
+/* NULL if there is none; its group goes into *of. */
+static const option_entry *find_option(const option_group *groups, size_t count, const char *name,
+                                       const option_group **of)
 {
-    size_t total = 0;
-    for (size_t i = 0; i < command->count; i++)
-        total += command->groups[i].count;
-    return total;
+    for (*of = groups; *of < groups + count; (*of)++)
+        for (size_t i = 0; i < (*of)->count; i++)
+            if (strcmp((*of)->entries[i].name, name) == 0)
+                return &(*of)->entries[i];
+    return NULL;
 }
 
-/* Its group goes into *of. */
-static const option_entry *option_at(const option_command *command, size_t index,
-                                     const option_group **of)
+/* The name nearest to `word`, or NULL. */
+static const char *nearest_option(const option_group *groups, size_t count, const char *word)
 {
-    const option_group *group = command->groups;
-    while (index >= group->count) {
-        index -= group->count;
-        group++;
-    }
-    *of = group;
-    return &group->entries[index];
+    const char *names[OPTIONS_MOST];
+    size_t known = 0;
+    for (const option_group *group = groups; group < groups + count; group++)
+        for (size_t i = 0; i < group->count && known < OPTIONS_MOST; i++)
+            names[known++] = group->entries[i].name;
+    return suggest(word, names, known);
 }
 
 static int read_flag(const char *text, bool *value, tarry_diagnostic *diagnostic)
@@ -275,21 +270,14 @@ static int set_in_group(const option_group *group, const option_entry *option, c
 int option_set(const option_group *groups, size_t count, const char *name, const char *text,
                tarry_diagnostic *diagnostic)
 {
-    const char *names[OPTIONS_MOST];
-    size_t known = 0;
-    for (const option_group *group = groups; group < groups + count; group++) {
-        for (size_t i = 0; i < group->count; i++) {
-            const option_entry *option = &group->entries[i];
-            names[known++] = option->name;
-            if (strcmp(option->name, name) != 0)
-                continue;
-            tarry_diagnostic why;
-            int error = set_in_group(group, option, text, &why);
-            return error == TARRY_OK ? TARRY_OK
-                                     : diagnose(diagnostic, error, "%s: %s", name, why.text);
-        }
+    const option_group *group;
+    const option_entry *option = find_option(groups, count, name, &group);
+    if (option != NULL) {
+        tarry_diagnostic why;
+        int error = set_in_group(group, option, text, &why);
+        return error == TARRY_OK ? TARRY_OK : diagnose(diagnostic, error, "%s: %s", name, why.text);
     }
-    const char *gone = gone_option(name), *near = suggest(name, names, known);
+    const char *gone = gone_option(name), *near = nearest_option(groups, count, name);
     if (gone != NULL)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: %s", name, gone);
     if (near != NULL)
@@ -298,134 +286,30 @@ int option_set(const option_group *groups, size_t count, const char *name, const
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key", name);
 }
 
-/* The name nearest to `word` (without dashes) among the command's options, or NULL; `common` ones
- * stand on the command line alone. */
-static const char *nearest_option(const option_command *command, const char *word, bool common)
+/* ---- help ---- */
+
+enum { HELP_WIDTH = 79, HELP_COLUMN = 29 };
+
+/* The line stands at `column`; other lines are indented by `indent`. */
+static void print_wrapped(const char *text, size_t column, size_t indent)
 {
-    const char *names[OPTIONS_MOST] = {"help", "usage", "version", "config"};
-    size_t count = COMMON_OPTIONS;
-    for (size_t group = 0; group < command->count; group++) {
-        for (size_t i = 0; i < command->groups[group].count; i++) {
-            if (count < sizeof(names) / sizeof(names[0]))
-                names[count++] = command->groups[group].entries[i].name;
+    bool first = true;
+    while (*text != '\0') {
+        const size_t length = strcspn(text, " ");
+        if (!first && column + 1 + length > HELP_WIDTH) {
+            printf("\n%*s", (int)indent, "");
+            column = indent;
+        } else if (!first) {
+            putchar(' ');
+            column++;
         }
+        fwrite(text, 1, length, stdout);
+        column += length;
+        text += length;
+        text += strspn(text, " ");
+        first = false;
     }
-    size_t first = common ? 0 : COMMON_OPTIONS;
-    return suggest(word, names + first, count - first);
-}
-
-/* Says what getopt found wrong with the argument `word`, which it keeps to itself. */
-static void complain_flag(parse_state *state, const char *word)
-{
-    state->status = EXIT_USAGE;
-    if (strncmp(word, "--", 2) != 0) {
-        complain(EXIT_USAGE, "%s: unknown option", word);
-        return;
-    }
-    char name[64];
-    size_t length = strcspn(word + 2, "=");
-    snprintf(name, sizeof(name), "%.*s", (int)(length < 63 ? length : 63), word + 2);
-    size_t prefixed = 0;
-    const struct argp_option *found = NULL;
-    for (const struct argp_option *option = state->argp->options;
-         option->name != NULL || option->doc != NULL; option++) {
-        if (option->name == NULL || strncmp(option->name, name, length) != 0)
-            continue;
-        found = option;
-        prefixed++;
-        if (option->name[length] == '\0') {
-            prefixed = 1;
-            break;
-        }
-    }
-    if (prefixed > 1) {
-        complain(EXIT_USAGE, "--%s: more than one option begins like this", name);
-    } else if (prefixed == 1 && found->arg != NULL) {
-        complain(EXIT_USAGE, "--%s: needs a value (%s)", found->name, found->arg);
-    } else if (prefixed == 1) {
-        complain(EXIT_USAGE, "--%s: takes no value", found->name);
-    } else {
-        const char *gone = gone_option(name), *near = nearest_option(state->command, name, true);
-        if (gone != NULL)
-            complain(EXIT_USAGE, "--%s: %s", name, gone);
-        else if (near != NULL)
-            complain(EXIT_USAGE, "--%s: unknown option (did you mean --%s?)", name, near);
-        else
-            complain(EXIT_USAGE, "--%s: unknown option (see %s %s --help)", name, program_name,
-                     state->command->name);
-    }
-}
-
-static error_t take_operand(parse_state *state, size_t index, const char *argument)
-{
-    const char *command = state->command->name;
-    if (index >= state->operand_count)
-        state->status = complain(EXIT_USAGE, "%s: unexpected argument '%s'", command, argument);
-    else if (*argument == '\0')
-        state->status =
-            complain(EXIT_USAGE, "%s: %s is empty", command, state->operands[index].name);
-    else
-        *state->operands[index].value = argument;
-    return state->status == OPTIONS_PROCEED ? 0 : ECANCELED;
-}
-
-static int require_operands(const parse_state *state)
-{
-    for (size_t i = 0; i < state->operand_count; i++) {
-        if (*state->operands[i].value == NULL)
-            return complain(EXIT_USAGE, "%s: %s is missing (see %s %s --help)",
-                            state->command->name, state->operands[i].name, program_name,
-                            state->command->name);
-    }
-    return OPTIONS_PROCEED;
-}
-
-/* "DIR NAME", for argp. */
-static void name_operands(const parse_state *state, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < state->operand_count && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                                 state->operands[i].name);
-}
-
-/* argp's parser: ends the parsing with ECANCELED once state->status says how the command ends. */
-static error_t take_argument(int key, char *argument, struct argp_state *argp_state)
-{
-    parse_state *state = argp_state->input;
-    char name[64];
-    snprintf(name, sizeof(name), "%s %s", program_name, state->command->name);
-    switch (key) {
-    case KEY_HELP:
-        argp_help(state->argp, stdout, ARGP_HELP_STD_HELP, name);
-        state->status = EXIT_DONE;
-        return ECANCELED;
-    case KEY_USAGE:
-        argp_help(state->argp, stdout, ARGP_HELP_USAGE, name);
-        state->status = EXIT_DONE;
-        return ECANCELED;
-    case KEY_VERSION:
-        printf("%s %s\n", program_name, tarry_version());
-        state->status = EXIT_DONE;
-        return ECANCELED;
-    case KEY_CONFIG:
-        state->config_path = argument;
-        return 0;
-    case ARGP_KEY_ARG:
-        return take_operand(state, argp_state->arg_num, argument);
-    case ARGP_KEY_ERROR:
-        if (state->status == OPTIONS_PROCEED)
-            complain_flag(state, argp_state->argv[argp_state->next - 1]);
-        return 0;
-    default:
-        break;
-    }
-    if (key < KEY_FIRST || key >= KEY_FIRST + (int)state->total)
-        return ARGP_ERR_UNKNOWN;
-    given_flag flag = {(size_t)(key - KEY_FIRST), argument != NULL ? argument : "true"};
-    state->given[state->given_count++] = flag;
-    return 0;
+    putchar('\n');
 }
 
 static const char *help_of(const option_group *group, const option_entry *option)
@@ -436,81 +320,189 @@ static const char *help_of(const option_group *group, const option_entry *option
     return option->help;
 }
 
-/* The table that argp wants: a header per group, then its options. */
-static void fill_argp_options(const option_command *command, struct argp_option *out)
+static void print_option(const option_group *group, const option_entry *option)
 {
-    int key = KEY_FIRST, number = 0;
-    for (size_t group = 0; group < command->count; group++) {
-        if (command->groups[group].title != NULL)
-            *out++ = (struct argp_option){.doc = command->groups[group].title, .group = ++number};
-        for (size_t i = 0; i < command->groups[group].count; i++) {
-            const option_entry *option = &command->groups[group].entries[i];
-            *out++ =
-                (struct argp_option){.name = option->name,
-                                     .key = key++,
-                                     .arg = option->kind == OPTION_FLAG ? NULL : option->argument,
-                                     .doc = help_of(&command->groups[group], option),
-                                     .group = number};
-        }
-    }
-    int last = number + 1;
-    *out++ = (struct argp_option){.doc = "General", .group = last};
-    *out++ = (struct argp_option){.name = "config",
-                                  .key = KEY_CONFIG,
-                                  .arg = "FILE",
-                                  .doc = "Job file of lines 'key = value'; the keys are the flags' "
-                                         "names, and flags win",
-                                  .group = last};
-    *out++ = (struct argp_option){
-        .name = "help", .key = KEY_HELP, .doc = "Give this help list", .group = -1};
-    *out++ = (struct argp_option){
-        .name = "usage", .key = KEY_USAGE, .doc = "Give a short usage message", .group = -1};
-    *out++ = (struct argp_option){
-        .name = "version", .key = KEY_VERSION, .doc = "Print the version", .group = -1};
+    const char *argument = option->kind == OPTION_FLAG ? NULL : option->argument;
+    size_t column = (size_t)printf("      --%s%s%s", option->name, argument != NULL ? "=" : "",
+                                   argument != NULL ? argument : "");
+    if (column + 1 < HELP_COLUMN)
+        printf("%*s", (int)(HELP_COLUMN - column), "");
+    else
+        printf("\n%*s", HELP_COLUMN, "");
+    print_wrapped(help_of(group, option), HELP_COLUMN, HELP_COLUMN);
 }
 
-static bool is_given(const parse_state *state, size_t index)
+/* A command line as it is parsed; values are set once the job file has been read. */
+
+typedef struct given_flag {
+    const option_group *group;
+    const option_entry *option;
+    const char *text;
+} given_flag;
+
+typedef struct parse_state {
+    const option_command *command;
+    const option_operand *operands;
+    size_t operand_count, operands_given;
+    option_group *groups; /* the command's, and the common ones */
+    size_t group_count;
+    common_options common;
+    given_flag *given;
+    size_t given_count;
+} parse_state;
+
+static void print_help_of(const parse_state *state)
 {
-    for (size_t i = 0; i < state->given_count; i++) {
-        if (state->given[i].index == index)
-            return true;
+    printf("Usage: %s %s [OPTION...]", program_name, state->command->name);
+    for (size_t i = 0; i < state->operand_count; i++)
+        printf(" %s", state->operands[i].name);
+    putchar('\n');
+    print_wrapped(state->command->text, 0, 0);
+    for (size_t i = 0; i < state->group_count; i++) {
+        const option_group *group = &state->groups[i];
+        if (group->title != NULL)
+            printf("\n %s\n", group->title);
+        for (size_t k = 0; k < group->count; k++)
+            print_option(group, &group->entries[k]);
     }
+}
+
+/* ---- the command line ---- */
+
+/* The option that begins with the first `length` characters of the name, and its group, in *found.
+ * Gives back how many there are; one that is named in full is the only one. */
+static size_t find_flag(const parse_state *state, const char *name, size_t length,
+                        given_flag *found)
+{
+    size_t prefixed = 0;
+    for (const option_group *group = state->groups; group < state->groups + state->group_count;
+         group++) {
+        for (size_t i = 0; i < group->count; i++) {
+            const option_entry *option = &group->entries[i];
+            if (strncmp(option->name, name, length) != 0)
+                continue;
+            *found = (given_flag){group, option, NULL};
+            prefixed++;
+            if (option->name[length] == '\0')
+                return 1;
+        }
+    }
+    return prefixed;
+}
+
+static int complain_unknown(const parse_state *state, const char *name)
+{
+    const char *gone = gone_option(name);
+    const char *near = nearest_option(state->groups, state->group_count, name);
+    if (gone != NULL)
+        return complain(EXIT_USAGE, "--%s: %s", name, gone);
+    if (near != NULL)
+        return complain(EXIT_USAGE, "--%s: unknown option (did you mean --%s?)", name, near);
+    return complain(EXIT_USAGE, "--%s: unknown option (see %s %s --help)", name, program_name,
+                    state->command->name);
+}
+
+/* `word` begins with two dashes; `next`, which may be NULL, is what follows it. Sets *used if that
+ * is its value. */
+static int take_flag(parse_state *state, const char *word, const char *next, bool *used)
+{
+    char name[64];
+    const size_t length = strcspn(word + 2, "=");
+    const char *value = word[2 + length] == '=' ? word + 2 + length + 1 : NULL;
+    given_flag flag;
+    snprintf(name, sizeof(name), "%.*s", (int)(length < 63 ? length : 63), word + 2);
+    const size_t prefixed = find_flag(state, word + 2, length, &flag);
+    if (prefixed == 0)
+        return complain_unknown(state, name);
+    if (prefixed > 1)
+        return complain(EXIT_USAGE, "--%s: more than one option begins like this", name);
+    const bool bare = flag.option->kind == OPTION_FLAG;
+    if (bare && value != NULL)
+        return complain(EXIT_USAGE, "--%s: takes no value", flag.option->name);
+    *used = !bare && value == NULL;
+    flag.text = bare ? "true" : *used ? next : value;
+    if (flag.text == NULL)
+        return complain(EXIT_USAGE, "--%s: needs a value (%s)", flag.option->name,
+                        flag.option->argument);
+    state->given[state->given_count++] = flag;
+    if (strcmp(flag.option->name, "help") == 0) {
+        print_help_of(state);
+        return EXIT_DONE;
+    }
+    if (strcmp(flag.option->name, "version") == 0) {
+        printf("%s %s\n", program_name, tarry_version());
+        return EXIT_DONE;
+    }
+    return OPTIONS_PROCEED;
+}
+
+static int take_operand(parse_state *state, const char *argument)
+{
+    const char *command = state->command->name;
+    const size_t index = state->operands_given++;
+    if (index >= state->operand_count)
+        return complain(EXIT_USAGE, "%s: unexpected argument '%s'", command, argument);
+    if (*argument == '\0')
+        return complain(EXIT_USAGE, "%s: %s is empty", command, state->operands[index].name);
+    *state->operands[index].value = argument;
+    return OPTIONS_PROCEED;
+}
+
+static int take_words(parse_state *state, int argc, char **argv)
+{
+    int status = OPTIONS_PROCEED;
+    bool flags = true;
+    for (int i = 1; i < argc && status == OPTIONS_PROCEED; i++) {
+        const char *word = argv[i];
+        bool used = false;
+        if (!flags || word[0] != '-' || word[1] == '\0')
+            status = take_operand(state, word);
+        else if (strcmp(word, "--") == 0)
+            flags = false;
+        else if (word[1] != '-')
+            status = complain(EXIT_USAGE, "%s: unknown option", word);
+        else
+            status = take_flag(state, word, argv[i + 1], &used);
+        i += used;
+    }
+    if (status == OPTIONS_PROCEED && state->operands_given < state->operand_count)
+        status = complain(EXIT_USAGE, "%s: %s is missing (see %s %s --help)", state->command->name,
+                          state->operands[state->operands_given].name, program_name,
+                          state->command->name);
+    return status;
+}
+
+static bool is_given(const parse_state *state, const option_entry *option)
+{
+    for (size_t i = 0; i < state->given_count; i++)
+        if (state->given[i].option == option)
+            return true;
     return false;
 }
 
 static int apply_config(const parse_state *state, config_file **file)
 {
+    const option_command *command = state->command;
+    const char *path = NULL;
+    for (size_t i = 0; i < state->given_count; i++)
+        if (strcmp(state->given[i].option->name, "config") == 0)
+            path = state->given[i].text;
+    if (path == NULL)
+        return OPTIONS_PROCEED;
     tarry_diagnostic why;
-    int error = config_read(state->config_path, file, &why);
+    int error = config_read(path, file, &why);
     if (error != TARRY_OK)
         return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--config: %s",
                         why.text);
     for (size_t i = 0; i < (*file)->count; i++) {
         const config_entry *entry = &(*file)->entries[i];
-        const option_group *group = NULL;
-        const option_entry *option = NULL;
-        size_t index = 0;
-        for (; index < state->total; index++) {
-            option = option_at(state->command, index, &group);
-            if (strcmp(option->name, entry->key) == 0)
-                break;
-            option = NULL;
-        }
-        const char *gone = option == NULL ? gone_option(entry->key) : NULL;
-        if (gone != NULL)
-            return complain(EXIT_USAGE, "%s:%u: %s: %s", state->config_path, entry->line,
-                            entry->key, gone);
-        if (option == NULL) {
-            const char *near = nearest_option(state->command, entry->key, false);
-            return complain(EXIT_USAGE, "%s:%u: %s: unknown key%s%s%s", state->config_path,
-                            entry->line, entry->key, near != NULL ? " (did you mean " : "",
-                            near != NULL ? near : "", near != NULL ? "?)" : "");
-        }
-        if (set_in_group(group, option, entry->value, &why) != TARRY_OK)
-            return complain(EXIT_USAGE, "%s:%u: %s: %s", state->config_path, entry->line,
-                            entry->key, why.text);
+        const option_group *group;
+        if (option_set(command->groups, command->count, entry->key, entry->value, &why) != TARRY_OK)
+            return complain(EXIT_USAGE, "%s:%u: %s", path, entry->line, why.text);
         /* Most flags take the place of what was set; what adds up has to go for that. */
-        if (option->forget != NULL && is_given(state, index))
+        const option_entry *option =
+            find_option(command->groups, command->count, entry->key, &group);
+        if (option->forget != NULL && is_given(state, option))
             option->forget(group->values);
     }
     return OPTIONS_PROCEED;
@@ -519,11 +511,10 @@ static int apply_config(const parse_state *state, config_file **file)
 static int apply_flags(const parse_state *state)
 {
     for (size_t i = 0; i < state->given_count; i++) {
-        const option_group *group;
+        const given_flag *flag = &state->given[i];
         tarry_diagnostic why;
-        const option_entry *option = option_at(state->command, state->given[i].index, &group);
-        if (set_in_group(group, option, state->given[i].text, &why) != TARRY_OK)
-            return complain(EXIT_USAGE, "--%s: %s", option->name, why.text);
+        if (set_in_group(flag->group, flag->option, flag->text, &why) != TARRY_OK)
+            return complain(EXIT_USAGE, "--%s: %s", flag->option->name, why.text);
     }
     return OPTIONS_PROCEED;
 }
@@ -535,38 +526,24 @@ int options_parse_operands(const option_command *command, const option_operand *
     parse_state state = {.command = command,
                          .operands = operands,
                          .operand_count = count,
-                         .total = count_options(command),
-                         .status = OPTIONS_PROCEED};
-    struct argp_option *table =
-        memory_allocate(NULL, command->count + state.total + COMMON_OPTIONS + 2, sizeof(*table));
+                         .group_count = command->count + 1};
+    state.groups = memory_allocate(NULL, state.group_count, sizeof(*state.groups));
     state.given = memory_allocate(NULL, (size_t)argc, sizeof(*state.given));
-    if (table == NULL || state.given == NULL) {
-        state.status = complain(EXIT_FAILED, "%s: out of memory", command->name);
-        goto release;
+    int status = OPTIONS_PROCEED;
+    if (state.groups == NULL || state.given == NULL) {
+        status = complain(EXIT_FAILED, "%s: out of memory", command->name);
+    } else {
+        memcpy(state.groups, command->groups, command->count * sizeof(*state.groups));
+        state.groups[command->count] = OPTION_GROUP("General", common_entries, &state.common);
+        status = take_words(&state, argc, argv);
     }
-    fill_argp_options(command, table);
-    char names[64];
-    name_operands(&state, names, sizeof(names));
-    const struct argp parser = {.options = table,
-                                .parser = take_argument,
-                                .args_doc = count > 0 ? names : NULL,
-                                .doc = command->text};
-    state.argp = &parser;
-    /* argp's own messages take two lines: it is kept silent, and complain_flag says the same. */
-    error_t error =
-        argp_parse(&parser, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL, &state);
-    if (error != 0 && state.status == OPTIONS_PROCEED)
-        state.status = complain(EXIT_FAILED, "%s: %s", command->name, strerror(error));
-    if (state.status == OPTIONS_PROCEED)
-        state.status = require_operands(&state);
-    if (state.status == OPTIONS_PROCEED && state.config_path != NULL)
-        state.status = apply_config(&state, file);
-    if (state.status == OPTIONS_PROCEED)
-        state.status = apply_flags(&state);
-release:
+    if (status == OPTIONS_PROCEED)
+        status = apply_config(&state, file);
+    if (status == OPTIONS_PROCEED)
+        status = apply_flags(&state);
     memory_release(NULL, state.given);
-    memory_release(NULL, table);
-    return state.status;
+    memory_release(NULL, state.groups);
+    return status;
 }
 
 int options_parse(const option_command *command, int argc, char **argv, config_file **file)
@@ -599,12 +576,14 @@ static json_t *option_json(const option_entry *option, const void *values)
 json_t *options_json(const option_command *command)
 {
     json_t *object = json_object();
-    for (size_t index = 0; object != NULL && index < count_options(command); index++) {
-        const option_group *group;
-        const option_entry *option = option_at(command, index, &group);
-        if (json_object_set_new(object, option->name, option_json(option, group->values)) != 0) {
-            json_decref(object);
-            object = NULL;
+    for (size_t k = 0; k < command->count; k++) {
+        const option_group *group = &command->groups[k];
+        for (size_t i = 0; object != NULL && i < group->count; i++) {
+            const option_entry *option = &group->entries[i];
+            if (json_object_set_new(object, option->name, option_json(option, group->values))) {
+                json_decref(object);
+                object = NULL;
+            }
         }
     }
     return object;
@@ -613,14 +592,9 @@ json_t *options_json(const option_command *command)
 void option_value_text(const option_group *groups, size_t count, const char *name, char *text,
                        size_t size)
 {
-    const option_command command = {.groups = groups, .count = count};
-    json_t *value = NULL;
-    for (size_t i = 0; value == NULL && i < count_options(&command); i++) {
-        const option_group *group;
-        const option_entry *option = option_at(&command, i, &group);
-        if (strcmp(option->name, name) == 0)
-            value = option_json(option, group->values);
-    }
+    const option_group *group;
+    const option_entry *option = find_option(groups, count, name, &group);
+    json_t *value = option != NULL ? option_json(option, group->values) : NULL;
     if (json_is_integer(value))
         snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A command's options as tables. Each option is a flag of the command line (by argp), a key of the
+ * A command's options as tables. Each option is a flag of the command line, a key of the
  * job file (--config) and a key of the report's "config", all of the same name.
  */
 #ifndef CLI_OPTIONS_H
@@ -101,7 +101,7 @@ typedef struct option_command {
 /*
  * Reads argv[1..argc-1], and the job file that --config names before the flags: flags win. Gives
  * back OPTIONS_PROCEED with all values set, or the exit status with which to end, after --help,
- * --usage, --version or a complaint. *file, which may be NULL, owns the texts of the job file; free
+ * --version or a complaint. *file, which may be NULL, owns the texts of the job file; free
  * it with config_free in any case.
  */
 int options_parse(const option_command *command, int argc, char **argv, config_file **file);

@@ -15,173 +15,64 @@
 #include "base/quantile.h"
 #include "cli/checkpoint/checkpoint.h"
 #include "cli/options/run_options.h"
-#include "cli/output/clock.h"
 #include "cli/simulate/simulate_trials.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
-#include "cli/train/train_pilot.h"
-#include "compress/compress.h"
 
 #define ADVICE_TIE 1.02 /* times that differ by less are equal */
 
 /* What is judged by. */
-typedef double advice_time(const advice_choice *choice);
 typedef double advise_value(const simulate_outcome *outcome);
-
-#define CANDIDATE_CLOSE 0.005 /* a loss that is so much above another one is as good */
-#define CANDIDATE_MORE 2      /* times the job's rounds that a pilot may have */
 
 /* Behind the values of tarry_keep: choices of either. */
 enum { ADVISE_KEEP_BOTH = TARRY_KEEP_CREDITED + 1 };
 
-#define MOST_SEEDS 100
+/* The options of tarry plan --advise. */
+typedef struct advise_options {
+    /* The workers, links and trials, and in its defaults the lists of choices. Until
+     * advise_options_settle, 0, NaN and NULL stand for what was not given. */
+    simulate_options world;
+    bool advise;
+    const char *from;                         /* an earlier run's report; may be NULL */
+    uint64_t memory;                          /* most bytes per worker; 0: no limit */
+    int keep;                                 /* a tarry_keep, or ADVISE_KEEP_BOTH */
+    const char *replication, *pieces, *parts; /* as given; taken apart into the lists */
+    bool json;
+    bool all;
 
-/* ---- options ---- */
+    /* What the report gave; free with advise_options_release. */
+    char *report_straggler, *report_chunk_cost;
+    double *worker_seconds; /* the world's; NULL: not known */
+} advise_options;
 
-/* What a word has to be. Errors: FORMAT, with a diagnostic. */
-typedef int check_word(const char *word, tarry_diagnostic *diagnostic);
+#define ADVISE_GROUPS (4 + SIMULATE_WORLD_GROUPS)
 
-static int read_list(const char *text, check_word *check, candidate_list *list,
-                     tarry_diagnostic *diagnostic)
-{
-    candidate_list read = {0};
-    for (; text != NULL; read.count++) {
-        if (read.count == CANDIDATE_WORDS)
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d", CANDIDATE_WORDS);
-        char *word = read.words[read.count];
-        if (!list_next(&text, ',', word, CANDIDATE_WORD_SIZE))
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%.*s' is too long",
-                            (int)strcspn(text, ","), text);
-        int error = check(word, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-        for (size_t i = 0; i < read.count; i++)
-            if (strcmp(read.words[i], word) == 0)
-                return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is there twice", word);
-    }
-    *list = read;
-    return TARRY_OK;
-}
+typedef struct advice_choice {
+    uint32_t replication, pieces, parts;
+    tarry_keep keep;
+    uint32_t ahead;        /* with credited */
+    uint64_t trials;       /* fewer where the choice fell behind in a first look */
+    double first_seconds;  /* of the first round, median; NaN if no trial could end */
+    double seconds;        /* of the rounds of the second half, median */
+    double signal_seconds; /* of the same, from start to signal */
+    uint64_t memory_bytes; /* of the worker with the most chunks: gradients that it keeps, and
+                              a coded part */
+    uint64_t upload_bytes; /* per worker and round: a coded part */
+    double control_bytes;  /* of all other messages of a round, both ways, mean */
+    double copies;         /* computed per piece, mean */
+    size_t failed;         /* trials that could not end, since too many workers were lost */
+    bool pareto;           /* no other choice is as good in time, memory and replication, and
+                              better in one of them */
+} advice_choice;
 
-static int check_form(const char *word, tarry_diagnostic *diagnostic)
-{
-    tarry_server_settings server;
-    return compress_form_read(word, &server, diagnostic);
-}
-
-static int check_down(const char *word, tarry_diagnostic *diagnostic)
-{
-    if (strcmp(word, "none") == 0 || strcmp(word, "bf16") == 0 || strcmp(word, "int8") == 0)
-        return TARRY_OK;
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of none, bf16, int8", word);
-}
-
-/* H of "H[:RATE]"; 1 of "none". */
-static uint32_t candidate_steps(const char *word)
-{
-    if (strcmp(word, "none") == 0)
-        return 1;
-    char *end;
-    unsigned long steps = strtoul(word, &end, 10);
-    bool whole = word[0] >= '1' && word[0] <= '9' && (*end == '\0' || *end == ':');
-    return whole && steps <= 1000000 ? (uint32_t)steps : 0;
-}
-
-/* The rest is for the pilot, which reads it as tarry train does. */
-static int check_steps(const char *word, tarry_diagnostic *diagnostic)
-{
-    if (strcmp(word, "none") == 0 || candidate_steps(word) > 0)
-        return TARRY_OK;
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is neither none nor H[:RATE]", word);
-}
-
-static int read_forms(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return read_list(text, check_form, &((candidate_options *)values)->forms, diagnostic);
-}
-
-static int read_downs(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return read_list(text, check_down, &((candidate_options *)values)->downs, diagnostic);
-}
-
-static int read_steps(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return read_list(text, check_steps, &((candidate_options *)values)->steps, diagnostic);
-}
-
-#define CANDIDATE_FIELD(name) .offset = offsetof(candidate_options, name)
-
-static const option_entry entries[] = {
-    {.name = "pilot",
-     .argument = "JOB",
-     .help = "Weigh parts, forms of numbers and local steps against each other, by the time that "
-             "each takes to the loss of float32 in short trainings: a job file of tarry train, or "
-             "synthetic for a small one of made-up data",
-     .kind = OPTION_TEXT,
-     CANDIDATE_FIELD(pilot)},
-    {.name = "compress",
-     .argument = "FORM,FORM...",
-     .help = "Forms of coded parts, as for tarry train (default none,int8,int4,topk:0.1)",
-     .kind = OPTION_TEXT,
-     .read = read_forms,
-     CANDIDATE_FIELD(compress)},
-    {.name = "compress-down",
-     .argument = "FORM,FORM...",
-     .help = "Forms of parameters on their way down (default none,int8)",
-     .kind = OPTION_TEXT,
-     .read = read_downs,
-     CANDIDATE_FIELD(down)},
-    {.name = "local-steps",
-     .argument = "H[:RATE],...",
-     .help = "Local steps between sums, none for a sum per step (default none)",
-     .kind = OPTION_TEXT,
-     .read = read_steps,
-     CANDIDATE_FIELD(local_steps)},
-    {.name = "pilot-seeds",
-     .argument = "N",
-     .help = "Trainings of each candidate, with the job's seed and those after it; what is worst "
-             "of them counts (default 3)",
-     .kind = OPTION_U32,
-     .least = 1,
-     .most = MOST_SEEDS,
-     CANDIDATE_FIELD(seeds)},
-};
-
-static void note(void *values, const char *name)
-{
-    candidate_options *options = values;
-    options->given |= strcmp(name, "pilot") != 0;
-}
-
-static void candidate_options_init(candidate_options *options)
-{
-    *options = (candidate_options){
-        .compress = "none,int8,int4,topk:0.1",
-        .down = "none,int8",
-        .local_steps = "none",
-        .forms = {4, {"none", "int8", "int4", "topk:0.01"}},
-        .downs = {2, {"none", "int8"}},
-        .steps = {1, {"none"}},
-        .seeds = 3,
-    };
-}
-
-static option_group candidate_options_group(candidate_options *options)
-{
-    option_group group = OPTION_GROUP("Forms and local steps", entries, options);
-    group.note = note;
-    return group;
-}
-
-/* Gives back OPTIONS_PROCEED, or EXIT_USAGE after a complaint. */
-static int candidate_options_check(const candidate_options *options)
-{
-    if (options->pilot == NULL && options->given)
-        return complain(EXIT_USAGE, "--compress, --compress-down, --local-steps and --pilot-seeds "
-                                    "have no meaning in advice without --pilot");
-    return OPTIONS_PROCEED;
-}
+typedef struct advice {
+    size_t count;           /* of the choices that were simulated */
+    advice_choice *choices; /* by ascending seconds; those that failed are the last */
+    size_t recommended;     /* index of a choice that never failed */
+    size_t too_large;       /* choices left out for --memory */
+    size_t unpromising;     /* not simulated: others promise more */
+    double run_seconds;     /* that the trials took */
+} advice;
 
 /* ---- options ---- */
 
@@ -316,7 +207,6 @@ static void advise_options_init(advise_options *options)
         .pieces = "1,2,4,8,16,32",
         .keep = ADVISE_KEEP_BOTH,
     };
-    candidate_options_init(&options->candidates);
     simulate_options *world = &options->world;
     simulate_options_init(world);
     world->command = "plan";
@@ -343,9 +233,8 @@ static void advise_options_groups(advise_options *options, option_group groups[A
     groups[2].title = "Gradients, links and memory";
     groups[3] = OPTION_GROUP(NULL, memory_entries, options);
     groups[4] = OPTION_GROUP("Choices", choice_entries, options);
-    groups[5] = candidate_options_group(&options->candidates);
-    groups[6] = world[2];
-    groups[7] = OPTION_GROUP(NULL, output_entries, options);
+    groups[5] = world[2];
+    groups[6] = OPTION_GROUP(NULL, output_entries, options);
 }
 
 static double either(double given, double reported, double otherwise)
@@ -434,9 +323,6 @@ static int merge(advise_options *options, past_report *report)
  */
 static int advise_options_settle(advise_options *options)
 {
-    int given = candidate_options_check(&options->candidates);
-    if (given != OPTIONS_PROCEED)
-        return given;
     if (options->from == NULL && options->world.straggler == NULL)
         return complain(EXIT_USAGE, "--advise: needs --straggler or --from");
     past_report report;
@@ -448,10 +334,6 @@ static int advise_options_settle(advise_options *options)
     return status;
 }
 
-/*
- * Reads the report that --from names, and fills in from it, or else with the defaults, whatever was
- * not given. Gives back OPTIONS_PROCEED, or EXIT_USAGE or EXIT_FAILED after a complaint.
- */
 static void advise_options_release(advise_options *options)
 {
     memory_release(NULL, options->report_straggler);
@@ -747,36 +629,17 @@ static int run_stages(search *it, advice *out)
     return any ? run_stage(it, options->world.trials, options->world.rounds, out) : OPTIONS_PROCEED;
 }
 
-static double advice_round_time(const advice_choice *choice)
+/* What takes the least time; of the choices within 2% of it the one with the least memory, then
+ * replication, pieces and parts; what was simulated in all `trials` goes first. The choices are by
+ * ascending seconds, and the first one never failed. */
+static size_t advice_best(const advice *found, uint64_t trials)
 {
-    return choice->seconds;
-}
-
-static double advice_signal_time(const advice_choice *choice)
-{
-    return choice->signal_seconds;
-}
-
-/* Of the choices with so many parts (0: any) what takes the least time, of those within 2% of it
- * the one with the least memory, then replication, pieces and parts; what was simulated in all
- * `trials` goes first. NULL: there is none that never failed. */
-static const advice_choice *advice_best(const advice *found, uint32_t parts, advice_time *time,
-                                        uint64_t trials)
-{
-    const advice_choice *least = NULL, *best = NULL;
-    for (size_t i = 0; i < found->count; i++) {
-        const advice_choice *choice = &found->choices[i];
-        bool counts = (parts == 0 || choice->parts == parts) && !isnan(choice->seconds);
-        if (counts && (least == NULL || time(choice) < time(least)))
-            least = choice;
-    }
-    best = least;
-    for (size_t i = 0; least != NULL && i < found->count; i++) {
-        const advice_choice *choice = &found->choices[i];
-        if ((parts == 0 || choice->parts == parts) && choice->trials == trials &&
-            time(choice) <= time(least) * ADVICE_TIE && compare_costs(choice, best) < 0)
-            best = choice;
-    }
+    const advice_choice *choices = found->choices;
+    const double enough = choices[0].seconds * ADVICE_TIE;
+    size_t best = 0;
+    for (size_t i = 0; i < found->count && choices[i].seconds <= enough; i++)
+        if (choices[i].trials == trials && compare_costs(&choices[i], &choices[best]) < 0)
+            best = i;
     return best;
 }
 
@@ -796,8 +659,7 @@ static int judge(search *it, advice *out)
                         "--advise: no choice could end all of its rounds: too many workers are "
                         "lost; try a higher --replication");
     mark_pareto(out);
-    out->recommended =
-        (size_t)(advice_best(out, 0, advice_round_time, it->options->world.trials) - out->choices);
+    out->recommended = advice_best(out, it->options->world.trials);
     return OPTIONS_PROCEED;
 }
 
@@ -834,7 +696,12 @@ static void advice_free(advice *found)
     *found = (advice){0};
 }
 
-int advise(const advise_options *options, advice *out)
+/*
+ * Runs the search; the caller frees *out with advice_free. Recommended is what takes the least
+ * time; of those within 2% of it the one with the least memory, then replication, pieces and parts.
+ * Gives back OPTIONS_PROCEED, or the exit status after a complaint.
+ */
+static int advise(const advise_options *options, advice *out)
 {
     search it = {.options = options, .world = options->world};
     advice found = {0};
@@ -953,10 +820,8 @@ static json_t *choice_json(const advice_choice *choice)
         choice->pareto);
 }
 
-/* `config`, the object of all options, is borrowed; `pilot`, an object of the candidates, is taken
- * over, and may be NULL where there are none. Errors: NO_MEMORY. */
-static int advice_print_json(const advise_options *options, const advice *found, json_t *config,
-                             json_t *pilot)
+/* `config`, the object of all options, is borrowed. Errors: NO_MEMORY. */
+static int advice_print_json(const advise_options *options, const advice *found, json_t *config)
 {
     char text[160];
     const advice_choice *best = &found->choices[found->recommended];
@@ -974,492 +839,19 @@ static int advice_print_json(const advise_options *options, const advice *found,
                                "config", config, "recommended", recommended, "choices", list,
                                "too_large", (json_int_t)found->too_large, "unpromising",
                                (json_int_t)found->unpromising, "run_seconds", found->run_seconds);
-    if (report == NULL)
-        json_decref(pilot);
-    else if (pilot != NULL && json_object_set_new(report, "pilot", pilot) != 0) {
-        json_decref(report);
-        return TARRY_ERROR_NO_MEMORY;
-    }
     return json_write(report, stdout);
-}
-
-/* ---- candidates ---- */
-
-static bool is_none(const char *word)
-{
-    return strcmp(word, "none") == 0;
-}
-
-/* The form of a word that was read before. */
-static tarry_compress form_of_word(const char *word)
-{
-    tarry_server_settings server;
-    if (compress_form_read(word, &server, NULL) != TARRY_OK)
-        abort();
-    return server.compress;
-}
-
-/* ---- which there are ---- */
-
-static void list(const candidate_options *asked, const advice_choice *choice, const char *compress,
-                 candidates *out)
-{
-    for (size_t d = 0; d < asked->downs.count; d++)
-        for (size_t s = 0; s < asked->steps.count; s++)
-            out->items[out->count++] = (candidate){
-                .choice = choice,
-                .compress = compress,
-                .down = asked->downs.words[d],
-                .steps = asked->steps.words[s],
-            };
-}
-
-static int list_all(const advise_options *options, const advice *found, candidates *out)
-{
-    const candidate_options *asked = &options->candidates;
-    const whole_list *parts = &options->world.defaults.part_counts;
-    const uint64_t trials = options->world.trials;
-    /* A form makes uploads short: what counts is the time until they begin. */
-    const advice_choice *one = advice_best(found, 1, advice_signal_time, trials);
-    size_t ways = asked->downs.count * asked->steps.count;
-    out->items =
-        memory_allocate(NULL, (parts->count + asked->forms.count) * ways, sizeof(*out->items));
-    if (out->items == NULL)
-        return complain(EXIT_FAILED, "plan: out of memory");
-    for (size_t i = 0; i < asked->forms.count; i++) {
-        const char *form = asked->forms.words[i];
-        if (!is_none(form) && one != NULL)
-            list(asked, one, form, out);
-        for (size_t k = 0; is_none(form) && k < parts->count; k++) {
-            const advice_choice *choice =
-                advice_best(found, parts->values[k], advice_round_time, trials);
-            if (choice != NULL)
-                list(asked, choice, form, out);
-        }
-    }
-    if (out->count > 0)
-        return OPTIONS_PROCEED;
-    return complain(EXIT_USAGE, "--compress: forms go with one part, which --parts has not");
-}
-
-/* ---- what a round takes ---- */
-
-/* H steps of a chunk are a chunk that takes H times as long: links are as much faster instead, and
- * all times so much longer, as delays that are drawn for a chunk are for each step. */
-static simulate_options world_of(const advise_options *options, uint32_t steps)
-{
-    simulate_options world = options->world;
-    const double times = steps;
-    world.parameter_bytes = world.dimension * sizeof(float);
-    world.overhead /= times;
-    world.latency /= times;
-    world.message_time /= times;
-    world.silence /= times;
-    world.bandwidth *= times;
-    world.up_bandwidth *= times;
-    world.server_bandwidth *= times;
-    return world;
-}
-
-static void scheme_text(const candidate *one, char *text, size_t size)
-{
-    const advice_choice *choice = one->choice;
-    snprintf(text, size,
-             "tarry:keep=%s,replication=%u,pieces=%u,parts=%u,compress=%s,compress-down=%s",
-             run_keep_name(choice->keep), choice->replication, choice->pieces, choice->parts,
-             one->compress, one->down);
-}
-
-/* Means over the second half of the rounds of all trials, which could end. */
-static double mean_upload(const simulate_trials *trials)
-{
-    const uint32_t rounds = trials->options->rounds;
-    double bytes = 0;
-    for (size_t trial = 0; trial < trials->options->trials; trial++)
-        for (uint32_t round = rounds / 2; round < rounds; round++)
-            bytes += (double)simulate_trials_outcomes(trials, trial, 0)[round].result.upload_bytes;
-    return bytes / ((double)trials->options->trials * (rounds - rounds / 2));
-}
-
-static int take_candidate_figures(const simulate_trials *trials, candidate *one)
-{
-    const uint32_t rounds = trials->options->rounds;
-    double *values =
-        memory_allocate(NULL, (size_t)trials->options->trials * rounds, sizeof(*values));
-    if (values == NULL)
-        return complain(EXIT_FAILED, "plan: out of memory");
-    one->seconds = advise_median(trials, 0, rounds / 2, rounds - 1, advise_whole_seconds, values);
-    one->up_bytes = mean_upload(trials);
-    memory_release(NULL, values);
-    return OPTIONS_PROCEED;
-}
-
-static int simulate(const advise_options *options, candidate *one)
-{
-    const uint32_t steps = candidate_steps(one->steps);
-    const simulate_options world = world_of(options, steps);
-    const scheme_frame frame = simulate_options_frame(&world);
-    simulate_variants variants = {0};
-    simulate_trials *trials = NULL;
-    tarry_diagnostic why;
-    char scheme[160];
-    scheme_text(one, scheme, sizeof(scheme));
-    int error = simulate_variants_read(scheme, &world.defaults, &frame, &variants, &why);
-    if (error != TARRY_OK)
-        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
-    int status = simulate_trials_create(&world, &variants, &trials);
-    if (status == OPTIONS_PROCEED) {
-        status = simulate_trials_run(trials);
-        if (status == EXIT_DONE)
-            status = take_candidate_figures(trials, one);
-        simulate_trials_free(trials);
-        one->seconds *= steps;
-    }
-    simulate_variants_free(&variants);
-    return status;
-}
-
-/* Each worker is sent them, or their change, once in a round. */
-static double bytes_down(const advise_options *options, const char *form)
-{
-    const simulate_options *world = &options->world;
-    const compress_form down = {.kind = form_of_word(form)};
-    return (double)world->workers * (double)compress_bytes(down, (size_t)world->dimension);
-}
-
-static int simulate_all(const advise_options *options, candidates *out)
-{
-    int status = OPTIONS_PROCEED;
-    for (size_t i = 0; i < out->count && status == OPTIONS_PROCEED; i++) {
-        candidate *one = &out->items[i];
-        one->down_bytes = bytes_down(options, one->down);
-        status = simulate(options, one);
-    }
-    return status;
-}
-
-/* ---- what it costs in loss ---- */
-
-/* Float32's with one seed: its rounds and its loss after them. */
-typedef struct pilot_goal {
-    uint64_t rounds;
-    double loss;
-} pilot_goal;
-
-/* The first rounds after which the loss is close to the goal's, and stays so; 0: never. */
-static uint64_t rounds_to(const pilot_losses *losses, double loss)
-{
-    const double enough = loss + CANDIDATE_CLOSE * fabs(loss);
-    uint64_t round = losses->rounds + 1;
-    while (round > 1 && losses->after[round - 1] <= enough)
-        round--;
-    return round <= losses->rounds ? round : 0;
-}
-
-static void judge_losses(const pilot_losses *losses, const pilot_goal *goal, bool first,
-                         candidate *one)
-{
-    const double after = losses->after[goal->rounds];
-    const double excess = isfinite(after) ? after / goal->loss - 1 : INFINITY;
-    const uint64_t rounds = rounds_to(losses, goal->loss);
-    one->loss_most = first ? excess : fmax(one->loss_most, excess);
-    one->loss_least = first ? excess : fmin(one->loss_least, excess);
-    if (first || rounds == 0 || (one->rounds != 0 && rounds > one->rounds))
-        one->rounds = rounds;
-}
-
-/* Whose sums are those of another one: parts change none. */
-static const candidate *same_pilot(const candidates *out, size_t index)
-{
-    const candidate *one = &out->items[index];
-    for (size_t i = 0; i < index; i++) {
-        const candidate *other = &out->items[i];
-        if (strcmp(other->compress, one->compress) == 0 && strcmp(other->down, one->down) == 0 &&
-            strcmp(other->steps, one->steps) == 0)
-            return other;
-    }
-    return NULL;
-}
-
-static int run_pilot(const advise_options *options, const pilot_goal *goal, uint64_t seed,
-                     candidate *one)
-{
-    pilot_change change = {
-        .compress = one->compress,
-        .down = one->down,
-        .local_steps = one->steps,
-        .rounds = goal->rounds,
-        .seed_more = seed,
-    };
-    pilot_losses losses;
-    int status = train_pilot(options->candidates.pilot, &change, &losses);
-    if (status != EXIT_DONE)
-        return status;
-    bool more = rounds_to(&losses, goal->loss) == 0 && !losses.diverged;
-    if (more) { /* the same rounds once more, and those after them */
-        pilot_losses_free(&losses);
-        change.rounds *= CANDIDATE_MORE;
-        status = train_pilot(options->candidates.pilot, &change, &losses);
-        if (status != EXIT_DONE)
-            return status;
-    }
-    judge_losses(&losses, goal, seed == 0, one);
-    pilot_losses_free(&losses);
-    return OPTIONS_PROCEED;
-}
-
-/* Of float32: a sum per step, and as many rounds as the job has. */
-static int set_goal(const advise_options *options, uint64_t seed, pilot_goal *out)
-{
-    const pilot_change plain = {"none", "none", "none", 0, seed};
-    pilot_losses losses;
-    int status = train_pilot(options->candidates.pilot, &plain, &losses);
-    if (status != EXIT_DONE)
-        return status;
-    *out = (pilot_goal){losses.rounds, losses.after[losses.rounds]};
-    bool diverged = losses.diverged;
-    pilot_losses_free(&losses);
-    return !diverged ? OPTIONS_PROCEED
-                     : complain(EXIT_FAILED, "--pilot: float32 ends with a loss that is not "
-                                             "finite: try a smaller --rate in it");
-}
-
-static int run_seed(const advise_options *options, uint64_t seed, candidates *out)
-{
-    pilot_goal goal = {0};
-    int status = set_goal(options, seed, &goal);
-    if (status == OPTIONS_PROCEED && seed == 0) {
-        out->rounds = goal.rounds;
-        out->loss = goal.loss;
-    }
-    for (size_t i = 0; i < out->count && status == OPTIONS_PROCEED; i++) {
-        candidate *one = &out->items[i];
-        if (same_pilot(out, i) == NULL)
-            status = run_pilot(options, &goal, seed, one);
-    }
-    return status;
-}
-
-static int run_pilots(const advise_options *options, candidates *out)
-{
-    const double start = clock_seconds();
-    int status = OPTIONS_PROCEED;
-    for (uint32_t seed = 0; seed < options->candidates.seeds && status == OPTIONS_PROCEED; seed++)
-        status = run_seed(options, seed, out);
-    for (size_t i = 0; i < out->count && status == OPTIONS_PROCEED; i++) {
-        const candidate *same = same_pilot(out, i);
-        candidate *one = &out->items[i];
-        if (same == NULL)
-            continue;
-        one->loss_most = same->loss_most;
-        one->loss_least = same->loss_least;
-        one->rounds = same->rounds;
-    }
-    out->run_seconds = clock_seconds() - start;
-    return status;
-}
-
-/* ---- both ---- */
-
-static int compare(const void *left, const void *right)
-{
-    const candidate *a = left, *b = right;
-    if (a->total_seconds < b->total_seconds || a->total_seconds > b->total_seconds)
-        return a->total_seconds < b->total_seconds ? -1 : 1;
-    if (a->loss_most < b->loss_most || a->loss_most > b->loss_most)
-        return a->loss_most < b->loss_most ? -1 : 1;
-    double apart = a->up_bytes + a->down_bytes - b->up_bytes - b->down_bytes;
-    return apart < 0 ? -1 : apart > 0;
-}
-
-static double bytes_of(const candidate *one)
-{
-    return one->down_bytes + one->up_bytes;
-}
-
-static void choose(candidates *out)
-{
-    for (size_t i = 0; i < out->count; i++) {
-        candidate *one = &out->items[i];
-        bool there = one->rounds > 0 && !isnan(one->seconds);
-        one->total_seconds = there ? (double)one->rounds * one->seconds : INFINITY;
-    }
-    qsort(out->items, out->count, sizeof(*out->items), compare);
-    const double best = out->items[0].total_seconds;
-    out->recommended = isinf(best) ? out->count : 0;
-    for (size_t i = 1; i < out->count && out->items[i].total_seconds <= best * ADVICE_TIE; i++)
-        if (out->recommended < out->count &&
-            bytes_of(&out->items[i]) < bytes_of(&out->items[out->recommended]))
-            out->recommended = i;
-}
-
-static void candidates_free(candidates *weighed)
-{
-    memory_release(NULL, weighed->items);
-    *weighed = (candidates){0};
-}
-
-/*
- * `found` is borrowed until candidates_free. Recommended is what takes the least time to float32's
- * loss; of those within 2% of it what moves the fewest bytes in a round. Gives back
- * OPTIONS_PROCEED, or the exit status after a complaint.
- */
-static int candidates_weigh(const advise_options *options, const advice *found, candidates *out)
-{
-    candidates weighed = {0};
-    int status = list_all(options, found, &weighed);
-    if (status == OPTIONS_PROCEED)
-        status = run_pilots(options, &weighed);
-    if (status == OPTIONS_PROCEED)
-        status = simulate_all(options, &weighed);
-    if (status == OPTIONS_PROCEED)
-        choose(&weighed);
-    if (status == OPTIONS_PROCEED)
-        *out = weighed;
-    else
-        candidates_free(&weighed);
-    return status;
-}
-
-/* Candidates on standard output, as a table or as JSON (docs/reports.md). */
-
-enum { OPTIONS_SIZE = 256 };
-
-/* The options of tarry train for a candidate. */
-static void options_text(const advise_options *options, const candidate *one,
-                         char text[OPTIONS_SIZE])
-{
-    const struct {
-        const char *flag, *word;
-    } more[] = {
-        {"compress", one->compress}, {"compress-down", one->down}, {"local-steps", one->steps}};
-    advice_options_text(options, one->choice, text, OPTIONS_SIZE);
-    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
-        size_t used = strlen(text);
-        if (strcmp(more[i].word, "none") != 0)
-            snprintf(text + used, OPTIONS_SIZE - used, " --%s %s", more[i].flag, more[i].word);
-    }
-}
-
-static void loss_text(double over, char text[NUMBER_TEXT_SIZE])
-{
-    if (isinf(over))
-        snprintf(text, NUMBER_TEXT_SIZE, "diverges");
-    else
-        snprintf(text, NUMBER_TEXT_SIZE, "%+.2f %%", over * 100);
-}
-
-static void print_candidate(const candidate *one, bool recommended)
-{
-    char up[NUMBER_TEXT_SIZE], down[NUMBER_TEXT_SIZE],
-        round[NUMBER_TEXT_SIZE] = "-", loss[NUMBER_TEXT_SIZE], rounds[NUMBER_TEXT_SIZE] = "-",
-        total[NUMBER_TEXT_SIZE] = "-";
-    bytes_text(one->up_bytes, up);
-    bytes_text(one->down_bytes, down);
-    if (!isnan(one->seconds))
-        seconds_text(one->seconds, round);
-    loss_text(one->loss_most, loss);
-    if (one->rounds > 0)
-        snprintf(rounds, sizeof(rounds), "%" PRIu64, one->rounds);
-    if (isfinite(one->total_seconds))
-        seconds_text(one->total_seconds, total);
-    printf("%c %2u %3u %2u %-16s %-5s %-9s %8s %8s %9s %9s %7s %10s\n", recommended ? '>' : ' ',
-           one->choice->replication, one->choice->pieces, one->choice->parts, one->compress,
-           one->down, one->steps, up, down, round, loss, rounds, total);
-}
-
-static void print_recommended(const advise_options *options, const candidates *weighed)
-{
-    if (weighed->recommended == weighed->count) {
-        printf("> none gets to float32's loss within %" PRIu64 " rounds\n",
-               weighed->rounds * CANDIDATE_MORE);
-        return;
-    }
-    const candidate *best = &weighed->items[weighed->recommended];
-    char text[OPTIONS_SIZE], total[NUMBER_TEXT_SIZE];
-    seconds_text(best->total_seconds, total);
-    options_text(options, best, text);
-    printf("> recommended: the least time to float32's loss, %s; of those within 2%% of it the "
-           "fewest bytes\n\n%s\n",
-           total, text);
-}
-
-static void candidates_print_table(const advise_options *options, const advice *found,
-                                   const candidates *weighed)
-{
-    char time[NUMBER_TEXT_SIZE];
-    advice_print_head(options, found);
-    seconds_text(weighed->run_seconds, time);
-    printf("pilot %s: %" PRIu64 " rounds, float32's loss %.6g, %u seed%s, in %s\n\n",
-           options->candidates.pilot, weighed->rounds, weighed->loss, options->candidates.seeds,
-           options->candidates.seeds == 1 ? "" : "s", time);
-    printf("   r   P  l compress         down  steps           up     down     round      loss  "
-           "rounds    "
-           "    time\n");
-    for (size_t i = 0; i < weighed->count; i++)
-        print_candidate(&weighed->items[i], i == weighed->recommended);
-    printf("\nup, down: bytes of a round, of all workers; loss: over float32's after as many "
-           "rounds;\nrounds, time: until it is float32's, within %g%%, and stays there\n",
-           CANDIDATE_CLOSE * 100);
-    print_recommended(options, weighed);
-}
-
-static json_t *candidate_json(const advise_options *options, const candidate *one)
-{
-    char text[OPTIONS_SIZE];
-    options_text(options, one, text);
-    return json_pack("{s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:s}",
-                     "replication", (json_int_t)one->choice->replication, "pieces",
-                     (json_int_t)one->choice->pieces, "parts", (json_int_t)one->choice->parts,
-                     "compress", one->compress, "compress_down", one->down, "local_steps",
-                     one->steps, "seconds", number_json(one->seconds), "up_bytes", one->up_bytes,
-                     "down_bytes", one->down_bytes, "loss_most", number_json(one->loss_most),
-                     "loss_least", number_json(one->loss_least), "rounds",
-                     one->rounds > 0 ? json_integer((json_int_t)one->rounds) : json_null(),
-                     "total_seconds", number_json(one->total_seconds), "options", text);
-}
-
-/* The report's "pilot"; NULL if there is no memory. */
-static json_t *candidates_json(const advise_options *options, const candidates *weighed)
-{
-    json_t *list = json_array(), *recommended = json_null();
-    for (size_t i = 0; list != NULL && i < weighed->count; i++)
-        list = json_append(list, candidate_json(options, &weighed->items[i]));
-    if (weighed->recommended < weighed->count)
-        recommended = candidate_json(options, &weighed->items[weighed->recommended]);
-    return json_pack("{s:I, s:f, s:f, s:o, s:o}", "rounds", (json_int_t)weighed->rounds, "loss",
-                     weighed->loss, "run_seconds", weighed->run_seconds, "recommended", recommended,
-                     "candidates", list);
 }
 
 /* ---- command plan advise ---- */
 
-/* weighed: NULL where no candidates were asked for. */
-static int print_json(const option_command *command, const advise_options *options,
-                      const advice *found, const candidates *weighed)
+static int advice_print_report(const option_command *command, const advise_options *options,
+                               const advice *found)
 {
     json_t *config = options_json(command);
-    json_t *pilot = weighed != NULL ? candidates_json(options, weighed) : NULL;
-    int error = TARRY_ERROR_NO_MEMORY;
-    if (config != NULL && (weighed == NULL || pilot != NULL))
-        error = advice_print_json(options, found, config, pilot);
-    else
-        json_decref(pilot);
+    int error = config != NULL ? advice_print_json(options, found, config) : TARRY_ERROR_NO_MEMORY;
     json_decref(config);
     return error == TARRY_OK ? EXIT_DONE
                              : complain(EXIT_FAILED, "plan: %s", tarry_error_text(error));
-}
-
-static int print(const option_command *command, const advise_options *options, const advice *found,
-                 const candidates *weighed)
-{
-    if (options->json)
-        return print_json(command, options, found, weighed);
-    if (weighed != NULL)
-        candidates_print_table(options, found, weighed);
-    else
-        advice_print_table(options, found);
-    return EXIT_DONE;
 }
 
 int command_plan_advise(int argc, char **argv)
@@ -1471,23 +863,21 @@ int command_plan_advise(int argc, char **argv)
     const option_command command = {
         "plan",
         "Recommends replication, pieces and parts for given workers, with the predicted time, "
-        "memory and upload of each choice, from simulated rounds of all of them. With --pilot, "
-        "weighs parts, forms of numbers and local steps against each other.",
+        "memory and upload of each choice, from simulated rounds of all of them.",
         groups, ADVISE_GROUPS};
     config_file *file;
     advice found = {0};
-    candidates weighed = {0};
     int status = options_parse(&command, argc, argv, &file);
     if (status == OPTIONS_PROCEED)
         status = advise_options_settle(&options);
     if (status == OPTIONS_PROCEED)
         status = advise(&options, &found);
-    const bool weighs = options.candidates.pilot != NULL;
-    if (status == OPTIONS_PROCEED && weighs)
-        status = candidates_weigh(&options, &found, &weighed);
-    if (status == OPTIONS_PROCEED)
-        status = print(&command, &options, &found, weighs ? &weighed : NULL);
-    candidates_free(&weighed);
+    if (status == OPTIONS_PROCEED && options.json)
+        status = advice_print_report(&command, &options, &found);
+    else if (status == OPTIONS_PROCEED) {
+        advice_print_table(&options, &found);
+        status = EXIT_DONE;
+    }
     advice_free(&found);
     advise_options_release(&options);
     config_free(file);

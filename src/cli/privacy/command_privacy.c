@@ -8,7 +8,6 @@
 
 #include "cli/command.h"
 #include "cli/options/options.h"
-#include "cli/output/gnuplot.h"
 #include "cli/output/output.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
@@ -19,16 +18,9 @@ typedef struct privacy_options {
     double sample;   /* NAN: not given */
     uint64_t rounds; /* 0: not given */
     double delta;
-    int accountant;            /* a tarry_accountant */
-    const char *report, *plot; /* NULL: not given */
+    int accountant;     /* a tarry_accountant */
+    const char *report; /* NULL: not given */
 } privacy_options;
-
-enum { PRIVACY_POINTS = 16 };
-
-typedef struct privacy_curve {
-    uint64_t rounds[PRIVACY_POINTS];
-    double pld[PRIVACY_POINTS], rdp[PRIVACY_POINTS]; /* epsilon by either accountant */
-} privacy_curve;
 
 /* The options of tarry privacy. */
 
@@ -89,11 +81,6 @@ static const option_entry entries[] = {
      .help = "Write the figures as JSON",
      .kind = OPTION_TEXT,
      FIELD(report)},
-    {.name = "plot",
-     .argument = "FILE",
-     .help = "Draw epsilon over the rounds, as .svg or .png",
-     .kind = OPTION_TEXT,
-     FIELD(plot)},
 };
 
 /* Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
@@ -107,9 +94,6 @@ static int privacy_options_check(const privacy_options *options)
         return complain(EXIT_USAGE, "privacy: --sample is needed");
     if (options->rounds == 0)
         return complain(EXIT_USAGE, "privacy: --rounds is needed");
-    if (options->plot != NULL && !gnuplot_draws(options->plot))
-        return complain(EXIT_USAGE, "--plot: %s: the name has to end in .svg or .png",
-                        options->plot);
     return OPTIONS_PROCEED;
 }
 
@@ -125,94 +109,12 @@ static tarry_privacy_settings privacy_settings_of(const privacy_options *options
     return settings;
 }
 
-/* Epsilon over the rounds, as a picture. */
-
-/* Colours that stay apart for colour-blind readers (Okabe and Ito 2008). */
-#define BLUE "#0072B2"
-#define ORANGE "#D55E00"
-
-/* With so much noise, for round numbers up to those of the options. Errors: NO_MEMORY, with a
- * diagnostic. */
-static int privacy_curve_make(const privacy_options *options, double noise, privacy_curve *curve,
-                              tarry_diagnostic *diagnostic)
-{
-    tarry_privacy_settings settings = privacy_settings_of(options);
-    settings.noise = noise;
-    int error = TARRY_OK;
-    for (int i = 0; i < PRIVACY_POINTS && error == TARRY_OK; i++) {
-        /* Closer together at first, where the curve bends; the last one is the options' own. */
-        double share = (double)(i + 1) / PRIVACY_POINTS;
-        settings.steps = (uint64_t)((double)(options->rounds - 1) * share * share) + 1;
-        curve->rounds[i] = settings.steps;
-        error = tarry_privacy_epsilon(&settings, options->delta, TARRY_ACCOUNTANT_PLD, NULL,
-                                      &curve->pld[i], diagnostic);
-        if (error == TARRY_OK)
-            error = tarry_privacy_epsilon(&settings, options->delta, TARRY_ACCOUNTANT_RDP, NULL,
-                                          &curve->rdp[i], diagnostic);
-    }
-    return error;
-}
-
-typedef struct privacy_plot {
-    const privacy_options *options;
-    double noise;
-} privacy_plot;
-
-/* A plot_script. */
-static int write_plot(void *user, FILE *script, tarry_diagnostic *diagnostic)
-{
-    const privacy_options *options = ((const privacy_plot *)user)->options;
-    const double noise = ((const privacy_plot *)user)->noise;
-    privacy_curve curve;
-    int error = privacy_curve_make(options, noise, &curve, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    fputs("$curve << EOD\n0 0 0\n", script);
-    for (int i = 0; i < PRIVACY_POINTS; i++) {
-        fprintf(script, "%" PRIu64, curve.rounds[i]);
-        gnuplot_number(script, curve.pld[i]);
-        gnuplot_number(script, curve.rdp[i]);
-        fputc('\n', script);
-    }
-    fputs("EOD\n", script);
-    fputs(gnuplot_is_png(options->plot)
-              ? "set terminal pngcairo noenhanced size 1000,620 font 'sans,12'\n"
-              : "set terminal svg noenhanced size 820,510 font 'sans-serif,12' background "
-                "'white'\n",
-          script);
-    fprintf(script,
-            "set title 'Noise %.4g, each example sampled with probability %.4g, delta %.3g'\n"
-            "set grid lc rgb '#dddddd' lt 1\nset border lc rgb '#444444'\nset tics out nomirror\n"
-            "set xlabel 'rounds'\nset ylabel 'epsilon'\nset xrange [0:*]\nset yrange [0:*]\n"
-            "set key left top\n"
-            "plot $curve using 1:3 with lines lw 2 dt 2 lc rgb '" ORANGE
-            "' title 'by Renyi divergences', "
-            "$curve using 1:2 with lines lw 2.5 lc rgb '" BLUE
-            "' title 'by the distribution of the privacy loss'\n",
-            noise, options->sample, options->delta);
-    return TARRY_OK;
-}
-
 /* tarry privacy: the accountant of differential privacy. */
-
-/* Opened before the work, so that this is not for nothing; NULL where not asked for. */
-typedef struct privacy_outputs {
-    output_file *report;
-    output_file *plot;
-} privacy_outputs;
 
 typedef struct privacy_figures {
     double noise, epsilon;
     double pld, rdp; /* epsilon by either accountant */
 } privacy_figures;
-
-static int open_outputs(const privacy_options *options, privacy_outputs *outputs)
-{
-    int status = output_begin(options->report, &outputs->report);
-    if (status == OPTIONS_PROCEED)
-        status = plot_begin(options->plot, &outputs->plot);
-    return status;
-}
 
 static int work_out(const privacy_options *options, privacy_figures *figures, tarry_diagnostic *why)
 {
@@ -272,22 +174,19 @@ static int write_report(const option_command *command, const privacy_figures *fi
 
 static int privacy(const option_command *command, const privacy_options *options)
 {
-    privacy_outputs outputs = {0};
+    output_file *report = NULL;
     privacy_figures figures;
     tarry_diagnostic why = {""};
-    int status = open_outputs(options, &outputs);
+    int status = output_begin(options->report, &report);
     if (status == OPTIONS_PROCEED) {
         int error = work_out(options, &figures, &why);
         status = error == TARRY_OK ? EXIT_DONE : complain(EXIT_FAILED, "privacy: %s", why.text);
     }
     if (status == EXIT_DONE)
         print_figures(options, &figures);
-    if (status == EXIT_DONE && outputs.report != NULL)
-        status = write_report(command, &figures, &outputs.report);
-    if (status == EXIT_DONE && outputs.plot != NULL)
-        status = plot_end(write_plot, &(privacy_plot){options, figures.noise}, &outputs.plot);
-    output_file_discard(outputs.report);
-    output_file_discard(outputs.plot);
+    if (status == EXIT_DONE && report != NULL)
+        status = write_report(command, &figures, &report);
+    output_file_discard(report);
     return status;
 }
 

@@ -14,7 +14,6 @@
 #include "base/quantile.h"
 #include "cli/command.h"
 #include "cli/options/run_options.h"
-#include "cli/output/gnuplot.h"
 #include "cli/output/output.h"
 #include "cli/simulate/simulate_trials.h"
 #include "cli/text/complain.h"
@@ -22,13 +21,7 @@
 
 /* ---- summary ---- */
 
-/* What a scheme's trials come to: the material of the table, the report and the plot. */
-
-/* Of finite values; NaN where there are none. */
-typedef struct spread {
-    summary all;
-    double p5, p25, p75;
-} spread;
+/* What a scheme's trials come to: the material of the table and the report. */
 
 enum { SIMULATE_CARDS = 4 };
 
@@ -57,10 +50,10 @@ typedef struct simulate_summary {
     size_t trials;
     size_t failed;
     char failure[128]; /* why the first of these did; empty if none */
-    spread seconds;
-    spread balanced, matched; /* in seconds, over all trials */
-    spread balanced_ratio, matched_ratio;
-    spread uncoded_ratio;  /* over the trials that the uncoded scheme could end too */
+    summary seconds;
+    summary balanced, matched; /* in seconds, over all trials */
+    summary balanced_ratio, matched_ratio;
+    summary uncoded_ratio; /* over the trials that the uncoded scheme could end too */
     size_t uncoded_failed; /* how many it could not */
     double copies;         /* computed per chunk, mean */
     double work_ratio;     /* copies computed over copies needed, mean */
@@ -74,7 +67,7 @@ typedef struct simulate_summary {
      * learns who is there, where there are more. */
     round_times sums;
     round_figures *rounds; /* by round */
-    spread *errors;        /* by deadline; over all trials */
+    summary *errors;       /* by deadline; over all trials */
 } simulate_summary;
 
 /* That of the last round. */
@@ -92,19 +85,14 @@ static const double *errors_of(const simulate_trials *trials, size_t trial, size
 }
 
 /* values[0..count-1] are reordered, and those that are not finite left out. */
-static spread spread_of(double *values, size_t count)
+static summary finite_summary(double *values, size_t count)
 {
     size_t finite = 0;
     for (size_t i = 0; i < count; i++) {
         if (isfinite(values[i]))
             values[finite++] = values[i];
     }
-    return (spread){
-        .all = summary_of(values, finite),
-        .p5 = quantile_of(values, finite, 0.05),
-        .p25 = quantile_of(values, finite, 0.25),
-        .p75 = quantile_of(values, finite, 0.75),
-    };
+    return summary_of(values, finite);
 }
 
 typedef double outcome_value(const simulate_outcome *outcome);
@@ -139,26 +127,26 @@ static double uncoded_ratio_of(const simulate_outcome *outcome)
     return outcome->seconds / outcome->uncoded;
 }
 
-static spread spread_over(const simulate_trials *trials, size_t variant, uint32_t round,
-                          outcome_value *value, double *values)
+static summary summary_over(const simulate_trials *trials, size_t variant, uint32_t round,
+                            outcome_value *value, double *values)
 {
     size_t count = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         if (trials->done[trial])
             values[count++] = value(&simulate_trials_outcomes(trials, trial, variant)[round]);
     }
-    return spread_of(values, count);
+    return finite_summary(values, count);
 }
 
-static spread spread_at(const simulate_trials *trials, size_t variant, size_t deadline,
-                        double *values)
+static summary summary_at(const simulate_trials *trials, size_t variant, size_t deadline,
+                          double *values)
 {
     size_t count = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         if (trials->done[trial])
             values[count++] = errors_of(trials, trial, variant)[deadline];
     }
-    return spread_of(values, count);
+    return finite_summary(values, count);
 }
 
 static void explain(const simulate_variant *variant, const tarry_round_result *result, char *text,
@@ -203,10 +191,10 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
                               double *values)
 {
     round_figures figures = {
-        .seconds = spread_over(trials, index, round, seconds_of, values).all.median,
-        .balanced_ratio = spread_over(trials, index, round, balanced_ratio_of, values).all.median,
-        .matched_ratio = spread_over(trials, index, round, matched_ratio_of, values).all.median,
-        .uncoded_ratio = spread_over(trials, index, round, uncoded_ratio_of, values).all.median,
+        .seconds = summary_over(trials, index, round, seconds_of, values).median,
+        .balanced_ratio = summary_over(trials, index, round, balanced_ratio_of, values).median,
+        .matched_ratio = summary_over(trials, index, round, matched_ratio_of, values).median,
+        .uncoded_ratio = summary_over(trials, index, round, uncoded_ratio_of, values).median,
     };
     double ended = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
@@ -320,19 +308,19 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
     figures->control_messages = figures->rounds[last].control_messages;
     add_up(trials, index, figures);
     figures->sums = sum_times(trials, index, values);
-    figures->seconds = spread_over(trials, index, last, seconds_of, values);
-    figures->balanced = spread_over(trials, index, last, balanced_of, values);
-    figures->matched = spread_over(trials, index, last, matched_of, values);
-    figures->balanced_ratio = spread_over(trials, index, last, balanced_ratio_of, values);
-    figures->matched_ratio = spread_over(trials, index, last, matched_ratio_of, values);
-    figures->uncoded_ratio = spread_over(trials, index, last, uncoded_ratio_of, values);
+    figures->seconds = summary_over(trials, index, last, seconds_of, values);
+    figures->balanced = summary_over(trials, index, last, balanced_of, values);
+    figures->matched = summary_over(trials, index, last, matched_of, values);
+    figures->balanced_ratio = summary_over(trials, index, last, balanced_ratio_of, values);
+    figures->matched_ratio = summary_over(trials, index, last, matched_ratio_of, values);
+    figures->uncoded_ratio = summary_over(trials, index, last, uncoded_ratio_of, values);
     if (deadlines == 0)
         return TARRY_OK;
     figures->errors = memory_allocate(NULL, deadlines, sizeof(*figures->errors));
     if (figures->errors == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (size_t i = 0; i < deadlines; i++)
-        figures->errors[i] = spread_at(trials, index, i, values);
+        figures->errors[i] = summary_at(trials, index, i, values);
     return TARRY_OK;
 }
 
@@ -456,13 +444,13 @@ static void print_row(int width, const simulate_variant *variant, const simulate
                       bool pieces, bool verified)
 {
     print_sizes(width, variant, pieces);
-    print_seconds(figures->seconds.all.median);
-    print_seconds(figures->seconds.all.mean);
-    print_seconds(figures->seconds.all.sd);
-    print_seconds(figures->seconds.all.p95);
-    print_number(9, "%.3g", figures->balanced_ratio.all.median);
-    print_number(8, "%.3g", figures->matched_ratio.all.median);
-    print_number(8, "%.3g", figures->uncoded_ratio.all.median);
+    print_seconds(figures->seconds.median);
+    print_seconds(figures->seconds.mean);
+    print_seconds(figures->seconds.sd);
+    print_seconds(figures->seconds.p95);
+    print_number(9, "%.3g", figures->balanced_ratio.median);
+    print_number(8, "%.3g", figures->matched_ratio.median);
+    print_number(8, "%.3g", figures->uncoded_ratio.median);
     print_number(7, "%.2f", figures->copies);
     printf(" %6zu", figures->failed);
     print_number(8, "%.2g", figures->expected_error);
@@ -491,7 +479,7 @@ static void print_errors(const simulate_trials *trials, const simulate_summary *
     for (size_t row = 0; row < trials->variants->count; row++) {
         print_sizes(width, &trials->variants->items[row], pieces);
         for (size_t i = 0; i < columns; i++)
-            print_number(8, "%.2g", summaries[row].errors[column[i]].all.mean);
+            print_number(8, "%.2g", summaries[row].errors[column[i]].mean);
         printf("\n");
     }
 }
@@ -560,271 +548,13 @@ static void simulate_table_print(const simulate_trials *trials, const simulate_s
                summaries[0].uncoded_failed, summaries[0].trials);
 }
 
-/* ---- simulate plot ---- */
-
-#define LABEL_SIZE 128
-
-/* In pixels. */
-#define WIDTH 1100
-#define TITLE_HEIGHT 100
-#define ROW_HEIGHT 34
-#define AXIS_HEIGHT 105 /* below a panel: tics, label, and the next one's title */
-#define CURVE_HEIGHT 420
-#define KEY_ROW_HEIGHT 20
-#define MARGIN 30
-#define LETTER_WIDTH 8.6
-
-/* Colours that stay apart for colour-blind readers (Okabe and Ito 2008), the first for what is
- * measured. */
-#define BLUE "#0072B2"
-#define ORANGE "#D55E00"
-#define GREEN "#009E73"
-static const char *const colours[] = {"#000000", BLUE,      ORANGE,    GREEN,    "#CC79A7",
-                                      "#E69F00", "#56B4E9", "#8C6BB1", "#999933"};
-
-#define COLOUR_COUNT (sizeof(colours) / sizeof(colours[0]))
-#define DASH_COUNT 5
-
-/* Schemes differ by colour, and the variants of one by their dashes. */
-static void style_of(const simulate_variants *variants, size_t index, size_t *colour, size_t *dash)
-{
-    *colour = *dash = 0;
-    for (size_t i = 1; i <= index; i++) {
-        bool same = strcmp(variants->items[i].scheme, variants->items[i - 1].scheme) == 0;
-        *dash = same ? *dash + 1 : 0;
-        *colour += same ? 0 : 1;
-    }
-    *colour %= COLOUR_COUNT;
-    *dash %= DASH_COUNT;
-}
-
-static void label_of(const simulate_variant *variant, char label[LABEL_SIZE])
-{
-    const tarry_plan_settings *plan = &variant->run.settings.plan;
-    if (plan->pieces > 1)
-        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u P=%u", variant->scheme, plan->replication,
-                 plan->parts, plan->pieces);
-    else if (plan->replication > 1)
-        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u", variant->scheme, plan->replication,
-                 plan->parts);
-    else
-        snprintf(label, LABEL_SIZE, "%.60s", variant->scheme);
-}
-
-/* Where the panels are, as shares of the picture. */
-typedef struct frame {
-    double width, height; /* pixels */
-    double labels;        /* width of the longest */
-    double times_top, times_bottom;
-    double curves_top, curves_bottom;
-} frame;
-
-static frame make_frame(const simulate_trials *trials)
-{
-    size_t count = trials->variants->count, longest = 0;
-    for (size_t i = 0; i < count; i++) {
-        char label[LABEL_SIZE];
-        label_of(&trials->variants->items[i], label);
-        longest = strlen(label) > longest ? strlen(label) : longest;
-    }
-    double times = (double)count * ROW_HEIGHT;
-    double curves = fmax(CURVE_HEIGHT, (double)count * KEY_ROW_HEIGHT);
-    double above = TITLE_HEIGHT + times + AXIS_HEIGHT;
-    double height = above;
-    if (trials->options->deadlines.count > 0)
-        height += curves + AXIS_HEIGHT * 0.6;
-    else
-        height -= AXIS_HEIGHT * 0.4;
-    return (frame){
-        .width = WIDTH,
-        .height = height,
-        .labels = fmin(WIDTH / 2.0, LETTER_WIDTH * (double)longest),
-        .times_top = 1 - TITLE_HEIGHT / height,
-        .times_bottom = 1 - (TITLE_HEIGHT + times) / height,
-        .curves_top = 1 - above / height,
-        .curves_bottom = 1 - (above + curves) / height,
-    };
-}
-
-static void write_times(FILE *script, const simulate_trials *trials,
-                        const simulate_summary *summaries)
-{
-    size_t count = trials->variants->count;
-    fputs("$times << EOD\n", script);
-    for (size_t i = 0; i < count; i++) {
-        const spread *seconds = &summaries[i].seconds;
-        fprintf(script, "%zu", count - i);
-        const double numbers[] = {seconds->p5,
-                                  seconds->p25,
-                                  seconds->all.median,
-                                  seconds->p75,
-                                  seconds->all.p95,
-                                  summaries[i].balanced.all.median,
-                                  summaries[i].matched.all.median};
-        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
-            gnuplot_number(script, numbers[k]);
-        fputc('\n', script);
-    }
-    fputs("EOD\n", script);
-}
-
-static void write_errors(FILE *script, const simulate_trials *trials,
-                         const simulate_summary *summaries)
-{
-    const real_list *deadlines = &trials->options->deadlines;
-    fputs("$errors << EOD\n", script);
-    for (size_t i = 0; i < deadlines->count; i++) {
-        gnuplot_number(script, deadlines->values[i]);
-        for (size_t k = 0; k < trials->variants->count; k++) {
-            double error = summaries[k].errors[i].all.mean;
-            gnuplot_number(script, error > 0 ? error : NAN);
-        }
-        fputc('\n', script);
-    }
-    fputs("EOD\n", script);
-}
-
-/* Whether times differ so much that only a logarithmic axis shows the short ones. */
-static bool spans_decades(const simulate_trials *trials, const simulate_summary *summaries)
-{
-    double least = INFINITY, most = 0;
-    for (size_t i = 0; i < trials->variants->count; i++) {
-        least = fmin(least, fmin(summaries[i].balanced.all.median, summaries[i].seconds.p5));
-        most = fmax(most, summaries[i].seconds.all.p95);
-    }
-    return least > 0 && most > 30 * least;
-}
-
-static void write_times_panel(FILE *script, const frame *place, const simulate_trials *trials,
-                              const simulate_summary *summaries)
-{
-    size_t count = trials->variants->count;
-    fprintf(script,
-            "set lmargin at screen %.4f\nset rmargin at screen %.4f\n"
-            "set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
-            "set label 1 'Completion time' at graph 0, graph 1 offset 0,0.8 left font ',14'\n"
-            "set xlabel 'seconds'\n"
-            "set yrange [0.4:%.1f]\n"
-            "set key at screen %.4f, screen %.4f right bottom horizontal samplen 1.5\n"
-            "set style fill solid 0.45 border rgb '" BLUE "'\n",
-            (place->labels + MARGIN) / place->width, 1 - MARGIN / place->width, place->times_top,
-            place->times_bottom, (double)count + 0.6, 1 - MARGIN / place->width,
-            place->times_top + 4 / place->height);
-    fputs("set ytics (", script);
-    for (size_t i = 0; i < count; i++) {
-        char label[LABEL_SIZE];
-        label_of(&trials->variants->items[i], label);
-        fputs(i > 0 ? ", " : "", script);
-        gnuplot_quote(script, label);
-        fprintf(script, " %zu", count - i);
-    }
-    fputs(")\n", script);
-    fputs(spans_decades(trials, summaries) ? "set logscale x\n" : "set xrange [0:*]\n", script);
-    size_t failed = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (summaries[i].seconds.all.count > 0)
-            continue;
-        fprintf(
-            script,
-            "set label %zu 'no trial could end' at graph 0.985, first %zu right tc rgb '#666666'\n",
-            3 + failed++, count - i);
-    }
-    /* Bounds there may be none either: an axis needs a range then. */
-    if (failed == count)
-        fputs("set xrange [0:1]\n", script);
-    fputs("plot $times using 2:1:($6-$2):(0) with vectors nohead lw 1.5 lc rgb '" BLUE "' "
-          "title '5 to 95 %', "
-          "$times using 4:1:3:5:($1-0.28):($1+0.28) with boxxyerror lc rgb '" BLUE "' "
-          "title '25 to 75 %', "
-          "$times using 4:($1-0.28):(0):(0.56) with vectors nohead lw 3 lc rgb '#000000' "
-          "title 'median', "
-          "$times using 7:($1-0.42):(0):(0.84) with vectors nohead lw 2.5 lc rgb '" GREEN "' "
-          "title 'balanced bound', "
-          "$times using 8:($1-0.42):(0):(0.84) with vectors nohead lw 2.5 dt (6,3) "
-          "lc rgb '" ORANGE "' title 'matched bound'",
-          script);
-    fputs("\nunset logscale x\nset xrange [*:*]\nunset label\n", script);
-}
-
-static void write_error_panel(FILE *script, const frame *place, const simulate_trials *trials)
-{
-    double right = 1 - (place->labels + 70) / place->width;
-    fprintf(script,
-            "set lmargin at screen %.4f\nset rmargin at screen %.4f\n"
-            "set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
-            "set label 1 'Error of a sum that ends at a deadline' at graph 0, graph 1 "
-            "offset 0,0.8 left font ',14'\n"
-            "set xlabel 'deadline (seconds)'\n"
-            "set ylabel 'relative squared error, mean of the trials' offset 1,0\n"
-            "set ytics autofreq\nset yrange [*:1.2]\nset logscale y\nset format y '%%g'\n"
-            "set key at screen %.4f, screen %.4f left top vertical Left reverse samplen 3 "
-            "maxrows 200\n",
-            80 / place->width, right, place->curves_top, place->curves_bottom,
-            right + 10 / place->width, place->curves_top);
-    for (size_t i = 0; i < trials->variants->count; i++) {
-        size_t colour, dash;
-        char label[LABEL_SIZE];
-        label_of(&trials->variants->items[i], label);
-        style_of(trials->variants, i, &colour, &dash);
-        fprintf(script, "%s $errors using 1:%zu with lines lw 2.2 dt %zu lc rgb '%s' title ",
-                i == 0 ? "plot" : ",", i + 2, dash + 1, colours[colour]);
-        gnuplot_quote(script, label);
-    }
-    fputc('\n', script);
-}
-
-typedef struct simulate_plot {
-    const simulate_trials *trials;
-    const simulate_summary *summaries;
-} simulate_plot;
-
-/*
- * A plot_script: the completion times of each scheme with the bounds, and, if deadlines were swept,
- * the error over the deadline.
- */
-static int write_plot(void *user, FILE *script, tarry_diagnostic *diagnostic)
-{
-    const simulate_trials *trials = ((const simulate_plot *)user)->trials;
-    const simulate_summary *summaries = ((const simulate_plot *)user)->summaries;
-    const simulate_options *options = trials->options;
-    bool png = gnuplot_is_png(options->plot);
-    (void)diagnostic;
-    frame place = make_frame(trials);
-    write_times(script, trials, summaries);
-    if (options->deadlines.count > 0)
-        write_errors(script, trials, summaries);
-    fprintf(script, "set terminal %s noenhanced size %.0f,%.0f %s\n", png ? "pngcairo" : "svg",
-            place.width, place.height,
-            png ? "font 'sans,12'" : "font 'sans-serif,12' background 'white'");
-    char title[512];
-    snprintf(title, sizeof(title),
-             "tarry simulate: %u workers, %u chunks, straggler %.200s\n%zu trials%s, seed %" PRIu64,
-             options->workers, options->chunks, options->straggler, trials->done_count,
-             options->rounds > 1 ? ", the last round of each" : "", options->seed);
-    fputs("set multiplot\nset label 2 ", script);
-    gnuplot_quote(script, title);
-    fprintf(script,
-            " at screen 0.5, screen %.4f center font ',13'\n"
-            "set grid lc rgb '#dddddd' lt 1\n"
-            "set border lc rgb '#444444'\n"
-            "set tics out nomirror\n"
-            "set datafile missing 'NaN'\n",
-            1 - 22.0 / place.height);
-    write_times_panel(script, &place, trials, summaries);
-    if (options->deadlines.count > 0)
-        write_error_panel(script, &place, trials);
-    fputs("unset multiplot\n", script);
-    return TARRY_OK;
-}
-
 /* ---- simulate report ---- */
 
-static json_t *spread_json(const spread *values)
+static json_t *summary_json(const summary *values)
 {
-    const summary *all = &values->all;
-    return json_pack("{s:o, s:o, s:o, s:o}", "mean", number_json(all->mean), "sd",
-                     number_json(all->sd), "median", number_json(all->median), "p95",
-                     number_json(all->p95));
+    return json_pack("{s:o, s:o, s:o, s:o}", "mean", number_json(values->mean), "sd",
+                     number_json(values->sd), "median", number_json(values->median), "p95",
+                     number_json(values->p95));
 }
 
 /* Each trial's error of a sum that ends at this deadline; paired over schemes. */
@@ -838,14 +568,14 @@ static json_t *trial_errors_json(const simulate_trials *trials, size_t variant, 
     return list;
 }
 
-static json_t *errors_json(const simulate_trials *trials, size_t variant, const spread *errors)
+static json_t *errors_json(const simulate_trials *trials, size_t variant, const summary *errors)
 {
     const real_list *deadlines = &trials->options->deadlines;
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < deadlines->count; i++)
         list = json_append(list, json_pack("{s:f, s:o, s:o, s:o}", "deadline", deadlines->values[i],
-                                           "mean", number_json(errors[i].all.mean), "sd",
-                                           number_json(errors[i].all.sd), "trials",
+                                           "mean", number_json(errors[i].mean), "sd",
+                                           number_json(errors[i].sd), "trials",
                                            trial_errors_json(trials, variant, i)));
     return list;
 }
@@ -942,11 +672,11 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->trials, "failed", (json_int_t)figures->failed, "failure",
         figures->failed > 0 ? figures->failure : NULL);
     json_t *times = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "time", spread_json(&figures->seconds),
-        "balanced", spread_json(&figures->balanced), "matched", spread_json(&figures->matched),
-        "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
-        number_json(figures->matched_ratio.all.median), "ratio_to_uncoded",
-        number_json(figures->uncoded_ratio.all.median), "uncoded_failed",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "time", summary_json(&figures->seconds),
+        "balanced", summary_json(&figures->balanced), "matched", summary_json(&figures->matched),
+        "ratio_to_balanced", number_json(figures->balanced_ratio.median), "ratio_to_matched",
+        number_json(figures->matched_ratio.median), "ratio_to_uncoded",
+        number_json(figures->uncoded_ratio.median), "uncoded_failed",
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
@@ -1003,12 +733,6 @@ static int simulate_report_write(FILE *stream, const simulate_trials *trials,
 
 /* ---- command simulate ---- */
 
-/* Opened before the trials, so that these are not for nothing; NULL where not asked for. */
-typedef struct simulate_outputs {
-    output_file *report;
-    output_file *plot;
-} simulate_outputs;
-
 /* Workers that were left open are as many as what was given takes. */
 static void fit_workers(simulate_options *options)
 {
@@ -1035,11 +759,6 @@ static uint32_t scheme_ignored(uint32_t workers)
  */
 static int simulate_options_check(simulate_options *options, simulate_variants *variants)
 {
-    if (options->plot != NULL && !gnuplot_draws(options->plot))
-        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
-    if (options->plot != NULL && options->report != NULL &&
-        strcmp(options->plot, options->report) == 0)
-        return complain(EXIT_USAGE, "--plot: %s is the file of --report too", options->plot);
     if (options->rounds > 1 && options->deadlines.count > 0)
         return complain(EXIT_USAGE, "--deadline: goes with a single round of each trial only, not "
                                     "with --rounds; a scheme may have a deadline of its own");
@@ -1067,14 +786,6 @@ static int simulate_options_check(simulate_options *options, simulate_variants *
     return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
 }
 
-static int open_outputs(const simulate_options *options, simulate_outputs *outputs)
-{
-    int status = output_begin(options->report, &outputs->report);
-    if (status == OPTIONS_PROCEED)
-        status = plot_begin(options->plot, &outputs->plot);
-    return status;
-}
-
 static int write_report(const option_command *command, const simulate_trials *trials,
                         const simulate_summary *summaries, output_file **file)
 {
@@ -1090,16 +801,14 @@ static int write_report(const option_command *command, const simulate_trials *tr
 
 /* Writes what there is to write of the trials done. */
 static int write_outputs(const option_command *command, const simulate_trials *trials,
-                         simulate_outputs *outputs)
+                         output_file **report)
 {
     simulate_summary *summaries;
     if (simulate_summaries_create(trials, &summaries) != TARRY_OK)
         return complain(EXIT_FAILED, "simulate: out of memory");
     int status = EXIT_DONE;
-    if (outputs->report != NULL)
-        status |= write_report(command, trials, summaries, &outputs->report);
-    if (outputs->plot != NULL && trials->done_count > 0)
-        status |= plot_end(write_plot, &(simulate_plot){trials, summaries}, &outputs->plot);
+    if (*report != NULL)
+        status |= write_report(command, trials, summaries, report);
     if (!trials->options->quiet && trials->done_count > 0)
         simulate_table_print(trials, summaries);
     simulate_summaries_free(summaries, trials->variants->count);
@@ -1119,20 +828,19 @@ int command_simulate(int argc, char **argv)
     config_file *file;
     simulate_variants variants = {0};
     simulate_trials *trials = NULL;
-    simulate_outputs outputs = {NULL, NULL};
+    output_file *report = NULL; /* opened before the trials, so that these are not for nothing */
     int status = options_parse(&command, argc, argv, &file);
     if (status == OPTIONS_PROCEED)
         status = simulate_options_check(&options, &variants);
     if (status == OPTIONS_PROCEED)
         status = simulate_trials_create(&options, &variants, &trials);
     if (status == OPTIONS_PROCEED)
-        status = open_outputs(&options, &outputs);
+        status = output_begin(options.report, &report);
     if (status == OPTIONS_PROCEED) {
         status = simulate_trials_run(trials);
-        status |= write_outputs(&command, trials, &outputs);
+        status |= write_outputs(&command, trials, &report);
     }
-    output_file_discard(outputs.report);
-    output_file_discard(outputs.plot);
+    output_file_discard(report);
     simulate_trials_free(trials);
     simulate_variants_free(&variants);
     config_free(file);

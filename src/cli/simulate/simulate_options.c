@@ -17,7 +17,6 @@
 #include "base/number.h"
 #include "cli/options/options.h"
 #include "cli/options/run_options.h"
-#include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
 #include "compress/compress.h"
 #include "sim/baseline.h"
@@ -1039,11 +1038,6 @@ static const option_entry output_entries[] = {
      .help = "Write the results as JSON",
      .kind = OPTION_TEXT,
      FIELD(report)},
-    {.name = "plot",
-     .argument = "FILE",
-     .help = "Draw times, and errors over the deadline, to FILE.svg or FILE.png",
-     .kind = OPTION_TEXT,
-     FIELD(plot)},
 };
 
 void simulate_options_init(simulate_options *options)

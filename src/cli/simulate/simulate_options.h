@@ -155,7 +155,6 @@ typedef struct simulate_options {
     uint32_t jobs;  /* 0 until checked */
 
     const char *report;
-    const char *plot;
     bool quiet;
 } simulate_options;
 

@@ -446,7 +446,7 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
     if (crew.workers > 0)
         snprintf(what, sizeof(what), "%s parameters for %u workers", parameters, crew.workers);
     return crew_room_check(&crew, needed + crew_room_bytes(&crew), what,
-                           !job->inputs.options->quiet && !job->inputs.silent, why);
+                           !job->inputs.options->quiet, why);
 }
 
 static int create_vectors(train_job *job)
@@ -1193,7 +1193,7 @@ static int check_divergence(const train_job *job)
 {
     const train_options *options = job->inputs.options;
     const double begin = history_train_begin(job->past).loss, end = job->past->train_end.loss;
-    if (!(end > begin) || job->inputs.silent || (options->quiet && !options->fail_on_divergence))
+    if (!(end > begin) || (options->quiet && !options->fail_on_divergence))
         return EXIT_DONE; /* a loss that is not known is NaN */
     return complain(options->fail_on_divergence ? EXIT_FAILED : EXIT_DONE,
                     "%s: the loss rose from %.6g to %.6g: try a smaller --rate than %g",
@@ -1409,6 +1409,5 @@ int train_job_run(train_job *job)
     gather(job);
     if (past->error[0] == '\0')
         return status | check_divergence(job);
-    return job->inputs.silent ? EXIT_FAILED
-                              : complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);
+    return complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);
 }

@@ -30,7 +30,6 @@ typedef struct train_inputs {
     runner_create *create;    /* what makes the workers */
     void *create_user;        /* of create */
     train_checkpoint *keeper; /* NULL: no checkpoints */
-    bool silent;              /* what ends the rounds early is in the history alone */
 } train_inputs;
 
 struct train_job {

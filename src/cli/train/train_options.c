@@ -13,7 +13,6 @@
 #include "cli/options/options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/secure_options.h"
-#include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
 #include "learn/dataset.h"
 #include "learn/optimizer.h"
@@ -372,11 +371,6 @@ static const option_entry output_entries[] = {
      .help = "Write all figures of the run as JSON",
      .kind = OPTION_TEXT,
      FIELD(report)},
-    {.name = "plot",
-     .argument = "FILE",
-     .help = "Draw loss, round times and workers to FILE.svg or FILE.png",
-     .kind = OPTION_TEXT,
-     FIELD(plot)},
     {.name = "save",
      .argument = "FILE.npy",
      .help = "Write the final parameters as a NumPy array",
@@ -577,7 +571,6 @@ static int check_dp(const train_options *options)
         {options->batch != 0, "batch", "sample:Q says how many samples a round has"},
         {options->local.steps != 0, "local-steps", "a chunk's change is bounded by no example"},
         {options->verify, "verify", "errors are told of sums without noise"},
-        {options->plot != NULL, "plot", "times of workers tell of their samples"},
     };
     for (size_t i = 0; options->dp != NULL && i < sizeof(others) / sizeof(others[0]); i++)
         if (others[i].given)
@@ -609,9 +602,8 @@ static int check_secure(train_options *options)
 
 static int check_outputs(const train_options *options)
 {
-    const char *const names[] = {"checkpoint", "report", "plot", "save"};
-    const char *const paths[] = {options->checkpoint, options->report, options->plot,
-                                 options->save};
+    const char *const names[] = {"checkpoint", "report", "save"};
+    const char *const paths[] = {options->checkpoint, options->report, options->save};
     if (options->resume && options->checkpoint == NULL)
         return complain(EXIT_USAGE, "--resume: needs --checkpoint, to go on from");
     for (size_t i = 1; i < sizeof(paths) / sizeof(paths[0]); i++) {
@@ -621,8 +613,6 @@ static int check_outputs(const train_options *options)
                                 names[k]);
         }
     }
-    if (options->plot != NULL && !gnuplot_draws(options->plot))
-        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
     return OPTIONS_PROCEED;
 }
 

@@ -52,7 +52,6 @@ typedef struct train_options {
     bool resume;
 
     const char *report;
-    const char *plot;
     const char *save;
     bool quiet;
     bool fail_on_divergence; /* a loss above that of the beginning is an error */

@@ -35,7 +35,6 @@
 #include "cli/options/data_options.h"
 #include "cli/options/run_options.h"
 #include "cli/output/event_log.h"
-#include "cli/output/gnuplot.h"
 #include "cli/output/interrupt.h"
 #include "cli/output/output.h"
 #include "cli/runner/runner.h"
@@ -46,174 +45,6 @@
 #include "protocol/server/server_state.h"
 #include "runtime/clock.h"
 #include "straggler/straggler.h"
-
-/* The run in three panels: loss over time, time and copies of each round, and who was slow. */
-
-/* Colours that stay apart for colour-blind readers (Okabe and Ito 2008). */
-#define BLUE "#0072B2"
-#define ORANGE "#D55E00"
-#define GREEN "#009E73"
-#define GREY "#666666"
-
-/* What the panel of losses is drawn for. */
-typedef struct losses {
-    double least, most; /* of the finite ones */
-} losses;
-
-static void look_at(losses *seen, double loss)
-{
-    if (!isfinite(loss))
-        return;
-    seen->least = fmin(seen->least, loss);
-    seen->most = fmax(seen->most, loss);
-}
-
-typedef struct round_rows {
-    FILE *script;
-    losses *seen;
-    uint32_t chunks;
-    size_t number; /* of the next round */
-    double clock;
-} round_rows;
-
-/* A history_visit. */
-static int write_round(void *user, const history_round *round, objective_score train,
-                       objective_score test)
-{
-    round_rows *its = user;
-    its->number++;
-    if (round->lost)
-        return TARRY_OK;
-    look_at(its->seen, train.loss);
-    its->clock += round->seconds;
-    fprintf(its->script, "%zu %.9g", its->number, its->clock);
-    gnuplot_number(its->script, train.loss);
-    gnuplot_number(its->script, test.loss);
-    gnuplot_number(its->script, round->seconds * 1e3);
-    gnuplot_number(its->script, (double)round->result.copies_computed / its->chunks);
-    fputc('\n', its->script);
-    return TARRY_OK;
-}
-
-static int write_rounds(FILE *script, const history *past, losses *seen, tarry_diagnostic *why)
-{
-    round_rows rows = {script, seen, past->chunks, past->first, 0};
-    *seen = (losses){.least = INFINITY, .most = 0};
-    fputs("$rounds << EOD\n", script);
-    if (past->first == 0) {
-        fputs("0 0", script);
-        gnuplot_number(script, history_train_begin(past).loss);
-        gnuplot_number(script, history_test_begin(past).loss);
-        fputs(" NaN NaN\n", script);
-    }
-    const int error = history_each(past, write_round, &rows, why);
-    fputs("EOD\n", script);
-    return error;
-}
-
-static void write_workers(FILE *script, const history *past)
-{
-    fputs("$workers << EOD\n", script);
-    for (uint32_t i = 0; i < past->workers; i++) {
-        const tarry_worker_state *worker = &past->worker[i];
-        double seconds = worker->chunks > 0 ? worker->seconds / (double)worker->chunks : NAN;
-        fprintf(script, "%u %" PRIu64, i, worker->chunks);
-        gnuplot_number(script, seconds * 1e3);
-        gnuplot_number(script, worker->present && worker->chunks > 0 ? NAN : 0);
-        fputc('\n', script);
-    }
-    fputs("EOD\n", script);
-}
-
-/* Whether the loss falls so far that only a logarithmic axis shows its end. */
-static bool spans_decades(const history *past, const losses *seen)
-{
-    const double most = fmax(seen->most, history_train_begin(past).loss);
-    return seen->least > 0 && most > 30 * seen->least;
-}
-
-static void write_loss_panel(FILE *script, const history *past, const losses *seen)
-{
-    fputs("set label 1 'Loss over time' at graph 0, graph 1.07 left font ',14'\n"
-          "set xlabel 'time of the rounds so far (s)'\n"
-          "set ylabel 'loss'\n",
-          script);
-    if (spans_decades(past, seen))
-        fputs("set logscale y\n", script);
-    fputs("set datafile missing 'NaN'\n"
-          "plot $rounds using 2:3 with lines lw 2.5 lc rgb '" BLUE "' title 'train'",
-          script);
-    if (isfinite(past->test_end.loss))
-        fputs(", $rounds using 2:4 with lines lw 2 dt 2 lc rgb '" ORANGE "' title 'test'", script);
-    fputs("\nunset logscale y\n", script);
-}
-
-static void write_round_panel(FILE *script, const history *past)
-{
-    fprintf(script,
-            "set label 1 'Time and copies of each round' at graph 0, graph 1.07 left font ',14'\n"
-            "set xlabel 'round'\n"
-            "set ylabel 'round time (ms)'\n"
-            "set y2label 'copies computed per chunk'\n"
-            "set ytics nomirror\nset y2tics\n"
-            "set yrange [0:*]\nset y2range [0:*]\nset xrange [0:%zu]\n"
-            "plot $rounds using 1:5 with %s lw 1.5 lc rgb '" BLUE
-            "' title 'round time (ms, left)', "
-            "$rounds using 1:6 axes x1y2 with points pt 7 ps 0.5 lc rgb '" ORANGE
-            "' title 'copies per chunk (right)'\n",
-            past->count + 1, past->count > 1 ? "lines" : "points");
-}
-
-static void write_worker_panel(FILE *script, const history *past)
-{
-    bool lost = false;
-    for (uint32_t i = 0; i < past->workers; i++)
-        lost = lost || !past->worker[i].present || past->worker[i].chunks == 0;
-    fprintf(script,
-            "set label 1 'Who was slow' at graph 0, graph 1.07 left font ',14'\n"
-            "set xlabel 'worker'\n"
-            "set ylabel 'chunks finished'\n"
-            "set y2label 'time per chunk (ms)'\n"
-            "set style fill solid 0.55 noborder\nset boxwidth 0.7\n"
-            "set xrange [-0.7:%.1f]\n%s"
-            "plot $workers using 1:2 with boxes lc rgb '" GREEN "' title 'chunks (left)', "
-            "$workers using 1:3 axes x1y2 with points pt 7 ps 1.1 lc rgb '" ORANGE
-            "' title 'ms per chunk (right)'",
-            past->workers - 0.3, past->workers <= 32 ? "set xtics 1\n" : "");
-    if (lost)
-        fputs(", $workers using 1:4 with points pt 2 ps 1.6 lw 2.5 lc rgb '" GREY
-              "' title 'lost or silent'",
-              script);
-    fputc('\n', script);
-}
-
-/*
- * Writes a script for gnuplot, which draws to its standard output: PNG if `png`, else SVG. `title`
- * stands above the panels. past has at least one round. Errors: as history_each.
- */
-static int train_plot_script(FILE *script, const char *title, bool png, const history *past,
-                             tarry_diagnostic *diagnostic)
-{
-    losses seen;
-    int error = write_rounds(script, past, &seen, diagnostic);
-    write_workers(script, past);
-    fputs(
-        png ? "set terminal pngcairo noenhanced size 1100,1250 font 'sans,12'\n"
-            : "set terminal svg noenhanced size 900,1050 font 'sans-serif,12' background 'white'\n",
-        script);
-    fputs("set multiplot layout 3,1 margins 0.09,0.91,0.06,0.91 spacing 0,0.105 title ", script);
-    gnuplot_quote(script, title);
-    fputs("\nset grid lc rgb '#dddddd' lt 1\n"
-          "set border lc rgb '#444444'\n"
-          "set tics out nomirror\n"
-          "set key at graph 1, graph 1.02 right bottom horizontal samplen 2\n",
-          script);
-    write_loss_panel(script, past, &seen);
-    write_round_panel(script, past);
-    write_worker_panel(script, past);
-    fputs("unset multiplot\n", script);
-    return error;
-}
 
 /* ---- table ---- */
 
@@ -703,7 +534,6 @@ static int train_report_write(FILE *stream, const train_inputs *inputs, const tr
 /* Opened before the training, so that it is not for nothing; NULL where not asked for. */
 typedef struct train_outputs {
     output_file *report;
-    output_file *plot;
     output_file *save;
 } train_outputs;
 
@@ -712,15 +542,12 @@ static int open_outputs(const train_options *options, train_outputs *outputs)
     int status = output_begin(options->report, &outputs->report);
     if (status == OPTIONS_PROCEED)
         status = output_begin(options->save, &outputs->save);
-    if (status == OPTIONS_PROCEED)
-        status = plot_begin(options->plot, &outputs->plot);
     return status;
 }
 
 static void discard_outputs(train_outputs *outputs)
 {
     output_file_discard(outputs->report);
-    output_file_discard(outputs->plot);
     output_file_discard(outputs->save);
 }
 
@@ -763,30 +590,6 @@ static int write_report(const train_inputs *inputs, const option_command *comman
     return output_end(file);
 }
 
-typedef struct train_plot {
-    const char *command;
-    const train_options *options;
-    const history *past;
-} train_plot;
-
-/* A plot_script. */
-static int write_plot(void *user, FILE *script, tarry_diagnostic *diagnostic)
-{
-    const train_plot *request = user;
-    const train_options *options = request->options;
-    char title[512];
-    snprintf(title, sizeof(title),
-             "tarry %s: %s, %u workers, %u %s, replication %u, %s part%s\n"
-             "stop %s, straggler %s, seed %" PRIu64,
-             request->command, train_model_name(options->model), options->run.settings.plan.workers,
-             request->past->chunks, run_unit_name(&options->run),
-             options->run.settings.plan.replication, options->run.parts,
-             strcmp(options->run.parts, "1") == 0 ? "" : "s", options->run.stop, options->straggler,
-             options->run.settings.plan.seed);
-    return train_plot_script(script, title, gnuplot_is_png(options->plot), request->past,
-                             diagnostic);
-}
-
 /* Writes what there is to write of the rounds done. */
 static int write_outputs(const train_inputs *inputs, const option_command *command,
                          const train_job *job, const history *past, train_outputs *outputs)
@@ -794,9 +597,6 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
     int status = EXIT_DONE;
     if (outputs->report != NULL)
         status |= write_report(inputs, command, job, past, &outputs->report);
-    if (outputs->plot != NULL && past->count > past->first)
-        status |= plot_end(write_plot, &(train_plot){inputs->command, inputs->options, past},
-                           &outputs->plot);
     if (outputs->save != NULL && train_job_is_sound(job)) {
         npy_write(output_file_stream(outputs->save), job->parameters, job->dimension);
         status |= output_end(&outputs->save);
@@ -807,11 +607,10 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
 /* A run may have millions of rounds. Without any file that needs them, totals are enough. */
 static void keep_rounds(const train_options *options, history *past)
 {
-    const char *path = options->report != NULL ? options->report : options->plot;
     if (options->checkpoint != NULL)
         return; /* they are in a file of their own from the first checkpoint on */
-    if (path != NULL)
-        history_use_file(past, path);
+    if (options->report != NULL)
+        history_use_file(past, options->report);
     else
         history_forget_rounds(past);
 }
@@ -833,24 +632,6 @@ static int run_job(const train_inputs *inputs, const option_command *command,
         status |= write_outputs(inputs, command, job, past, outputs);
         if (!options->quiet && train_table_print(past) != TARRY_OK)
             status = complain(EXIT_FAILED, "%s: out of memory", command->name);
-    }
-    train_job_free(job);
-    history_free(past);
-    return status;
-}
-
-/* A run of which nothing is written. */
-static int run_heard(const train_inputs *inputs, train_hear *hear, void *user)
-{
-    train_job *job = NULL;
-    history *past = NULL;
-    if (history_create(inputs->options->run.settings.plan.workers, tarry_plan_chunks(inputs->plan),
-                       &past) != TARRY_OK)
-        return complain(EXIT_FAILED, "%s: out of memory", inputs->command);
-    int status = train_job_create(inputs, past, &job);
-    if (status == OPTIONS_PROCEED) {
-        train_job_run(job);
-        status = hear(user, past);
     }
     train_job_free(job);
     history_free(past);
@@ -956,14 +737,6 @@ static int load_samples(train_options *options, materials *made)
     return status == OPTIONS_PROCEED ? plan_again(options, &made->plan) : status;
 }
 
-/* All that needs no outputs. */
-static int make_materials(const option_command *command, train_options *options,
-                          runner_create *create, materials *made)
-{
-    int status = make_rules(command, options, create, made);
-    return status == OPTIONS_PROCEED ? load_samples(options, made) : status;
-}
-
 static void materials_free(materials *made)
 {
     dataset_free(made->train);
@@ -992,7 +765,7 @@ int train_run(const option_command *command, train_options *options, runner_crea
 {
     materials made = {0};
     train_checkpoint *keeper = NULL;
-    train_outputs outputs = {NULL, NULL, NULL};
+    train_outputs outputs = {NULL, NULL};
     /* To the end of the process: events and the last lines come when the job is over. */
     write_signals_ignore(NULL);
     int status = make_rules(command, options, create, &made);
@@ -1011,21 +784,6 @@ int train_run(const option_command *command, train_options *options, runner_crea
     }
     discard_outputs(&outputs);
     train_checkpoint_close(keeper);
-    materials_free(&made);
-    return status;
-}
-
-int train_run_heard(const option_command *command, train_options *options, train_hear *hear,
-                    void *user)
-{
-    materials made = {0};
-    int status = make_materials(command, options, runner_local_create, &made);
-    if (status == OPTIONS_PROCEED) {
-        train_inputs inputs = inputs_of(command, options, &made);
-        inputs.create = runner_local_create;
-        inputs.silent = true;
-        status = run_heard(&inputs, hear, user);
-    }
     materials_free(&made);
     return status;
 }

@@ -15,12 +15,6 @@
  */
 int train_run(const option_command *command, train_options *options, runner_create *create,
               void *create_user);
-/* What is made of a training that is over, or that something ended early: an exit status. */
-typedef int train_hear(void *user, const history *past);
-/* The same over threads and without checkpoints, where `hear` takes the place of whatever would be
- * written, and of the complaint of what ended the rounds early. */
-int train_run_heard(const option_command *command, train_options *options, train_hear *hear,
-                    void *user);
 
 /* tarry train --processes: a server in this process, and its workers in others on this machine,
  * over a Unix socket in a directory that is nobody else's. */
