@@ -181,55 +181,50 @@ static void authority_close(authority_state *state)
         closedir(state->lock);
 }
 
-/* Writes what was encoded into `content`, which it frees. */
-static int write_content(const char *path, BIO *content, int encoded, private_file_writer *write,
-                         tarry_diagnostic *diagnostic)
+typedef int pem_encoder(BIO *content, const void *object);
+
+static int encode_certificate(BIO *content, const void *certificate)
 {
-    int error = encoded == 1 ? write(path, content, diagnostic)
-                             : diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, path);
+    return PEM_write_bio_X509(content, certificate);
+}
+
+static int encode_key(BIO *content, const void *key)
+{
+    return PEM_write_bio_PrivateKey(content, key, NULL, NULL, 0, NULL, NULL);
+}
+
+static int encode_list(BIO *content, const void *list)
+{
+    return PEM_write_bio_X509_CRL(content, list);
+}
+
+/* Writes the file `name` of the folder. */
+static int write_pem(const char *folder, const char *name, pem_encoder *encode, const void *object,
+                     private_file_writer *write, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX];
+    int error = authority_path(path, folder, name, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    BIO *content = BIO_new(BIO_s_mem());
+    error = content != NULL && encode(content, object) == 1
+                ? write(path, content, diagnostic)
+                : diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, path);
     BIO_free(content);
     return error;
 }
 
-int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
-                          tarry_diagnostic *diagnostic)
-{
-    BIO *content = BIO_new(BIO_s_mem());
-    int encoded = content != NULL ? PEM_write_bio_X509(content, certificate) : 0;
-    return write_content(path, content, encoded, write, diagnostic);
-}
-
-static int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic)
-{
-    BIO *content = BIO_new(BIO_s_mem());
-    int encoded =
-        content != NULL ? PEM_write_bio_PrivateKey(content, key, NULL, NULL, 0, NULL, NULL) : 0;
-    return write_content(path, content, encoded, private_file_create, diagnostic);
-}
-
-int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
-                   tarry_diagnostic *diagnostic)
-{
-    BIO *content = BIO_new(BIO_s_mem());
-    int encoded = content != NULL ? PEM_write_bio_X509_CRL(content, list) : 0;
-    return write_content(path, content, encoded, write, diagnostic);
-}
-
 /* One unreadable certificate would keep all others from being revoked: each comes to its name in
- * one step. A directory that is being made has no readers, and is synced as a whole. `path` is
- * where it is then. */
+ * one step. A directory that is being made has no readers, and is synced as a whole. */
 static int record_issued(const char *directory, const authority_state *state, X509 *certificate,
-                         char path[PATH_MAX], tarry_diagnostic *diagnostic)
+                         tarry_diagnostic *diagnostic)
 {
     char name[sizeof("issued/") + AUTHORITY_SERIAL_SIZE + sizeof(".pem")];
     char serial[AUTHORITY_SERIAL_SIZE];
     authority_serial(certificate, serial);
     snprintf(name, sizeof(name), "issued/%s.pem", serial);
-    int error = authority_path(path, directory, name, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    private_file_writer *write = state->lock != NULL ? private_file_replace : private_file_create;
-    return pem_write_certificate(path, certificate, write, diagnostic);
+    return write_pem(directory, name, encode_certificate, certificate,
+                     state->lock != NULL ? private_file_replace : private_file_create, diagnostic);
 }
 
 /* Writes issued/SERIAL.pem of a new member and the files of its folder, which it makes. Who dies
@@ -238,28 +233,21 @@ static int authority_write_member(const char *directory, const char *folder,
                                   const authority_state *state, X509 *certificate, EVP_PKEY *key,
                                   tarry_diagnostic *diagnostic)
 {
-    char path[PATH_MAX];
     /* First of all, so that whatever key gets out can be revoked. */
-    int error = record_issued(directory, state, certificate, path, diagnostic);
+    int error = record_issued(directory, state, certificate, diagnostic);
     if (error == TARRY_OK)
         error = authority_folder(folder, diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(path, folder, "ca.pem", diagnostic);
+        error = write_pem(folder, "ca.pem", encode_certificate, state->signer.certificate,
+                          private_file_create, diagnostic);
     if (error == TARRY_OK)
-        error =
-            pem_write_certificate(path, state->signer.certificate, private_file_create, diagnostic);
+        error = write_pem(folder, "cert.pem", encode_certificate, certificate, private_file_create,
+                          diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(path, folder, "cert.pem", diagnostic);
+        error = write_pem(folder, "key.pem", encode_key, key, private_file_create, diagnostic);
     if (error == TARRY_OK)
-        error = pem_write_certificate(path, certificate, private_file_create, diagnostic);
-    if (error == TARRY_OK)
-        error = authority_path(path, folder, "key.pem", diagnostic);
-    if (error == TARRY_OK)
-        error = pem_create_key(path, key, diagnostic);
-    if (error == TARRY_OK)
-        error = authority_path(path, folder, "revoked.pem", diagnostic);
-    if (error == TARRY_OK)
-        error = pem_write_list(path, state->revoked, private_file_create, diagnostic);
+        error = write_pem(folder, "revoked.pem", encode_list, state->revoked, private_file_create,
+                          diagnostic);
     return error;
 }
 
@@ -611,48 +599,6 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
     return TARRY_OK;
 }
 
-/* The hosts that a certificate has beside CREDENTIAL_SERVER_NAME, as text; gives back how many. */
-static size_t read_hosts(X509 *certificate, char hosts[ISSUE_HOSTS][ISSUE_HOST_SIZE])
-{
-    size_t count = 0;
-    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    for (int i = 0; i < sk_GENERAL_NAME_num(names) && count < ISSUE_HOSTS; i++) {
-        int kind;
-        const ASN1_STRING *text = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &kind);
-        const unsigned char *bytes = ASN1_STRING_get0_data(text);
-        int size = ASN1_STRING_length(text);
-        char *host = hosts[count];
-        if (kind == GEN_IPADD)
-            count += inet_ntop(size == sizeof(struct in_addr) ? AF_INET : AF_INET6, bytes, host,
-                               ISSUE_HOST_SIZE) != NULL;
-        else if (kind == GEN_DNS && size < ISSUE_HOST_SIZE) {
-            snprintf(host, ISSUE_HOST_SIZE, "%.*s", size, (const char *)bytes);
-            count += strcmp(host, CREDENTIAL_SERVER_NAME) != 0;
-        }
-    }
-    GENERAL_NAMES_free(names);
-    return count;
-}
-
-/*
- * Another certificate for the member, hosts and key of `before`, whose key stays as it is. Errors:
- * FORMAT, too (`before` is no member's).
- */
-static int issue_renewal(const issue_signer *signer, X509 *before, int64_t now, X509 **out,
-                         tarry_diagnostic *diagnostic)
-{
-    char hosts[ISSUE_HOSTS][ISSUE_HOST_SIZE];
-    const char *names[ISSUE_HOSTS];
-    credential_identity identity;
-    EVP_PKEY *key = X509_get0_pubkey(before);
-    if (key == NULL || identity_of_certificate(before, &identity) != TARRY_OK)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "not the certificate of a member");
-    size_t count = read_hosts(before, hosts);
-    for (size_t i = 0; i < count; i++)
-        names[i] = hosts[i];
-    return issue_certificate(signer, key, identity, names, count, now, out, diagnostic);
-}
-
 /* The list's entry of a certificate. */
 static int add_revoked(X509_CRL *list, X509 *certificate, ASN1_TIME *when)
 {
@@ -779,18 +725,14 @@ static int make_authority(const char *directory, authority_state *state, int64_t
     if (error == TARRY_OK)
         error = issue_list(&state->signer, NULL, NULL, 0, now, &state->revoked, diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(path, directory, "ca.pem", diagnostic);
+        error = write_pem(directory, "ca.pem", encode_certificate, state->signer.certificate,
+                          private_file_create, diagnostic);
     if (error == TARRY_OK)
-        error =
-            pem_write_certificate(path, state->signer.certificate, private_file_create, diagnostic);
+        error = write_pem(directory, "ca-key.pem", encode_key, state->signer.key,
+                          private_file_create, diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(path, directory, "ca-key.pem", diagnostic);
-    if (error == TARRY_OK)
-        error = pem_create_key(path, state->signer.key, diagnostic);
-    if (error == TARRY_OK)
-        error = authority_path(path, directory, "revoked.pem", diagnostic);
-    if (error == TARRY_OK)
-        error = pem_write_list(path, state->revoked, private_file_create, diagnostic);
+        error = write_pem(directory, "revoked.pem", encode_list, state->revoked,
+                          private_file_create, diagnostic);
     if (error == TARRY_OK)
         error = authority_path(path, directory, "issued", diagnostic);
     if (error == TARRY_OK)
@@ -941,26 +883,23 @@ int authority_add(const char *directory, credential_identity identity, authority
 /* The list to where the server of this machine, or whoever copies its folder, takes it from. */
 static int publish_list(const char *directory, X509_CRL *list, tarry_diagnostic *diagnostic)
 {
-    char folder[PATH_MAX], path[PATH_MAX];
+    char folder[PATH_MAX];
     int error = authority_path(folder, directory, "server", diagnostic);
-    if (error == TARRY_OK)
-        error = authority_path(path, folder, "revoked.pem", diagnostic);
-    if (error != TARRY_OK || access(folder, F_OK) != 0)
-        return error;
-    return pem_write_list(path, list, private_file_replace, diagnostic);
+    return error != TARRY_OK || access(folder, F_OK) != 0
+               ? error
+               : write_pem(folder, "revoked.pem", encode_list, list, private_file_replace,
+                           diagnostic);
 }
 
 static int revoke_all(const char *directory, const authority_state *state, X509 *const *good,
                       size_t count, int64_t now, tarry_diagnostic *diagnostic)
 {
-    char path[PATH_MAX];
     X509_CRL *list;
-    int error = authority_path(path, directory, "revoked.pem", diagnostic);
-    if (error == TARRY_OK)
-        error = issue_list(&state->signer, state->revoked, good, count, now, &list, diagnostic);
+    int error = issue_list(&state->signer, state->revoked, good, count, now, &list, diagnostic);
     if (error != TARRY_OK)
         return error;
-    error = pem_write_list(path, list, private_file_replace, diagnostic);
+    error =
+        write_pem(directory, "revoked.pem", encode_list, list, private_file_replace, diagnostic);
     if (error == TARRY_OK)
         error = publish_list(directory, list, diagnostic);
     X509_CRL_free(list);
@@ -1048,7 +987,6 @@ static int describe(const authority_state *state, X509 *certificate, authority_m
     credential_fingerprint(certificate, out->fingerprint);
     out->expiry = (int64_t)timegm(&expiry);
     out->revoked = is_revoked(state, certificate);
-    out->one_sided = out->identity.role != CREDENTIAL_VIEWER && !identity_is_for_both(certificate);
     return TARRY_OK;
 }
 
@@ -1079,103 +1017,6 @@ int authority_list(const char *directory, const tarry_allocator *allocator, auth
     qsort(members, found, sizeof(*members), compare_members);
     *out = members;
     *count = found;
-close:
-    authority_close(&state);
-    return error;
-}
-
-/* Certificates for both sides of a connection, for members whose own are for one. */
-
-static bool is_same_key(const X509 *one, const X509 *other)
-{
-    return EVP_PKEY_eq(X509_get0_pubkey(one), X509_get0_pubkey(other)) == 1;
-}
-
-/* Whether it is good, for one side alone, and there is none for its key that is for both. */
-static bool is_due(const authority_state *state, X509 *certificate, int64_t now)
-{
-    credential_identity identity;
-    if (!is_good(state, certificate, now) || identity_is_for_both(certificate) ||
-        identity_of_certificate(certificate, &identity) != TARRY_OK ||
-        identity.role == CREDENTIAL_VIEWER)
-        return false;
-    for (int i = 0; i < sk_X509_num(state->issued); i++) {
-        X509 *other = sk_X509_value(state->issued, i);
-        if (identity_is_for_both(other) && is_same_key(other, certificate) &&
-            is_good(state, other, now))
-            return false;
-    }
-    return true;
-}
-
-/* The member's cert.pem in the directory if it is of this key; else "". */
-static int find_place(const char *directory, credential_identity identity, X509 *certificate,
-                      char path[PATH_MAX], tarry_diagnostic *diagnostic)
-{
-    char folder[PATH_MAX], name[CREDENTIAL_NAME_SIZE];
-    X509 *there = NULL;
-    identity_name(identity, name);
-    int error = authority_path(folder, directory, name, diagnostic);
-    if (error == TARRY_OK)
-        error = authority_path(path, folder, "cert.pem", diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    if (access(path, F_OK) == 0)
-        error = pem_read_certificate(path, &there, diagnostic);
-    if (error == TARRY_OK && (there == NULL || !is_same_key(there, certificate)))
-        path[0] = '\0';
-    X509_free(there);
-    return error;
-}
-
-static int renew(const char *directory, const authority_state *state, X509 *before, int64_t now,
-                 authority_renewed *out, tarry_diagnostic *diagnostic)
-{
-    char place[PATH_MAX], issued[PATH_MAX];
-    X509 *made = NULL;
-    int error = identity_of_certificate(before, &out->identity);
-    if (error == TARRY_OK)
-        error = find_place(directory, out->identity, before, place, diagnostic);
-    if (error == TARRY_OK)
-        error = issue_renewal(&state->signer, before, now, &made, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    error = record_issued(directory, state, made, issued, diagnostic);
-    if (error == TARRY_OK && place[0] != '\0')
-        error = pem_write_certificate(place, made, private_file_replace, diagnostic);
-    X509_free(made);
-    snprintf(out->path, sizeof(out->path), "%s", place[0] != '\0' ? place : issued);
-    return error;
-}
-
-int authority_renew(const char *directory, int64_t now, const tarry_allocator *allocator,
-                    authority_renewed **out, size_t *count, tarry_diagnostic *diagnostic)
-{
-    authority_state state;
-    authority_renewed *made = NULL;
-    size_t due = 0, done = 0;
-    int error = authority_open(directory, true, &state, diagnostic);
-    if (error != TARRY_OK)
-        goto close;
-    int issued = sk_X509_num(state.issued);
-    for (int i = 0; i < issued; i++)
-        due += is_due(&state, sk_X509_value(state.issued, i), now);
-    made = memory_allocate(allocator, due, sizeof(*made));
-    if (made == NULL) {
-        error = diagnose_no_memory(diagnostic, directory);
-        goto close;
-    }
-    for (int i = 0; error == TARRY_OK && i < issued; i++) {
-        X509 *before = sk_X509_value(state.issued, i);
-        if (is_due(&state, before, now))
-            error = renew(directory, &state, before, now, &made[done++], diagnostic);
-    }
-    if (error == TARRY_OK) {
-        *out = made;
-        *count = done;
-    } else {
-        memory_release(allocator, made);
-    }
 close:
     authority_close(&state);
     return error;

@@ -66,22 +66,6 @@ typedef struct authority_tally {
 int authority_revoke(const char *directory, credential_identity identity, const char *serial,
                      int64_t now, authority_tally *out, tarry_diagnostic *diagnostic);
 
-/* A certificate that authority_renew made: who copies what. */
-typedef struct authority_renewed {
-    credential_identity identity;
-    char path[PATH_MAX]; /* it takes the place of cert.pem in the member's folder, wherever that is;
-                            this is cert.pem of the folder in the directory, if that is there */
-} authority_renewed;
-
-/*
- * Makes another certificate for each that is good but for one side of a connection alone, as those
- * were that were made before workers talked to each other. Keys stay as they are, and so do the
- * certificates of before, until they expire: members can change over one after the other, at any
- * time. (*out)[0..*count-1], freed by memory_release; none if there is nothing to do.
- */
-int authority_renew(const char *directory, int64_t now, const tarry_allocator *allocator,
-                    authority_renewed **out, size_t *count, tarry_diagnostic *diagnostic);
-
 /* What authority_roster made. */
 typedef struct authority_rostered {
     uint64_t number;
@@ -107,7 +91,6 @@ typedef struct authority_member {
     char serial[AUTHORITY_SERIAL_SIZE];
     int64_t expiry;
     bool revoked;
-    bool one_sided; /* authority_renew makes another one, or has */
     uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
 } authority_member;
 
@@ -163,11 +146,4 @@ int authority_path(char path[PATH_MAX], const char *first, const char *second,
 void authority_serial(const X509 *certificate, char serial[AUTHORITY_SERIAL_SIZE]);
 /* Removes a folder and all that is in it, as far as it can. */
 void authority_remove(const char *path);
-/* PEM files, which private_file_create or private_file_replace writes. Errors: FILE, NO_MEMORY,
- * with a diagnostic that begins with the path. */
-int pem_write_certificate(const char *path, X509 *certificate, private_file_writer *write,
-                          tarry_diagnostic *diagnostic);
-int pem_write_list(const char *path, X509_CRL *list, private_file_writer *write,
-                   tarry_diagnostic *diagnostic);
-
 #endif

@@ -116,13 +116,6 @@ class Making(Keys):
             certificate = ssl.PEM_cert_to_DER_cert(self.read(f"{folder}/server/cert.pem"))
             self.assertEqual(re.findall(rb"\w+\.example", certificate), names)
 
-    def test_new_certificates_need_no_renewal(self):
-        self.make()
-        before = self.table()
-        self.assertEqual(self.succeed("keys", "renew", "c"), "All certificates are for sums among workers, too.\n")
-        self.assertEqual(self.table(), before)
-
-    @unittest.skipIf(OPENSSL is None, "the openssl command is not there")
     def test_openssl_agrees(self):
         self.make("--name", "node1.example.org", "--name", "192.0.2.7")
         for purpose, member in (("sslserver", "server"), ("sslclient", "worker-1"), ("sslclient", "worker"),

@@ -206,28 +206,6 @@ static int keys_revoke(const keys_request *request)
     return EXIT_DONE;
 }
 
-static int keys_renew(const keys_request *request)
-{
-    tarry_diagnostic why;
-    authority_renewed *made;
-    size_t count;
-    if (authority_renew(request->directory, now(), NULL, &made, &count, &why) != TARRY_OK)
-        return complain_of("renew", &why);
-    if (count == 0)
-        printf("All certificates are for sums among workers, too.\n");
-    else
-        printf("Made %zu certificate%s. Copy each over the cert.pem of its member, whose key stays "
-               "as it is:\n",
-               count, count == 1 ? "" : "s");
-    for (size_t i = 0; i < count; i++) {
-        char name[CREDENTIAL_NAME_SIZE];
-        identity_name(made[i].identity, name);
-        printf("  %-14s %s\n", name, made[i].path);
-    }
-    memory_release(NULL, made);
-    return EXIT_DONE;
-}
-
 static int keys_roster(const keys_request *request)
 {
     tarry_diagnostic why;
@@ -261,7 +239,6 @@ static void print_member(const authority_member *member, const roster_file *rost
     printf("%-14s  %-32s  %-10s  %s%s\n", name, member->serial, day,
            member->revoked            ? "revoked"
            : member->expiry <= moment ? "expired"
-           : member->one_sided        ? "good, not for sums among workers"
                                       : "good",
            is_on_roster(member, roster) ? ", on the roster" : "");
 }
@@ -314,11 +291,6 @@ static const keys_action actions[] = {
      "Revokes every certificate of the member NAME of the cluster in DIR, also those that renewed "
      "another; or, with --serial, one of them.",
      "The member", SERIAL_ENTRY, 1, true, keys_revoke},
-    {"keys renew",
-     "Makes another certificate for every worker and server of the cluster in DIR whose own was "
-     "made before workers talked to each other, as they do with --sum everywhere. Keys stay as "
-     "they are.",
-     NULL, 0, 0, false, keys_renew},
     {"keys roster",
      "Signs the list of all workers of the cluster in DIR that have an id of their own: those that "
      "may take part in secure sums (--secure).",
@@ -363,7 +335,6 @@ int command_keys(int argc, char **argv)
         {"init", run_action, "make a new cluster: its authority and all members"},
         {"add", run_action, "make one more member, or another credential of one"},
         {"revoke", run_action, "shut a member out"},
-        {"renew", run_action, "make certificates for sums among workers anew"},
         {"roster", run_action, "sign the list of workers that may take part in secure sums"},
         {"list", run_action, "every certificate: whose, until when, revoked or not"},
     };

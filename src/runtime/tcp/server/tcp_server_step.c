@@ -933,13 +933,6 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
     return 0;
 }
 
-/* Whether other workers can talk to it, where they have to. */
-static bool can_meet(const tarry_tcp_server *server, const peer *who)
-{
-    X509 *certificate = channel_certificate(who->channel);
-    return server->meetings == NULL || certificate == NULL || identity_is_for_both(certificate);
-}
-
 static wire_reason admit_viewer(const tarry_tcp_server *server, const peer *who)
 {
     if (!who->trusted && who->identity.role != CREDENTIAL_VIEWER)
@@ -953,7 +946,7 @@ static wire_reason admit_role(tarry_tcp_server *server, peer *who, const wire_he
         return admit_viewer(server, who);
     if (hello->ranking != COEFFICIENTS_VERSION)
         return WIRE_REFUSED_RANKING;
-    return can_meet(server, who) ? admit_worker(server, who, hello) : WIRE_REFUSED_IDENTITY;
+    return admit_worker(server, who, hello);
 }
 
 /* What all members of the run agree on. */
@@ -1034,10 +1027,6 @@ static bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
     if (reason == WIRE_REFUSED_RANKING)
         snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
                  (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);
-    if (reason == WIRE_REFUSED_IDENTITY && !can_meet(server, who))
-        snprintf(why, sizeof(why),
-                 "its certificate is for connections to the server alone, and "
-                 "workers make the sum here: tarry keys renew");
     if (reason != 0) {
         peer_refuse(who, reason, why);
         return false;

@@ -47,16 +47,15 @@ static int credential_verify_peer(int good, X509_STORE_CTX *context)
     return 0;
 }
 
-/* The same where workers, and perhaps the server, hand each other sums: a certificate for both
- * sides, which a viewer's is not. */
+/* The same where workers, and perhaps the server, hand each other sums: any of these, and no
+ * viewer. */
 static int credential_verify_member(int good, X509_STORE_CTX *context)
 {
     if (good != 1 || X509_STORE_CTX_get_error_depth(context) != 0)
         return good;
-    X509 *certificate = X509_STORE_CTX_get_current_cert(context);
     credential_identity peer;
-    if (identity_of_certificate(certificate, &peer) == TARRY_OK &&
-        identity_is_for_both(certificate))
+    if (identity_of_certificate(X509_STORE_CTX_get_current_cert(context), &peer) == TARRY_OK &&
+        peer.role != CREDENTIAL_VIEWER)
         return 1;
     X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
     return 0;
@@ -221,7 +220,7 @@ struct credential {
     credential_identity own;
     X509 *authority;
     SSL_CTX *context;
-    SSL_CTX *between;    /* members; NULL: the certificate is not for that */
+    SSL_CTX *between;    /* members; NULL: a viewer's */
     X509_CRL *revoked;   /* NULL if there is no list */
     struct stat list;    /* of revoked.pem when it was read; all zero before */
     char revoked_path[]; /* where revoked.pem is, or would be */
@@ -317,7 +316,7 @@ static int make_contexts(credential *self, const credential_parts *parts,
                          tarry_diagnostic *diagnostic)
 {
     bool server = self->own.role == CREDENTIAL_SERVER;
-    bool between = identity_is_for_both(parts->certificate);
+    bool between = self->own.role != CREDENTIAL_VIEWER;
     ERR_clear_error();
     self->context = make_context(parts, server ? TLS_server_method() : TLS_client_method(),
                                  credential_verify_peer);
@@ -485,16 +484,11 @@ SSL *credential_open_between(const credential *self, bool accepting)
 
 int credential_check_between(const credential *self, tarry_diagnostic *diagnostic)
 {
-    if (self->between != NULL)
-        return TARRY_OK;
     int folder = (int)(strrchr(self->revoked_path, '/') - self->revoked_path);
-    if (self->own.role == CREDENTIAL_VIEWER)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%.*s/cert.pem: is a viewer's", folder,
-                        self->revoked_path);
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                    "%.*s/cert.pem: is for one side of a connection; where workers make the sum "
-                    "it has to be for both: tarry keys renew makes such ones",
-                    folder, self->revoked_path);
+    return self->between != NULL
+               ? TARRY_OK
+               : diagnose(diagnostic, TARRY_ERROR_FORMAT, "%.*s/cert.pem: is a viewer's", folder,
+                          self->revoked_path);
 }
 
 void credential_fingerprint(const X509 *certificate,
@@ -753,18 +747,11 @@ int identity_of_certificate(X509 *certificate, credential_identity *out)
     credential_identity identity;
     if (common_name(certificate, name) != TARRY_OK || identity_parse(name, &identity) != TARRY_OK)
         return TARRY_ERROR_FORMAT;
-    uint32_t usage = X509_get_extended_key_usage(certificate);
-    uint32_t wanted = identity.role == CREDENTIAL_SERVER ? XKU_SSL_SERVER : XKU_SSL_CLIENT;
-    bool both = identity.role != CREDENTIAL_VIEWER && usage == BOTH_USAGES;
-    if (usage != wanted && !both) /* UINT32_MAX: it states none */
+    const uint32_t wanted = identity.role == CREDENTIAL_VIEWER ? XKU_SSL_CLIENT : BOTH_USAGES;
+    if (X509_get_extended_key_usage(certificate) != wanted) /* UINT32_MAX: it states none */
         return TARRY_ERROR_FORMAT;
     *out = identity;
     return TARRY_OK;
-}
-
-bool identity_is_for_both(X509 *certificate)
-{
-    return X509_get_extended_key_usage(certificate) == BOTH_USAGES;
 }
 
 /* ---- openssl error ---- */

@@ -44,12 +44,9 @@ void identity_name(credential_identity identity, char name[CREDENTIAL_NAME_SIZE]
 
 /*
  * The identity that a certificate states: one common name, and the extended key usage that fits the
- * role (a viewer's clientAuth, all others' both; clientAuth or serverAuth alone of a server or
- * worker if it was made before workers talked to each other). Does not verify it. Errors: FORMAT.
+ * role (a viewer's clientAuth, all others' both). Does not verify it. Errors: FORMAT.
  */
 int identity_of_certificate(X509 *certificate, credential_identity *out);
-/* Whether it states both usages. */
-bool identity_is_for_both(X509 *certificate);
 
 /* The name that workers look for in the server's certificate, wherever it runs. */
 #define CREDENTIAL_SERVER_NAME "tarry-server"
@@ -92,13 +89,11 @@ int credential_verify_passed_on(const credential *self, const uint8_t *der, size
 
 /*
  * The same for a connection between two members that hand each other sums, `accepting` or
- * connecting: the peer must show a worker's or the server's certificate for both sides that is not
- * revoked. NULL if there is no memory, or the own one is not for both sides.
+ * connecting: the peer must show a worker's or the server's certificate that is not revoked. NULL
+ * if there is no memory, or the own one is a viewer's.
  */
 SSL *credential_open_between(const credential *self, bool accepting);
-/* Whether the own certificate is for both sides of a connection. Those of before workers talked to
- * each other are for one. Errors: FORMAT, with a diagnostic that names the file and says what to
- * do. */
+/* Errors: FORMAT if the own certificate is a viewer's, with a diagnostic that names the file. */
 int credential_check_between(const credential *self, tarry_diagnostic *diagnostic);
 
 enum { CREDENTIAL_FINGERPRINT_BYTES = 32 };

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <openssl/x509v3.h>
+
 #include "pki/authority.h"
 #include "runtime/tcp/trust/credential.h"
 #include "test.h"
@@ -76,7 +78,7 @@ TEST(a_certificate_must_state_one_name_and_the_right_usage)
     X509 *certificate;
     assert_ok(issue_authority(NOW, &signer, NULL));
     const credential_identity server = {.role = CREDENTIAL_SERVER};
-    for (int fault = 0; fault < 4; fault++) {
+    for (int fault = 0; fault < 5; fault++) {
         static const unsigned char second[] = "viewer", with_nul[] = "worker\0-1";
         assert_ok(issue_certificate(&signer, signer.key, server, NULL, 0, NOW, &certificate, NULL));
         X509_NAME *subject = X509_get_subject_name(certificate);
@@ -85,8 +87,12 @@ TEST(a_certificate_must_state_one_name_and_the_right_usage)
             assert_int_equal(X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8,
                                                         second, -1, -1, 0),
                              1);
-        } else if (fault == 3) {
+        } else if (fault >= 3) {
             X509_EXTENSION_free(X509_delete_ext(certificate, usage));
+            X509_EXTENSION *half = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, "serverAuth");
+            if (fault == 4) /* members accept connections and make them */
+                assert_int_equal(X509_add_ext(certificate, half, -1), 1);
+            X509_EXTENSION_free(half);
         } else {
             X509_NAME_ENTRY_free(X509_NAME_delete_entry(subject, 0));
             /* worker NUL -1 is no name; a viewer is no server */

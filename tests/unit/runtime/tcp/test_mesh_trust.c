@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "aged_member.h"
 #include "base/memory.h"
 #include "key_folder.h"
 #include "mesh_group.h"
@@ -64,26 +63,6 @@ CLUSTER(viewers_are_no_members)
     };
     assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "viewer/cert.pem: is a viewer's"));
-}
-
-/* One of a folder of before: it says what to do, and that helps. */
-CLUSTER(one_sided_certificates_are_renewed)
-{
-    mesh *made;
-    tarry_diagnostic why;
-    authority_renewed *renewed;
-    size_t count;
-    cluster_make(its);
-    age_member(its->keys.home, "worker-0", "clientAuth");
-    const mesh_settings settings = {.listen = "127.0.0.1:0", .credentials = its->credentials[0]};
-    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
-    assert_non_null(strstr(why.text, "worker-0/cert.pem: is for one side of a connection"));
-    assert_non_null(strstr(why.text, "tarry keys renew"));
-    assert_ok(authority_renew(its->keys.home, (int64_t)time(NULL), NULL, &renewed, &count, NULL));
-    assert_int_equal(count, 1);
-    memory_release(NULL, renewed);
-    assert_ok(mesh_create(&settings, &made, &why));
-    mesh_free(made);
 }
 
 /* What the server saw and what the address says have to be one. */
