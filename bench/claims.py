@@ -14,7 +14,6 @@ import time
 
 import baselines
 import dynamic
-import errors
 import harness
 import latency
 import level
@@ -183,5 +182,5 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim + baselines.claim + errors.claim + latency.claim + racks.claim,
+    harness.main(claim + dynamic.claim + baselines.claim + latency.claim + racks.claim,
                  __doc__.split("\n")[0])

@@ -235,30 +235,5 @@ def dynamic_local_alike(bench):
     bench.note("local, no stragglers, computing, m = 2: time / uncoded (needs two idle cores)", f"{computing:.3f}")
 
 
-def precision(tarry):
-    """Rounding errors and conditioning in parts, over 1,000 rounds."""
-    for replication, pieces in ((4, PIECES), (8, 4), (8, PIECES)):
-        job = ["--workers", 16, "--chunks", 16, "--replication", replication, "--pieces", pieces]
-        for parts in (1, 2, 3, 4):
-            dynamic, static = tarry.results(*job, "--parts", parts, "--trials", 1000, "--vectors", 1000,
-                                            "--scheme", "tarry,partial", "--straggler", "exp:1")
-            plan = tarry.plan(*job, "--parts", parts)
-            rows = {"dynamic": dynamic, "static": static}
-            yield case(replication=replication, pieces=pieces, parts=parts, conditioning=plan["conditioning"]["worst"],
-                       exact={order: round(row["exact"] * row["trials"]) for order, row in rows.items()},
-                       error={order: row["verified_error"] for order, row in rows.items()})
-
-
-@claim
-def dynamic_precision(bench):
-    """Rounding errors and conditioning in parts, over 1,000 rounds."""
-    for of in precision(bench):
-        for order in ("dynamic", "static"):
-            what = f"1,000 rounds, m = N = 16, r = {of.replication}, P = {of.pieces}, l = {of.parts}, {order}"
-            bench.row(f"{what}: exact", of.exact[order], "1000", of.exact[order] == 1000)
-            bench.note(f"{what}: worst conditioning of the plan", f"{of.conditioning:.3g}")
-            bench.at_most(f"{what}: worst verified_error", of.error[order], 1e-5)
-
-
 if __name__ == "__main__":
     harness.main(claim, __doc__.split("\n")[0])

@@ -148,15 +148,6 @@ def local(tarry):
     return ["", "exact rounds", "worst verified_error", "time / balanced", "simulator", "difference", "limit"], rows
 
 
-@page.table("precision")
-def precision(tarry):
-    rows = []
-    for case in dynamic.precision(tarry):
-        rows.append([f"r = {case.replication}, P = {case.pieces}, l = {case.parts}", case.exact["dynamic"],
-                     f"{case.conditioning:.0f}", *(f"{case.error[order]:.1e}" for order in ("dynamic", "static"))])
-    return ["", "exact", "worst conditioning of the plan", "dynamic: worst verified_error", "static"], rows
-
-
 # The figures.
 
 FIRST = {name: spec for name, spec, _, _ in dynamic.SPECS}

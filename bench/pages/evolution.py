@@ -46,7 +46,6 @@ def weather(tarry):
 FROM = 10  # rounds before are left out: much is still being learned
 SCHEMES = "tarry:name=stays,tarry:adapt=1,name=adapts,tarry:adapt=1,0.05,name=adapts more"
 CLUSTER = ["--rounds", 40, "--replication", 2]
-VECTORS = ["--vectors", 10]
 OTHERS = "uncoded,queue"  # at their best
 MIDDLE = "m = 40, P = 8", ["--workers", 40, "--chunks", 40, "--trials", 20, "--pieces", 8]
 LARGE = "m = 200, P = 16", ["--workers", 200, "--chunks", 200, "--trials", 5, "--pieces", 16]
@@ -72,20 +71,16 @@ def others(tarry, *options):
     return ratios(tarry.results(*CLUSTER, *options, "--scheme", OTHERS))
 
 
-def verified(results):
-    return f"{max(result['verified_error'] for result in results):.0e}"
-
-
 @page.table("slowness")
 def slowness(tarry):
     rows = []
     for (sizes, options), spec, design in SLOWNESS:
         job = [*options, "--straggler", f"{spec}+jitter:0.1", "--design", design]
-        results = tarry.results(*CLUSTER, *VECTORS, *job, "--scheme", SCHEMES)
+        results = tarry.results(*CLUSTER, *job, "--scheme", SCHEMES)
         moved = [f"{mean(result, 'moved'):.1f} ({100 * mean(result, 'moved_share'):.2f}%)" for result in results[1:]]
-        rows.append([sizes, f"{spec}, {design}", *ratios(results), *others(tarry, *job), *moved, verified(results)])
+        rows.append([sizes, f"{spec}, {design}", *ratios(results), *others(tarry, *job), *moved])
     return ["sizes", "slowness, design", "stays", "adapt=1", "adapt=1,0.05", "uncoded", "queue", "moved: adapt=1",
-            "adapt=1,0.05", "verified"], rows
+            "adapt=1,0.05"], rows
 
 
 @page.table("costs")
@@ -93,7 +88,7 @@ def costs(tarry):
     rows = []
     for (sizes, options), name, spec in COSTS:
         job = [*options, "--straggler", spec, "--chunk-cost", "lognormal:1.5/run"]
-        results = tarry.results(*CLUSTER, *VECTORS, *job, "--scheme", SCHEMES)
+        results = tarry.results(*CLUSTER, *job, "--scheme", SCHEMES)
         changes = [f"{results[1][key]:.1f}" for key in ("split", "merged", "moved")]
-        rows.append([sizes, name, *ratios(results), *others(tarry, *job), *changes, verified(results)])
-    return ["sizes", "slowness", "stays", "adapt=1", "adapt=1,0.05", "uncoded", "queue", "split", "merged", "moved", "verified"], rows
+        rows.append([sizes, name, *ratios(results), *others(tarry, *job), *changes])
+    return ["sizes", "slowness", "stays", "adapt=1", "adapt=1,0.05", "uncoded", "queue", "split", "merged", "moved"], rows

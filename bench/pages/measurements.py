@@ -6,7 +6,6 @@ import os
 import baselines
 import claims
 import demo
-import errors
 import latency
 import racks
 import registry
@@ -31,7 +30,7 @@ def all_claims(tarry):
 
 @page.table("simulated")
 def simulated_claims(tarry):
-    return tarry.collected(errors.claim + latency.claim + racks.claim + baselines.claim)
+    return tarry.collected(latency.claim + racks.claim + baselines.claim)
 
 
 NETWORK = {("parts", "plain"): ("coded parts, plain", "GB/s", 0.8), ("parts", "tls"): ("coded parts, TLS", "GB/s", 0.8),

@@ -89,7 +89,6 @@ typedef struct tarry_sim_settings {
     uint64_t
         log_ns; /* where everyone gets the sum: until an entry of the server's log is durable */
     tarry_sim_upload upload;
-    bool vectors; /* gradients are real: normal vectors from (seed, round, original chunk) */
     uint64_t seed;
     /* The straggler's draws of round t are those of its round first_round + t. */
     uint64_t first_round;
@@ -145,11 +144,6 @@ TARRY_API const tarry_server *tarry_sim_server(const tarry_sim *sim);
  * tarry_sim_free may follow.
  */
 TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
-
-/* With vectors: the last round's estimate, and the true sum, d numbers each, borrowed until the
- * next round or plan. */
-TARRY_API const float *tarry_sim_estimate(const tarry_sim *sim);
-TARRY_API const double *tarry_sim_truth(const tarry_sim *sim);
 
 /* What passed cards in the last round, in bytes: those of the server and of the worker that carried
  * most; and what the sum took. Messages without numbers count only if they pass a modelled card

@@ -26,7 +26,6 @@ typedef enum random_purpose {
     RANDOM_SIMULATION = 12,
     RANDOM_FAULTS = 13,
     RANDOM_CHUNK_COST = 14,
-    RANDOM_SPAN = 18,
     RANDOM_TRIAL = 20,
     RANDOM_BACKOFF = 21,
     RANDOM_ENDURANCE = 22,

@@ -61,11 +61,7 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
                         .attempt = signal->attempt,
                         .stripe = stripe},
         };
-        int error = sim->vectors != NULL ? vectors_encode_for(sim->vectors, signal->round, worker,
-                                                              stripe, signal->psi, signal->stale)
-                                         : TARRY_OK;
-        if (error == TARRY_OK)
-            error = sim_schedule(sim, sim->now, &answer, NULL);
+        int error = sim_schedule(sim, sim->now, &answer, NULL);
         if (error != TARRY_OK)
             return error;
     }
@@ -125,9 +121,6 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 
 static int combine(tarry_sim *sim, const tarry_effect *effect)
 {
-    if (sim->vectors != NULL)
-        vectors_combine(sim->vectors, effect->attempt, effect->worker, effect->stripe,
-                        effect->scale);
     sim_event event = {
         .kind = SIM_COMBINED,
         .node = effect->worker,
@@ -203,16 +196,13 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_SEND:
             error = send_message(sim, effect->worker, &effect->message);
             break;
-        case TARRY_EFFECT_CLEAR:
-            if (sim->vectors != NULL)
-                vectors_clear(sim->vectors, effect->stripe);
-            break;
         case TARRY_EFFECT_COMBINE:
             error = combine(sim, effect);
             break;
         case TARRY_EFFECT_DONE:
             end_round(sim, effect->result);
             break;
+        case TARRY_EFFECT_CLEAR:
         case TARRY_EFFECT_REJECT:
         case TARRY_EFFECT_COMPUTE:
         case TARRY_EFFECT_CANCEL:

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/sim.h"
-
 #include <assert.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <tarry/plan.h>
 #include <tarry/server.h>
@@ -13,47 +9,14 @@
 #include "base/bitset.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "base/sum_id.h"
-#include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "compress/compress_lowrank.h"
-#include "compress/view.h"
 #include "plan/plan.h"
 #include "protocol/form.h"
 #include "sim/cost.h"
 #include "sim/links/network.h"
 #include "sim/world.h"
-
-struct vectors {
-    tarry_allocator allocator;
-    const tarry_plan *plan;
-    size_t dimension, stripe_length;
-    size_t room; /* numbers of the longest part */
-    const kernel *kernels;
-    uint64_t seed;
-    uint64_t round;
-    float *gradients;     /* chunks x d */
-    float *previous;      /* chunks x d, of the round before; NULL: not kept */
-    float *parts;         /* workers x room */
-    float *estimate;      /* d */
-    double *truth;        /* d */
-    const float **inputs; /* scratch: max_load */
-    float *weights;       /* scratch: parts */
-    float *rows;          /* scratch: max_load x parts coefficients */
-    coefficients *solver;
-    compress_form form, down; /* of parts, and of the sum among workers */
-    uint8_t *packed;          /* scratch: a stripe in one of these; NULL: both are NONE */
-    /* With feedback, else NULL: per worker what rounding lost, and its part as the server reads it.
-     */
-    residuals **lost;
-    factors *shared; /* POWERSGD, else NULL: what the server has, and that of the round */
-    float *factor;
-    bool begun;     /* a round, with a factor */
-    float *sent;    /* workers x room */
-    void *scratch;  /* of transfer_encode */
-    double *bridge; /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
-};
 
 /*
  * What workers do among themselves where everyone gets the sum. An engine begins at each worker
@@ -98,340 +61,11 @@ static int end_at(tarry_sim *sim, uint32_t id, uint64_t time, sim_event_kind kin
     return sim_schedule(sim, time, &event, &node->replica.end);
 }
 
-/* ---- vectors ---- */
-
-/* Room for rows x columns floats; NULL also where the product does not fit. */
-static float *allocate_matrix(const tarry_allocator *allocator, size_t rows, size_t columns)
-{
-    return columns > SIZE_MAX / sizeof(float)
-               ? NULL
-               : memory_allocate(allocator, rows, columns * sizeof(float));
-}
-
-static layout cut_of(const vectors *state)
-{
-    return layout_make(state->dimension, state->plan->parts, state->stripe_length);
-}
-
-static int allocate_lost(vectors *state)
-{
-    const tarry_allocator *allocator = &state->allocator;
-    const uint32_t workers = state->plan->workers;
-    if (!compress_feeds_back(state->form.kind))
-        return TARRY_OK;
-    state->sent = allocate_matrix(allocator, workers, state->room);
-    state->lost = memory_allocate(allocator, workers, sizeof(*state->lost));
-    int error = state->sent == NULL || state->lost == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
-    for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
-        error =
-            residuals_create(state->room, state->stripe_length, allocator, &state->lost[worker]);
-    if (error == TARRY_OK && state->form.kind == TARRY_COMPRESS_POWERSGD) {
-        error = factors_create(&state->form.low, state->seed, allocator, &state->shared);
-        state->factor =
-            memory_allocate(allocator, form_factor_numbers(state->form), sizeof(*state->factor));
-        if (state->factor == NULL)
-            error = TARRY_ERROR_NO_MEMORY;
-    }
-    return error;
-}
-
-/* False: there is no memory. */
-static bool allocate_packed(vectors *state)
-{
-    const layout cut = cut_of(state);
-    size_t bytes = 0;
-    if (state->form.kind != TARRY_COMPRESS_NONE)
-        bytes = form_packed_bytes(state->form, &cut);
-    if (state->down.kind != TARRY_COMPRESS_NONE && form_packed_bytes(state->down, &cut) > bytes)
-        bytes = form_packed_bytes(state->down, &cut);
-    if (bytes > 0)
-        state->packed = memory_allocate(&state->allocator, bytes, 1);
-    return bytes == 0 || state->packed != NULL;
-}
-
 /* How a gradient is cut into parts. */
 static layout sim_layout(const tarry_sim *sim)
 {
     return layout_make(sim->settings.dimension, sim->plan->parts,
                        sim->settings.server.stripe_length);
-}
-
-/* NULL is allowed */
-static void vectors_free(vectors *state)
-{
-    if (state == NULL)
-        return;
-    tarry_allocator allocator = state->allocator;
-    coefficients_free(state->solver);
-    memory_release(&allocator, state->rows);
-    memory_release(&allocator, state->previous);
-    memory_release(&allocator, state->gradients);
-    memory_release(&allocator, state->parts);
-    memory_release(&allocator, state->estimate);
-    memory_release(&allocator, state->truth);
-    memory_release(&allocator, state->inputs);
-    memory_release(&allocator, state->weights);
-    for (uint32_t worker = 0; state->lost != NULL && worker < state->plan->workers; worker++)
-        residuals_free(state->lost[worker]);
-    memory_release(&allocator, state->lost);
-    factors_free(state->shared);
-    memory_release(&allocator, state->factor);
-    memory_release(&allocator, state->sent);
-    memory_release(&allocator, state->packed);
-    memory_release(&allocator, state->scratch);
-    memory_release(&allocator, state->bridge);
-    memory_release(&allocator, state);
-}
-
-/* N + m / l + 1 vectors of d = server->dimension float32, N more if
- * the round before is kept, one of d double, and a stripe in the form in which parts or sums are
- * sent. plan is borrowed. Errors: NO_MEMORY. */
-static int vectors_create(const tarry_plan *plan, const tarry_server_settings *server,
-                          uint64_t seed, const tarry_allocator *allocator, vectors **out)
-{
-    const size_t dimension = server->dimension;
-    const bool keeps_previous = server->fill == TARRY_FILL_STALE;
-    vectors *made = memory_allocate(allocator, 1, sizeof(*made));
-    if (made == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    made->allocator = memory_allocator(allocator);
-    made->plan = plan;
-    made->dimension = dimension;
-    made->stripe_length = server->stripe_length;
-    made->form = form_of(server);
-    made->down = form_of_sums(server);
-    made->room = cut_of(made).part_length;
-    made->kernels = kernel_at(0);
-    made->seed = seed;
-    made->gradients = allocate_matrix(allocator, plan->chunks, dimension);
-    if (keeps_previous)
-        made->previous = allocate_matrix(allocator, plan->chunks, dimension);
-    made->parts = allocate_matrix(allocator, plan->workers, made->room);
-    made->estimate = memory_allocate(allocator, dimension, sizeof(float));
-    made->truth = memory_allocate(allocator, dimension, sizeof(double));
-    made->inputs = memory_allocate(allocator, plan->max_load, sizeof(*made->inputs));
-    made->weights = memory_allocate(allocator, plan->parts, sizeof(float));
-    made->rows = allocate_matrix(allocator, plan->max_load, plan->parts);
-    made->scratch =
-        memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
-    if (!tarry_plan_is_original(plan))
-        made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
-    if (allocate_lost(made) != TARRY_OK || !allocate_packed(made) || made->gradients == NULL ||
-        (keeps_previous && made->previous == NULL) || made->parts == NULL ||
-        made->estimate == NULL || made->truth == NULL || made->inputs == NULL ||
-        made->weights == NULL || made->rows == NULL || made->scratch == NULL ||
-        (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
-        coefficients_create(plan, server->conditioning_limit, allocator, &made->solver) !=
-            TARRY_OK) {
-        vectors_free(made);
-        return TARRY_ERROR_NO_MEMORY;
-    }
-    *out = made;
-    return TARRY_OK;
-}
-
-static void draw_spans(vectors *state, uint32_t chunk)
-{
-    size_t dimension = state->dimension;
-    float *gradient = state->gradients + chunk * dimension;
-    double *sum = state->bridge + 2 * dimension;
-    memset(sum, 0, dimension * sizeof(*sum));
-    for (uint32_t i = 0; i < tarry_plan_span_count(state->plan, chunk); i++)
-        span_vector_add(state->seed, state->round, tarry_plan_span(state->plan, chunk, i),
-                        dimension, state->bridge, sum);
-    for (size_t i = 0; i < dimension; i++)
-        gradient[i] = (float)sum[i];
-}
-
-/* What is left of the estimate of a round before that is learned from; the factor of this one. */
-static void begin_factor(vectors *state, uint64_t round)
-{
-    if (state->shared == NULL)
-        return;
-    if (state->begun && state->round + 1 == round)
-        factors_learn(state->shared, state->round, state->factor, state->estimate);
-    memcpy(state->factor, factors_of(state->shared, round),
-           form_factor_numbers(state->form) * sizeof(*state->factor));
-    state->begun = true;
-}
-
-static void vectors_begin(vectors *state, uint64_t round)
-{
-    size_t dimension = state->dimension;
-    begin_factor(state, round);
-    state->round = round;
-    if (state->previous != NULL) {
-        float *last = state->gradients;
-        state->gradients = state->previous;
-        state->previous = last;
-    }
-    memset(state->truth, 0, dimension * sizeof(*state->truth));
-    for (uint32_t origin = 0; origin < state->plan->origins; origin++) {
-        bool whole = tarry_plan_is_original(state->plan);
-        float *gradient = whole ? state->gradients + origin * dimension : state->estimate;
-        span_vector_whole(state->seed, round, origin, dimension, gradient);
-        for (size_t i = 0; i < dimension; i++)
-            state->truth[i] += gradient[i];
-    }
-    if (!tarry_plan_is_original(state->plan))
-        for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++)
-            draw_spans(state, chunk);
-}
-
-static float *stripe_of_part(const vectors *state, const layout *cut, uint32_t worker,
-                             uint32_t stripe)
-{
-    return state->parts + worker * state->room + layout_stripe_start(cut, stripe);
-}
-
-/* The worker's part of the stripe, with the coefficients of
- * TARRY_EFFECT_ENCODE in `round`; where `stale` (a bit per position; NULL: nowhere) says so, with
- * the gradient of the round before; of another round than the one begun nobody can use it, and it
- * is left out. */
-static void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                           const float *rows, const uint64_t *stale)
-{
-    if (round != state->round)
-        return;
-    const tarry_plan *plan = state->plan;
-    layout cut = cut_of(state);
-    uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
-    for (uint32_t slot = 0; slot < load; slot++) {
-        bool before = stale != NULL && bitset_test(stale, slot);
-        state->inputs[slot] = (before ? state->previous : state->gradients) +
-                              plan->slot_chunk[first + slot] * state->dimension;
-    }
-    transfer_encode(state->kernels, &cut, stripe, state->inputs, rows, load,
-                    stripe_of_part(state, &cut, worker, stripe), state->scratch);
-}
-
-/* The gradient at `slot` of the worker's order is added to its part `weight` times, or begins it: a
- * running sum (one part), of which every stripe stands at once. Of another round it is left out as
- * well. */
-static void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot,
-                         float weight, bool begins)
-{
-    if (round != state->round)
-        return;
-    const tarry_plan *plan = state->plan;
-    uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
-    const float *gradient = state->gradients + chunk * state->dimension;
-    layout cut = cut_of(state);
-    state->kernels->combine(stripe_of_part(state, &cut, worker, 0), &gradient, &weight, 1,
-                            state->dimension, begins ? KERNEL_SET : KERNEL_ADD);
-}
-
-int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                       const uint64_t *psi, const uint64_t *stale)
-{
-    int error = coefficients_of_worker(state->solver, worker, psi, state->rows);
-    if (error == TARRY_OK)
-        vectors_encode(state, round, worker, stripe, state->rows, stale);
-    return error;
-}
-
-void vectors_clear(vectors *state, uint32_t stripe)
-{
-    layout cut = cut_of(state);
-    for (uint32_t part = 0; part < cut.parts; part++) {
-        size_t present = layout_present(&cut, part, stripe);
-        if (present > 0)
-            memset(state->estimate + part * cut.part_length + layout_stripe_start(&cut, stripe), 0,
-                   present * sizeof(float));
-    }
-}
-
-/* With feedback, once what it has for the stripe is encoded: the worker sends that for `attempt`,
- * in the form, with what rounding lost before; nothing in other forms, or of another round. */
-static void vectors_send(vectors *state, uint64_t round, uint32_t attempt, uint32_t worker,
-                         uint32_t stripe)
-{
-    if (round != state->round || state->lost == NULL)
-        return;
-    layout cut = cut_of(state);
-    size_t start = layout_stripe_start(&cut, stripe), length = layout_stripe_length(&cut, stripe);
-    float *sent = state->sent + worker * state->room + start;
-    const compress_form form =
-        form_of_stripe(form_with(form_in_round(state->form, round), state->factor), &cut, stripe);
-    residuals_encode(state->lost[worker], stripe, form, stripe_of_part(state, &cut, worker, stripe),
-                     compress_key(state->seed, round, attempt, worker, stripe), state->packed);
-    memset(sent, 0, length * sizeof(*sent));
-    compress_decode_add(form, state->packed, length, 1, sent);
-}
-
-/* As TARRY_EFFECT_SETTLE has it; the process is no more, and what rounding lost with it. */
-static void vectors_settle(vectors *state, uint32_t worker, const uint64_t *stood,
-                           const uint64_t *voids)
-{
-    layout cut = cut_of(state);
-    for (uint32_t stripe = 0; state->lost != NULL && stripe < cut.stripes; stripe++) {
-        if (bitset_test(stood, stripe))
-            residuals_commit(state->lost[worker], stripe);
-        if (bitset_test(voids, stripe))
-            residuals_void(state->lost[worker], stripe);
-    }
-}
-
-static void vectors_forget(vectors *state, uint32_t worker)
-{
-    layout cut = cut_of(state);
-    for (uint32_t stripe = 0; state->lost != NULL && stripe < cut.stripes; stripe++)
-        residuals_void(state->lost[worker], stripe);
-}
-
-/* As the worker sent it, and the server reads it. */
-static void combine_packed(vectors *state, uint32_t attempt, uint32_t worker, const layout *cut,
-                           uint32_t stripe)
-{
-    size_t length = layout_stripe_length(cut, stripe);
-    uint64_t key = compress_key(state->seed, state->round, attempt, worker, stripe);
-    const compress_form form = form_of_stripe(state->form, cut, stripe);
-    compress_encode(form, stripe_of_part(state, cut, worker, stripe), length, key, state->packed);
-    compress_decode_add(form, state->packed, length, state->weights[0],
-                        state->estimate + layout_stripe_start(cut, stripe));
-}
-
-void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t stripe,
-                     double scale)
-{
-    const tarry_plan *plan = state->plan;
-    layout cut = cut_of(state);
-    const float *z = stripe_of_part(state, &cut, worker, stripe);
-    for (uint32_t part = 0; part < cut.parts; part++)
-        state->weights[part] = (float)(scale * plan->decode[(size_t)part * plan->workers + worker]);
-    if (state->lost != NULL)
-        z = state->sent + worker * state->room + layout_stripe_start(&cut, stripe);
-    if (state->lost == NULL && state->form.kind != TARRY_COMPRESS_NONE)
-        combine_packed(state, attempt, worker, &cut, stripe);
-    else
-        transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
-}
-
-/* Once all parts are in the estimate's stripe: among workers it becomes what who has summed it
- * sends to all, in the form of sums. */
-static void vectors_send_sum(vectors *state, uint32_t stripe)
-{
-    if (state->down.kind == TARRY_COMPRESS_NONE)
-        return;
-    const layout cut = cut_of(state);
-    const size_t length = layout_stripe_length(&cut, stripe);
-    const compress_form form = form_of_stripe(state->down, &cut, stripe);
-    float *numbers = state->estimate + layout_stripe_start(&cut, stripe);
-    const uint32_t nobody = state->plan->workers; /* no worker's part has this key */
-    compress_encode(form, numbers, length,
-                    compress_key(state->seed, state->round, 0, nobody, stripe), state->packed);
-    memset(numbers, 0, length * sizeof(*numbers));
-    compress_decode_add(form, state->packed, length, 1, numbers);
-}
-
-static const float *vectors_estimate(const vectors *state)
-{
-    return state->estimate;
-}
-
-static const double *vectors_truth(const vectors *state)
-{
-    return state->truth;
 }
 
 /* ---- worker node ---- */
@@ -503,8 +137,6 @@ static int come_back(tarry_sim *sim, uint32_t id)
     tarry_worker_free(node->machine);
     node->machine = NULL;
     node->replica = (sim_replica){.end = QUEUE_NONE};
-    if (sim->vectors != NULL)
-        vectors_forget(sim->vectors, id);
     int error = worker_node_machine(sim, sim->plan, sim->shared, id, &node->machine);
     if (error != TARRY_OK)
         return error;
@@ -581,13 +213,6 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 {
     sim_worker *node = &sim->workers[id];
     uint64_t left_ns = sim->now;
-    /* With another `keep` the part is the running sum. */
-    if (!sim_uploads_at_once(sim) && sim->vectors != NULL &&
-        sim->settings.server.keep == TARRY_KEEP_ALL)
-        vectors_encode(sim->vectors, effect->round, id, effect->stripe, effect->coefficients,
-                       effect->stale);
-    if (!sim_uploads_at_once(sim) && sim->vectors != NULL)
-        vectors_send(sim->vectors, effect->round, effect->attempt, id, effect->stripe);
     if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
         layout cut = sim_layout(sim);
         tarry_message part = effect->message;
@@ -648,19 +273,8 @@ static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 
 /* ---- sums ---- */
 
-static void add_up(tarry_sim *sim, uint32_t count, double scale)
-{
-    for (uint32_t stripe = 0; stripe < sim_layout(sim).stripes; stripe++) {
-        vectors_clear(sim->vectors, stripe);
-        for (uint32_t place = 0; place < count; place++)
-            if (!sim->workers[sim->group.members[place]].replica.empty)
-                vectors_combine(sim->vectors, 0, sim->group.members[place], stripe, scale);
-        vectors_send_sum(sim->vectors, stripe);
-    }
-}
-
 /* Everybody has begun. */
-static int finish(tarry_sim *sim, const tarry_effect *effect)
+static int finish(tarry_sim *sim)
 {
     sim_group *group = &sim->group;
     uint64_t *ready_ns = group->times, *done_ns = group->times + sim->plan->workers, moved;
@@ -678,8 +292,6 @@ static int finish(tarry_sim *sim, const tarry_effect *effect)
     if (error != TARRY_OK)
         return error;
     sim->moved_bytes += moved;
-    if (sim->vectors != NULL)
-        add_up(sim, sum.count, effect->scale);
     for (uint32_t place = 0; place < sum.count && error == TARRY_OK; place++)
         error = end_at(sim, group->members[place], done_ns[place], SIM_REDUCED, &made, false);
     return error;
@@ -703,7 +315,7 @@ static int reduce(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     own->begun_ns = sim->now;
     own->held = (tarry_sum_id){0};
     group->begun++;
-    return group->begun == group->count && !group->broken ? finish(sim, effect) : TARRY_OK;
+    return group->begun == group->count && !group->broken ? finish(sim) : TARRY_OK;
 }
 
 /* A member ends too early: who has not got its last byte never gets it. */
@@ -834,14 +446,7 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
             error = encode(sim, id, effect);
             break;
         case TARRY_EFFECT_FOLD:
-            if (sim->vectors != NULL)
-                vectors_fold(sim->vectors, effect->round, id, effect->slot, effect->weight,
-                             effect->begins);
-            break;
         case TARRY_EFFECT_SETTLE:
-            if (sim->vectors != NULL)
-                vectors_settle(sim->vectors, id, effect->stood, effect->voids);
-            break;
         case TARRY_EFFECT_DROP:
         case TARRY_EFFECT_REJECT:
         case TARRY_EFFECT_CLEAR:
@@ -973,9 +578,6 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
         error = group_create(sim);
     if (error == TARRY_OK)
         error = create_workers(sim);
-    if (error == TARRY_OK && sim->settings.vectors)
-        error = vectors_create(sim->plan, &sim->settings.server, sim->settings.seed, allocator,
-                               &sim->vectors);
     if (error != TARRY_OK)
         diagnose_no_memory(diagnostic, "simulator");
     return error;
@@ -1036,7 +638,6 @@ void tarry_sim_free(tarry_sim *sim)
         tarry_worker_free(sim->workers[worker].machine);
     worker_shared_free(sim->shared);
     memory_release(&allocator, sim->workers);
-    vectors_free(sim->vectors);
     group_free(sim);
     tarry_server_free(sim->server);
     queue_destroy(&sim->queue);
@@ -1142,8 +743,6 @@ int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
     sim->done = false;
     begin_traffic(sim);
     sim->gradient_bytes = sim->answers = sim->moved_bytes = 0;
-    if (sim->vectors != NULL)
-        vectors_begin(sim->vectors, sim->round);
     int error = tell_costs(sim);
     if (error == TARRY_OK)
         error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
@@ -1154,16 +753,6 @@ int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
     sim->round++;
     *result = sim->result;
     return TARRY_OK;
-}
-
-const float *tarry_sim_estimate(const tarry_sim *sim)
-{
-    return sim->vectors != NULL ? vectors_estimate(sim->vectors) : NULL;
-}
-
-const double *tarry_sim_truth(const tarry_sim *sim)
-{
-    return sim->vectors != NULL ? vectors_truth(sim->vectors) : NULL;
 }
 
 tarry_sim_traffic tarry_sim_last_traffic(const tarry_sim *sim)
@@ -1186,7 +775,6 @@ typedef struct replacement {
     tarry_server *server;
     worker_shared *shared;
     tarry_worker **machines; /* NULL for those that are not there */
-    vectors *vectors;
 } replacement;
 
 static int check(const tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *diagnostic)
@@ -1229,8 +817,6 @@ static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
     for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
         if (sim->workers[worker].there)
             error = make_machine(sim, next, made->shared, worker, &made->machines[worker]);
-    if (error == TARRY_OK && sim->vectors != NULL)
-        error = vectors_create(next, server, sim->settings.seed, allocator, &made->vectors);
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "simulator");
 }
 
@@ -1240,7 +826,6 @@ static void discard(replacement *made, uint32_t workers, const tarry_allocator *
         tarry_worker_free(made->machines[worker]);
     memory_release(allocator, made->machines);
     worker_shared_free(made->shared);
-    vectors_free(made->vectors);
     tarry_server_free(made->server);
 }
 
@@ -1262,14 +847,11 @@ int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *d
         error = make(sim, next, &made, diagnostic);
     if (error == TARRY_OK) {
         tarry_server *server = sim->server;
-        vectors *last = sim->vectors;
         worker_shared *shared = sim->shared;
         sim->plan = next;
         sim->server = made.server;
-        sim->vectors = made.vectors;
         sim->shared = made.shared;
         made.server = server;
-        made.vectors = last;
         made.shared = shared;
         for (uint32_t worker = 0; worker < next->workers; worker++)
             worker_node_replan(sim, worker, &made.machines[worker]);
@@ -1319,62 +901,4 @@ tarry_event group_end(tarry_sim *sim, const sim_event *event)
         break;
     }
     return ends;
-}
-
-/* ---- span vector ---- */
-
-void span_vector_whole(uint64_t seed, uint64_t round, uint32_t origin, size_t dimension,
-                       float *gradient)
-{
-    random_stream stream = random_stream_make(seed, RANDOM_SIMULATION, (uint32_t)round, origin);
-    for (size_t i = 0; i < dimension; i++)
-        gradient[i] = (float)random_normal(&stream);
-}
-
-/* The bridge's own numbers at the middle of stretch `index` of 2^level: the key tells stretches
- * apart. */
-static random_stream middle_stream(uint64_t seed, uint64_t round, uint32_t origin, uint32_t level,
-                                   uint64_t index)
-{
-    uint64_t node = (UINT64_C(1) << level) + index;
-    return random_stream_make(seed ^ node << 32, RANDOM_SPAN, (uint32_t)round, origin);
-}
-
-/*
- * Adds `sign` times the bridge at place / of. It stands between the ends of a stretch that is
- * halved until the place is an end; in the middle of a stretch of length h the bridge is normal
- * around the mean of both ends, with variance h / 4.
- */
-static void add_bridge(uint64_t seed, uint64_t round, const tarry_span *span, uint64_t place,
-                       double sign, size_t dimension, double *scratch, double *sum)
-{
-    double *left = scratch, *right = scratch + dimension;
-    if (place == 0)
-        return;
-    random_stream whole =
-        random_stream_make(seed, RANDOM_SIMULATION, (uint32_t)round, span->origin);
-    for (size_t i = 0; i < dimension; i++) {
-        left[i] = 0;
-        right[i] = (float)random_normal(&whole);
-    }
-    uint64_t begin = 0, length = span->of;
-    for (uint32_t level = 0; begin + length != place; level++) {
-        random_stream stream = middle_stream(seed, round, span->origin, level, begin / length);
-        double deviation = sqrt((double)length / span->of) / 2;
-        length /= 2;
-        bool beyond = place > begin + length;
-        double *end = beyond ? left : right;
-        for (size_t i = 0; i < dimension; i++)
-            end[i] = (left[i] + right[i]) / 2 + deviation * random_normal(&stream);
-        begin += beyond ? length : 0;
-    }
-    for (size_t i = 0; i < dimension; i++)
-        sum[i] += sign * right[i];
-}
-
-void span_vector_add(uint64_t seed, uint64_t round, tarry_span span, size_t dimension,
-                     double *scratch, double *sum)
-{
-    add_bridge(seed, round, &span, (uint64_t)span.first + span.count, 1, dimension, scratch, sum);
-    add_bridge(seed, round, &span, span.first, -1, dimension, scratch, sum);
 }

@@ -22,7 +22,6 @@
 #include "protocol/worker/worker_shared.h"
 #include "sim/links/network.h"
 #include "sim/queue.h"
-#include "sim/sim.h"
 
 /* What a worker holds where everyone gets the sum. */
 typedef struct sim_replica {
@@ -78,8 +77,7 @@ struct tarry_sim {
     tarry_server *server;
     worker_shared *shared; /* by the workers' machines */
     sim_worker *workers;
-    vectors *vectors; /* NULL unless wanted */
-    sim_group group;  /* its lists are NULL where sums are at the server */
+    sim_group group; /* its lists are NULL where sums are at the server */
 
     /* the round in progress */
     uint64_t round; /* that runs, or the next one */

@@ -52,6 +52,8 @@ static const struct {
     {"sum:grid", SHAPE},
     {"sum:tree", SHAPE},
     {"usage", "no longer exists; use --help"},
+    {"vectors",
+     "no longer exists; tarry train --verify compares the sums of a run with the true ones"},
 };
 
 const char *gone_option(const char *name)

@@ -59,8 +59,6 @@ typedef struct simulate_summary {
     double work_ratio;     /* copies computed over copies needed, mean */
     double exact;          /* share of the trials */
     double expected_error, chunks_filled, filled_share; /* means */
-    double verified_error;         /* worst of all exact rounds; NaN without --vectors */
-    double verified_squared_error; /* mean of those that could end */
     double upload_bytes, control_bytes, control_messages;
     double moved, moved_share, split, merged; /* of all rounds together, mean */
     /* From the last signal to the last sum, without a trial's first round, in which the server
@@ -166,16 +164,6 @@ static void explain(const simulate_variant *variant, const tarry_round_result *r
                  lost, workers);
 }
 
-/* The largest error in an exact round of the trial; NaN if there was none. */
-static double worst_error(const simulate_trials *trials, const simulate_outcome *outcomes)
-{
-    double worst = NAN;
-    for (uint32_t round = 0; round < trials->options->rounds; round++)
-        if (outcomes[round].result.exact)
-            worst = fmax(worst, outcomes[round].verified_error);
-    return worst;
-}
-
 static void add_traffic(const tarry_sim_traffic *traffic, round_figures *figures)
 {
     const uint64_t bytes[] = {traffic->root_in, traffic->root_out, traffic->leaf_in,
@@ -233,7 +221,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
 static void add_up(const simulate_trials *trials, size_t index, simulate_summary *figures)
 {
     const simulate_variant *variant = &trials->variants->items[index];
-    double copies = 0, needed = 0, squares = 0, worst = NAN;
+    double copies = 0, needed = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         const simulate_outcome *outcome = last_outcome(trials, trial, index);
         const tarry_round_result *result = &outcome->result;
@@ -253,8 +241,6 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
         figures->chunks_filled += result->chunks_filled;
         figures->filled_share += result->filled_share;
         figures->upload_bytes += (double)result->upload_bytes;
-        squares += outcome->verified_squared_error;
-        worst = fmax(worst, worst_error(trials, simulate_trials_outcomes(trials, trial, index)));
     }
     double ended = (double)(figures->trials - figures->failed);
     figures->work_ratio = copies / needed;
@@ -263,8 +249,6 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
     figures->chunks_filled /= ended;
     figures->filled_share /= ended;
     figures->upload_bytes /= ended;
-    figures->verified_error = worst;
-    figures->verified_squared_error = squares / ended;
 }
 
 /* Of rounds that had a signal; not a trial's first round if it has more. */
@@ -432,16 +416,15 @@ static void print_changes(const simulate_trials *trials, const simulate_summary 
     }
 }
 
-static void print_head(int width, bool pieces, bool verified)
+static void print_head(int width, bool pieces)
 {
     print_sizes_head(width, "scheme", pieces);
-    printf(" %8s %8s %8s %8s %9s %8s %8s %7s %6s %8s%s\n", "median", "mean", "sd", "p95",
-           "/balanced", "/matched", "/uncoded", "copies", "failed", "error",
-           verified ? " verified" : "");
+    printf(" %8s %8s %8s %8s %9s %8s %8s %7s %6s %8s\n", "median", "mean", "sd", "p95", "/balanced",
+           "/matched", "/uncoded", "copies", "failed", "error");
 }
 
 static void print_row(int width, const simulate_variant *variant, const simulate_summary *figures,
-                      bool pieces, bool verified)
+                      bool pieces)
 {
     print_sizes(width, variant, pieces);
     print_seconds(figures->seconds.median);
@@ -454,8 +437,6 @@ static void print_row(int width, const simulate_variant *variant, const simulate
     print_number(7, "%.2f", figures->copies);
     printf(" %6zu", figures->failed);
     print_number(8, "%.2g", figures->expected_error);
-    if (verified)
-        print_number(8, "%.1e", figures->verified_error);
     printf("\n");
 }
 
@@ -524,7 +505,7 @@ static void simulate_table_print(const simulate_trials *trials, const simulate_s
 {
     const simulate_options *options = trials->options;
     const simulate_variants *variants = trials->variants;
-    bool verified = options->vectors != 0, pieces = shows_pieces(variants);
+    bool pieces = shows_pieces(variants);
     int width = scheme_width(variants);
     char time[NUMBER_TEXT_SIZE];
     seconds_text(trials->seconds, time);
@@ -533,9 +514,9 @@ static void simulate_table_print(const simulate_trials *trials, const simulate_s
         printf(" of %u rounds (the last one shown)", options->rounds);
     printf(" in %s: %u workers, %u chunks, straggler %s, seed %" PRIu64 "\n\n", time,
            options->workers, options->chunks, options->straggler, options->seed);
-    print_head(width, pieces, verified);
+    print_head(width, pieces);
     for (size_t i = 0; i < variants->count; i++)
-        print_row(width, &variants->items[i], &summaries[i], pieces, verified);
+        print_row(width, &variants->items[i], &summaries[i], pieces);
     print_changes(trials, summaries, width, pieces);
     if (options->waits.mean > 0)
         print_sum_times(variants, summaries, width, pieces);
@@ -679,14 +660,11 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         number_json(figures->uncoded_ratio.median), "uncoded_failed",
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o}",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
-        "filled_share", number_json(figures->filled_share), "verified_error",
-        number_json(figures->verified_error), "verified_squared_error",
-        number_json(figures->verified_squared_error), "upload_bytes",
+        "filled_share", number_json(figures->filled_share), "upload_bytes",
         number_json(figures->upload_bytes), "control_bytes", number_json(figures->control_bytes),
         "control_messages", number_json(figures->control_messages), "moved",
         number_json(figures->moved), "moved_share", number_json(figures->moved_share), "split",
@@ -762,10 +740,6 @@ static int simulate_options_check(simulate_options *options, simulate_variants *
     if (options->rounds > 1 && options->deadlines.count > 0)
         return complain(EXIT_USAGE, "--deadline: goes with a single round of each trial only, not "
                                     "with --rounds; a scheme may have a deadline of its own");
-    if (options->vectors != 0 && options->dimension != 1 && options->dimension != options->vectors)
-        return complain(EXIT_USAGE, "--vectors: differs from --dimension");
-    if (options->vectors != 0)
-        options->dimension = options->vectors;
     if (options->parameter_bytes == UINT64_MAX)
         options->parameter_bytes = options->dimension * sizeof(float);
     if (options->jobs == 0)

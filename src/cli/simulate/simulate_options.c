@@ -636,7 +636,6 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->sim.upload = (tarry_sim_upload)settings->upload;
     variant->sim.way = (tarry_sim_way)settings->sum;
     variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
-    variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
     run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
     int error = choose_stop(settings, frame, &run->server, diagnostic);
     if (error == TARRY_OK)
@@ -987,13 +986,6 @@ static const option_entry message_entries[] = {
      .kind = OPTION_REAL,
      .high = SIMULATE_MOST_SECONDS,
      FIELD(log)},
-    {.name = "vectors",
-     .argument = "D",
-     .help = "Let real gradients of D numbers flow, and compare each sum with the true one",
-     .kind = OPTION_U64,
-     .least = 1,
-     .most = 100000000,
-     FIELD(vectors)},
 };
 
 static const option_entry run_entries[] = {
@@ -1117,7 +1109,6 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;
     sim->card_shared = options->card_shared != 0;
-    sim->vectors = options->vectors != 0;
     return frame;
 }
 

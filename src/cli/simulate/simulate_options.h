@@ -145,7 +145,6 @@ typedef struct simulate_options {
     uint64_t parameter_bytes; /* UINT64_MAX until checked: as many as a gradient's */
     double silence;           /* seconds */
     double log;               /* the same, until an entry of the server's log is durable */
-    uint64_t vectors;         /* 0: none; otherwise d */
 
     uint64_t trials;
     uint32_t rounds; /* of each trial */

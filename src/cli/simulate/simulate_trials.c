@@ -12,7 +12,6 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "cli/job/gradients.h"
 #include "cli/options/options.h"
 #include "cli/output/clock.h"
 #include "cli/output/event_log.h"
@@ -186,7 +185,6 @@ static int simulate_curve(const tarry_plan *plan, const baseline_settings *own,
     ends.server.stop = TARRY_STOP_DEADLINE;
     /* What was there by then, without what stands in for more. */
     ends.server.fill = TARRY_FILL_NONE;
-    ends.vectors = false;
     /* At a deadline workers are asked for what they have. */
     if (ends.upload == TARRY_SIM_UPLOAD_WHOLE && ends.server.credit == TARRY_CREDIT_CHUNK)
         ends.upload = TARRY_SIM_UPLOAD_CODED;
@@ -295,8 +293,7 @@ static int draw_costs(const simulate_trials *trials, const trial_draws *draws, u
     return simulate_world_costs(world, draws->costs, diagnostic);
 }
 
-static int run_round(simulate_world *world, const tarry_sim_settings *settings,
-                     simulate_outcome *outcome, tarry_diagnostic *diagnostic)
+static int run_round(simulate_world *world, simulate_outcome *outcome, tarry_diagnostic *diagnostic)
 {
     const tarry_round_result *result = &outcome->result;
     int error = simulate_world_round(world, &outcome->result);
@@ -306,10 +303,6 @@ static int run_round(simulate_world *world, const tarry_sim_settings *settings,
         outcome->seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
         if (world->sim != NULL)
             outcome->traffic = tarry_sim_last_traffic(world->sim);
-        if (settings->vectors && world->sim != NULL)
-            verify_estimate(tarry_sim_truth(world->sim), tarry_sim_estimate(world->sim),
-                            settings->dimension, &outcome->verified_error,
-                            &outcome->verified_squared_error);
     }
     return TARRY_OK;
 }
@@ -332,7 +325,6 @@ static void fail_rounds(simulate_outcome *outcomes, uint32_t rounds, tarry_round
     for (uint32_t round = 0; round < rounds; round++) {
         outcomes[round].result = result;
         outcomes[round].seconds = NAN;
-        outcomes[round].verified_error = outcomes[round].verified_squared_error = NAN;
     }
 }
 
@@ -385,12 +377,11 @@ static int run_rounds(const crew *all, const trial_draws *draws, const simulate_
                     ? TARRY_ERROR_INTERRUPTED
                     : draw_costs(all->trials, draws, pieces, number, &world, diagnostic);
         if (error == TARRY_OK && !failed) {
-            *outcome = (simulate_outcome){
-                .seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
+            *outcome = (simulate_outcome){.seconds = NAN};
             error = adapt(&variant->run.adapt_rule, round, world.sim, &plan, &evolved,
                           &outcome->changes, diagnostic);
             if (error == TARRY_OK)
-                error = run_round(&world, settings, outcome, diagnostic);
+                error = run_round(&world, outcome, diagnostic);
             failed = error == TARRY_OK && outcome->result.error != TARRY_OK;
             if (failed)
                 fail_rounds(outcomes, rounds, outcome->result);
@@ -415,7 +406,6 @@ static int run_uncoded(const crew *all, const trial_draws *draws, double *second
     if (outcomes == NULL)
         return diagnose_no_memory(diagnostic, "rounds");
     tarry_sim_settings settings = make_settings(trials, uncoded, draws);
-    settings.vectors = false;
     int error = run_rounds(all, draws, uncoded, trials->uncoded_plan, &settings, false, outcomes,
                            diagnostic);
     for (uint32_t round = 0; error == TARRY_OK && round < rounds; round++)

@@ -23,8 +23,6 @@ typedef struct simulate_outcome {
     double uncoded;           /* what the uncoded scheme took for the same round, likewise */
     double balanced, matched; /* the bounds, in seconds, if they are worked out; infinite: the
                                  workers that are alive can't */
-    double verified_error;    /* with --vectors, as in cli/gradients.h */
-    double verified_squared_error;
     tarry_plan_changes changes; /* to the plan before the round */
     tarry_sim_traffic traffic;  /* all 0 of a scheme that is a model of its own */
 } simulate_outcome;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A world that goes on with another plan. */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/random.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "seed.h"
-#include "sim/sim.h"
 #include "sim/world.h"
 #include "test.h"
 #include "world.h"
@@ -36,18 +34,6 @@ static tarry_plan *evolved(const world *all, const tarry_plan *plan, const doubl
     return plan_evolve(plan, &wanted, NULL);
 }
 
-static double relative_error(const world *all)
-{
-    const float *estimate = tarry_sim_estimate(all->sim);
-    const double *truth = tarry_sim_truth(all->sim);
-    double error = 0, most = 0;
-    for (size_t i = 0; i < all->settings.dimension; i++) {
-        error = fmax(error, fabs(estimate[i] - truth[i]));
-        most = fmax(most, fabs(truth[i]));
-    }
-    return error / most;
-}
-
 /* Costs that change from round to round, so that chunks are split and merged all the time. */
 static void sums_stay_exact(uint32_t parts)
 {
@@ -57,18 +43,14 @@ static void sums_stay_exact(uint32_t parts)
     all.plan_settings.replication = 4;
     all.plan_settings.parts = parts;
     all.spec = "shifted-exp:1,1+jitter:0.1";
-    all.settings.dimension = 33;
-    all.settings.vectors = true;
     world_begin(&all);
     random_stream stream = random_stream_make(all.settings.seed, RANDOM_TEST, 0, parts);
     tarry_plan *plan = NULL;
     uint32_t most = 0, fewest = UINT32_MAX;
-    double worst = 0, conditioning = 1;
     for (uint64_t round = 0; round < 30; round++) {
         tarry_round_result result = world_round(&all);
         assert_true(result.exact);
         assert_int_equal(result.round, round);
-        worst = fmax(worst, relative_error(&all));
         const tarry_plan *now = plan != NULL ? plan : all.plan;
         uint32_t chunks = tarry_plan_chunks(now);
         most = chunks > most ? chunks : most;
@@ -80,12 +62,8 @@ static void sums_stay_exact(uint32_t parts)
         assert_ok(tarry_sim_replan(all.sim, next, NULL));
         tarry_plan_free(plan);
         plan = next;
-        conditioning = fmax(conditioning, tarry_plan_conditioning(plan).worst);
     }
-    printf("%u parts, %u to %u chunks: largest error %.1e, conditioning %.1f\n", parts, fewest,
-           most, worst, conditioning);
     assert_true(most > fewest && !tarry_plan_is_original(plan));
-    assert_true(worst <= 1e-6 * conditioning);
     world_end(&all);
     tarry_plan_free(plan);
 }
@@ -160,53 +138,6 @@ WORLD(other_plans_are_refused)
     assert_true(world_round(all).exact);
 }
 
-/* However a chunk is cut, its parts' gradients add up to its own. */
-TEST(gradients_of_spans_add_up)
-{
-    enum { DIMENSION = 50 };
-    uint64_t seed = test_seed("spans", 5);
-    random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
-    for (int turn = 0; turn < 200; turn++) {
-        double sum[DIMENSION] = {0}, scratch[2 * DIMENSION];
-        float whole[DIMENSION];
-        uint32_t of = 1U << random_below(&stream, 7), first = 0;
-        while (first < of) {
-            uint32_t count = 1 + random_below(&stream, of - first);
-            tarry_span span = {.origin = 4, .first = first, .count = count, .of = of};
-            while (span.first % 2 == 0 && span.count % 2 == 0) {
-                span.first /= 2;
-                span.count /= 2;
-                span.of /= 2;
-            }
-            span_vector_add(seed, 9, span, DIMENSION, scratch, sum);
-            first += count;
-        }
-        span_vector_whole(seed, 9, 4, DIMENSION, whole);
-        for (int i = 0; i < DIMENSION; i++)
-            assert_true(fabs(sum[i] - whole[i]) < 1e-12);
-    }
-}
-
-/* Halves are independent normal vectors, each with half the variance. */
-TEST(halves_have_half_the_variance)
-{
-    enum { DIMENSION = 20000 };
-    static double halves[2][DIMENSION], scratch[2 * DIMENSION];
-    uint64_t seed = test_seed("halves", 6);
-    for (uint32_t half = 0; half < 2; half++)
-        span_vector_add(seed, 0, (tarry_span){.first = half, .count = 1, .of = 2}, DIMENSION,
-                        scratch, halves[half]);
-    double own = 0, other = 0, product = 0;
-    for (int i = 0; i < DIMENSION; i++) {
-        own += halves[0][i] * halves[0][i] / DIMENSION;
-        other += halves[1][i] * halves[1][i] / DIMENSION;
-        product += halves[0][i] * halves[1][i] / DIMENSION;
-    }
-    assert_true(fabs(own - 0.5) < 0.03);
-    assert_true(fabs(other - 0.5) < 0.03);
-    assert_true(fabs(product) < 0.03);
-}
-
 typedef struct attempt {
     world all;
     tarry_plan *next;
@@ -234,7 +165,6 @@ TEST(missing_memory_is_an_error)
 {
     attempt of;
     uneven_world(&of.all);
-    of.all.settings.vectors = true;
     world_begin(&of.all);
     world_round(&of.all);
     double cost[CHUNKS] = {0};
