@@ -47,8 +47,8 @@ static int credential_verify_peer(int good, X509_STORE_CTX *context)
     return 0;
 }
 
-/* The same where workers, and perhaps the server, hand each other sums: any of these, and no
- * viewer. */
+/* The same for connections between workers, and perhaps the server, that hand each other sums: any
+ * member but a viewer. */
 static int credential_verify_member(int good, X509_STORE_CTX *context)
 {
     if (good != 1 || X509_STORE_CTX_get_error_depth(context) != 0)
