@@ -38,7 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dataset_source source = {
         .format = (dataset_format)(take(&in) % (DATASET_IDX + 1)),
         .labels = (label_kind)(take(&in) % (LABEL_CLASS + 1)),
-        .label_column = (int8_t)take(&in),
     };
     size_t split = take(&in);
     split = split < in.left ? split : in.left;

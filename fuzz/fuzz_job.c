@@ -64,8 +64,6 @@ static void check_steps(const job_spec *spec)
             (spec->clip > 0 && spec->sample > 0 && spec->sample <= 1 && spec->batch.batch == 0 &&
              spec->local.steps == 0 && !spec->everywhere && !spec->secure));
     require(spec->clip > 0 || !spec->tells_draws);
-    require(spec->local.seconds == 0 ||
-            (spec->local.seconds > 0 && spec->local.steps > 0 && !spec->everywhere));
 }
 
 static void check_chunks(const batch_settings *settings)
@@ -239,8 +237,7 @@ static void replace(json_t *job, input *in)
         {"chunks", draw_whole},        {"batch", draw_text},        {"seed", draw_text},
         {"holdout", draw_real},        {"made_samples", draw_text}, {"data", draw_text},
         {"optimizer", draw_optimizer}, {"rate", draw_real},         {"more", draw_nothing},
-        {"local_seconds", draw_real},  {"clip", draw_real},         {"sample", draw_real},
-        {"draws", draw_text},
+        {"clip", draw_real},           {"sample", draw_real},       {"draws", draw_text},
     };
     const size_t count = sizeof(values) / sizeof(values[0]);
     uint8_t choice = take(in);

@@ -164,27 +164,6 @@ int parse_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value
     return TARRY_OK;
 }
 
-int parse_integer(const char *text, int least, int most, int *value, tarry_diagnostic *diagnostic)
-{
-    bool negative = *text == '-';
-    const char *digits = text + (negative || *text == '+' ? 1 : 0);
-    uint64_t number = 0;
-    const char *rest = digits;
-    bool fits = read_digits(&rest, &number);
-    if (rest == digits || *rest != '\0')
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not an integer", text);
-    int64_t signed_number = 0;
-    if (fits && number <= INT_MAX)
-        signed_number = negative ? -(int64_t)number : (int64_t)number;
-    else
-        fits = false;
-    if (!fits || signed_number < least || signed_number > most)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not in the range %d to %d", text,
-                        least, most);
-    *value = (int)signed_number;
-    return TARRY_OK;
-}
-
 int parse_real(const char *text, double low, double high, bool open, double *value,
                tarry_diagnostic *diagnostic)
 {

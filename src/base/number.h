@@ -42,8 +42,6 @@ const char *number_problem(number_status status);
 /* A whole number least..most: digits, with an exponent if need be (1e6). */
 int parse_whole(const char *text, uint64_t least, uint64_t most, uint64_t *value,
                 tarry_diagnostic *diagnostic);
-/* An integer least..most, with a sign if need be. */
-int parse_integer(const char *text, int least, int most, int *value, tarry_diagnostic *diagnostic);
 /* A finite decimal number low..high; low itself is refused if `open`. */
 int parse_real(const char *text, double low, double high, bool open, double *value,
                tarry_diagnostic *diagnostic);

@@ -20,10 +20,8 @@ typedef enum label_kind {
 } label_kind;
 
 typedef enum dataset_format {
-    DATASET_AUTO, /* IDX by its first two bytes, CSV by the name's ending (.csv, .csv.gz), LIBSVM
-                     otherwise */
+    DATASET_AUTO, /* IDX by its first two bytes, LIBSVM otherwise */
     DATASET_LIBSVM,
-    DATASET_CSV,
     DATASET_IDX,
 } dataset_format;
 
@@ -38,7 +36,6 @@ typedef struct dataset {
     uint32_t *column;  /* sparse: 0-based, ascending within a row */
     float *value;      /* sparse: as column; dense: rows x features */
     float *label;      /* rows; NULL: the samples are elsewhere, and only their sizes are known */
-    bool column_names; /* read from a CSV file whose first line was taken as column names */
 } dataset;
 
 typedef struct dataset_source {
@@ -46,8 +43,7 @@ typedef struct dataset_source {
     const char *labels_path; /* IDX; NULL: path with "images-idx3" replaced by "labels-idx1" */
     dataset_format format;
     label_kind labels;
-    int label_column; /* CSV: 0-based, negative counts from the end (-1 is the last) */
-    bool zero_based;  /* LIBSVM: the first index is 0 instead of 1 */
+    bool zero_based; /* LIBSVM: the first index is 0 instead of 1 */
 } dataset_source;
 
 /*

@@ -399,44 +399,16 @@ int input_fail_whole(const input *in, const char *format, ...)
 
 /* ---- read idx ---- */
 
-/* The third byte of a file: what its elements are,
- * each with its first byte the most significant. */
-enum {
-    IDX_UINT8 = 0x08,
-    IDX_INT8 = 0x09,
-    IDX_INT16 = 0x0B,
-    IDX_INT32 = 0x0C,
-    IDX_FLOAT = 0x0D,
-    IDX_DOUBLE = 0x0E
-};
+/* The third byte of a file: its elements are unsigned bytes. */
+enum { IDX_BYTES = 0x08 };
 
 enum { PIECE = 4096 }; /* elements taken at a time */
 
 typedef struct idx_header {
-    int type;
-    size_t element_bytes;
     unsigned dimensions;
     uint64_t samples;  /* the first dimension */
     uint64_t features; /* the product of the others */
 } idx_header;
-
-static size_t element_size(int type)
-{
-    switch (type) {
-    case IDX_UINT8:
-    case IDX_INT8:
-        return 1;
-    case IDX_INT16:
-        return 2;
-    case IDX_INT32:
-    case IDX_FLOAT:
-        return 4;
-    case IDX_DOUBLE:
-        return 8;
-    default:
-        return 0;
-    }
-}
 
 /* Whether a file that starts with these bytes is IDX; no text does. */
 static bool idx_starts(const uint8_t *bytes, size_t count)
@@ -444,46 +416,12 @@ static bool idx_starts(const uint8_t *bytes, size_t count)
     return count >= 2 && bytes[0] == 0 && bytes[1] == 0;
 }
 
-static uint64_t big_endian(const uint8_t *bytes, size_t count)
-{
-    uint64_t number = 0;
-    for (size_t i = 0; i < count; i++)
-        number = number << 8 | bytes[i];
-    return number;
-}
-
-static double element(int type, const uint8_t *bytes)
-{
-    uint64_t bits = big_endian(bytes, element_size(type));
-    switch (type) {
-    case IDX_UINT8:
-        return (double)bits;
-    case IDX_INT8:
-        return (int8_t)bits;
-    case IDX_INT16:
-        return (int16_t)bits;
-    case IDX_INT32:
-        return (int32_t)bits;
-    case IDX_FLOAT: {
-        uint32_t half = (uint32_t)bits;
-        float number;
-        memcpy(&number, &half, sizeof(number));
-        return (double)number;
-    }
-    default: {
-        double number;
-        memcpy(&number, &bits, sizeof(number));
-        return number;
-    }
-    }
-}
-
-/* Takes `count` bytes of a header. */
-static int header_bytes(input *in, size_t count, const uint8_t **bytes)
+/* Takes four bytes of a header. */
+static int header_bytes(input *in, const uint8_t **bytes)
 {
     size_t got;
-    int error = input_bytes(in, count, bytes, &got);
-    if (error == TARRY_OK && got < count)
+    int error = input_bytes(in, 4, bytes, &got);
+    if (error == TARRY_OK && got < 4)
         error = input_fail(in, "the file ends within its header");
     return error;
 }
@@ -491,26 +429,21 @@ static int header_bytes(input *in, size_t count, const uint8_t **bytes)
 static int read_header(input *in, idx_header *header)
 {
     const uint8_t *bytes;
-    int error = header_bytes(in, 4, &bytes);
+    int error = header_bytes(in, &bytes);
     if (error != TARRY_OK)
         return error;
     if (bytes[0] != 0 || bytes[1] != 0)
         return input_fail(in, "%02x %02x is not how an IDX file starts", bytes[0], bytes[1]);
-    if (element_size(bytes[2]) == 0)
-        return input_fail(in, "unknown element type 0x%02x", bytes[2]);
+    if (bytes[2] != IDX_BYTES)
+        return input_fail(in, "element type 0x%02x is not 0x08, unsigned bytes", bytes[2]);
     if (bytes[3] == 0)
         return input_fail(in, "the file has no dimensions");
-    *header = (idx_header){
-        .type = bytes[2],
-        .element_bytes = element_size(bytes[2]),
-        .dimensions = bytes[3],
-        .features = 1,
-    };
+    *header = (idx_header){.dimensions = bytes[3], .features = 1};
     for (unsigned k = 0; k < header->dimensions; k++) {
-        error = header_bytes(in, 4, &bytes);
+        error = header_bytes(in, &bytes);
         if (error != TARRY_OK)
             return error;
-        uint64_t size = big_endian(bytes, 4);
+        const uint64_t size = (uint32_t)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
         if (k == 0) {
             header->samples = size;
             continue;
@@ -524,32 +457,16 @@ static int read_header(input *in, idx_header *header)
     return TARRY_OK;
 }
 
-/* Takes and decodes up to PIECE of the `left` elements still to come. */
-static int next_piece(input *in, const idx_header *header, uint64_t left, float *values,
-                      size_t *count)
+/* Takes up to PIECE of the `left` elements still to come. */
+static int next_piece(input *in, uint64_t left, const uint8_t **bytes, size_t *count)
 {
-    const uint8_t *bytes;
-    size_t got, size = header->element_bytes;
-    size_t wanted = left < PIECE ? (size_t)left : PIECE;
-    int error = input_bytes(in, wanted * size, &bytes, &got);
-    if (error != TARRY_OK)
+    size_t got;
+    *count = left < PIECE ? (size_t)left : PIECE;
+    int error = input_bytes(in, *count, bytes, &got);
+    if (error != TARRY_OK || got == *count)
         return error;
-    if (got < wanted * size) {
-        in->position += got;
-        return input_fail(in, "the file ends where %" PRIu64 " more numbers should follow",
-                          left - got / size);
-    }
-    for (size_t i = 0; i < wanted; i++) {
-        double number = element(header->type, bytes + i * size);
-        values[i] = (float)number;
-        if (isfinite(values[i]))
-            continue;
-        in->position += i * size;
-        return input_fail(in, isfinite(number) ? "a number does not fit a float"
-                                               : "a number is not finite");
-    }
-    *count = wanted;
-    return TARRY_OK;
+    in->position += got;
+    return input_fail(in, "the file ends where %" PRIu64 " more numbers should follow", left - got);
 }
 
 static int check_end(input *in)
@@ -565,15 +482,14 @@ static int check_end(input *in)
 static int read_images(input *in, const idx_header *header, dataset_builder *builder)
 {
     float values[PIECE];
+    const uint8_t *bytes;
     size_t count;
-    float scale = header->type == IDX_UINT8 ? 255 : 1;
     for (uint64_t left = header->samples * header->features; left > 0; left -= count) {
-        int error = next_piece(in, header, left, values, &count);
-        if (error != TARRY_OK)
-            return error;
-        for (size_t i = 0; i < count; i++)
-            values[i] /= scale;
-        error = builder_add_values(builder, values, count);
+        int error = next_piece(in, left, &bytes, &count);
+        for (size_t i = 0; error == TARRY_OK && i < count; i++)
+            values[i] = (float)bytes[i] / 255;
+        if (error == TARRY_OK)
+            error = builder_add_values(builder, values, count);
         if (error != TARRY_OK)
             return error;
     }
@@ -582,13 +498,13 @@ static int read_images(input *in, const idx_header *header, dataset_builder *bui
 
 static int read_labels(input *in, const idx_header *header, dataset_builder *builder)
 {
-    float values[PIECE];
+    const uint8_t *bytes;
     size_t count;
     for (uint64_t left = header->samples; left > 0; left -= count) {
-        int error = next_piece(in, header, left, values, &count);
+        int error = next_piece(in, left, &bytes, &count);
         for (size_t i = 0; i < count && error == TARRY_OK; i++) {
-            error = builder_add_label(builder, values[i], in);
-            in->position += header->element_bytes;
+            error = builder_add_label(builder, bytes[i], in);
+            in->position++;
         }
         if (error != TARRY_OK)
             return error;
@@ -636,19 +552,6 @@ static shown_text show_text(const char *text, size_t length)
     return shown;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text), tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
-}
-
-/* True if these are the first bytes of a file in UTF-16: its byte order mark. */
-static bool utf16_starts(const uint8_t *bytes, size_t count)
-{
-    return count >= 2 &&
-           ((bytes[0] == 0xFF && bytes[1] == 0xFE) || (bytes[0] == 0xFE && bytes[1] == 0xFF));
-}
-
 static int detect_format(input *in, dataset_format *format)
 {
     const uint8_t *bytes;
@@ -656,17 +559,8 @@ static int detect_format(input *in, dataset_format *format)
     int error = input_peek(in, 2, &bytes, &got);
     if (error != TARRY_OK)
         return error;
-    if (*format != DATASET_IDX && utf16_starts(bytes, got))
-        return input_fail_whole(in, "the text is UTF-16; convert it to UTF-8 first, for example "
-                                    "with iconv -f UTF-16 -t UTF-8");
-    if (*format != DATASET_AUTO)
-        return TARRY_OK;
-    if (idx_starts(bytes, got))
-        *format = DATASET_IDX;
-    else if (ends_with(in->path, ".csv") || ends_with(in->path, ".csv.gz"))
-        *format = DATASET_CSV;
-    else
-        *format = DATASET_LIBSVM;
+    if (*format == DATASET_AUTO)
+        *format = idx_starts(bytes, got) ? DATASET_IDX : DATASET_LIBSVM;
     return TARRY_OK;
 }
 
@@ -688,182 +582,6 @@ static int open_labels(const dataset_source *source, const tarry_allocator *allo
         return TARRY_ERROR_NO_MEMORY;
     memcpy(*path + (last - source->path), labels_name, sizeof(labels_name) - 1);
     return input_open(labels, *path, allocator, diagnostic);
-}
-
-/* ---- read csv ---- */
-
-/* Where the reader stands in a line. */
-typedef struct csv_line {
-    const input *in;
-    const char *at; /* NULL after the last field */
-    const char *end;
-} csv_line;
-
-typedef struct csv_field {
-    const char *start;
-    size_t length;
-} csv_field;
-
-static const char *skip_spaces(const char *at, const char *end)
-{
-    while (at < end && (*at == ' ' || *at == '\t'))
-        at++;
-    return at;
-}
-
-/* From the first quote on; a doubled quote stands for one,
- * which no number has, and is left as it is. */
-static int quoted_field(csv_line *line, csv_field *field)
-{
-    const char *start = line->at + 1;
-    const char *quote = memchr(start, '"', (size_t)(line->end - start));
-    while (quote != NULL && quote + 1 < line->end && quote[1] == '"')
-        quote = memchr(quote + 2, '"', (size_t)(line->end - quote - 2));
-    if (quote == NULL)
-        return input_fail(line->in, "a quote is not closed on its line");
-    *field = (csv_field){.start = start, .length = (size_t)(quote - start)};
-    line->at = skip_spaces(quote + 1, line->end);
-    if (line->at < line->end && *line->at != ',')
-        return input_fail(line->in, "text after a closing quote");
-    return TARRY_OK;
-}
-
-/* The next field, without spaces around it. The line has one. */
-static int next_field(csv_line *line, csv_field *field)
-{
-    line->at = skip_spaces(line->at, line->end);
-    if (line->at < line->end && *line->at == '"') {
-        int error = quoted_field(line, field);
-        if (error != TARRY_OK)
-            return error;
-    } else {
-        const char *comma = memchr(line->at, ',', (size_t)(line->end - line->at));
-        const char *stop = comma != NULL ? comma : line->end;
-        *field = (csv_field){.start = line->at, .length = (size_t)(stop - line->at)};
-        while (field->length > 0 &&
-               (field->start[field->length - 1] == ' ' || field->start[field->length - 1] == '\t'))
-            field->length--;
-        line->at = stop;
-    }
-    line->at = line->at < line->end ? line->at + 1 : NULL;
-    return TARRY_OK;
-}
-
-/* Counts a line's fields; *names: none of them is a number, not even one that is out of range. */
-static int survey(csv_line line, size_t *fields, bool *names)
-{
-    *fields = 0;
-    *names = true;
-    while (line.at != NULL) {
-        csv_field field;
-        float value;
-        int error = next_field(&line, &field);
-        if (error != TARRY_OK)
-            return error;
-        (*fields)++;
-        if (number_parse_float(field.start, field.length, line.in->c_locale, &value) !=
-            NUMBER_MALFORMED)
-            *names = false;
-    }
-    return TARRY_OK;
-}
-
-static int read_number(const input *in, csv_field field, size_t position, float *value)
-{
-    if (field.length == 0)
-        return input_fail(in, "field %zu is empty", position + 1);
-    number_status status = number_parse_float(field.start, field.length, in->c_locale, value);
-    if (status != NUMBER_OK)
-        return input_fail(in, "field %zu: '%s' %s", position + 1,
-                          show_text(field.start, field.length).text, number_problem(status));
-    return TARRY_OK;
-}
-
-static int read_row(csv_line line, size_t fields, size_t label, dataset_builder *builder)
-{
-    size_t position = 0;
-    for (; line.at != NULL; position++) {
-        csv_field field;
-        float value;
-        int error = next_field(&line, &field);
-        if (error == TARRY_OK && position < fields)
-            error = read_number(line.in, field, position, &value);
-        if (error == TARRY_OK && position < fields)
-            error = position == label ? builder_add_label(builder, value, line.in)
-                                      : builder_add_values(builder, &value, 1);
-        if (error != TARRY_OK)
-            return error;
-    }
-    if (position != fields)
-        return input_fail(line.in, "%zu fields where the first line has %zu", position, fields);
-    return TARRY_OK;
-}
-
-static int find_label(const input *in, int label_column, size_t fields, size_t *label)
-{
-    size_t distance = label_column < 0 ? 0 - (size_t)label_column : (size_t)label_column;
-    if (label_column < 0 ? distance > fields : distance >= fields)
-        return input_fail(in, "no column %d for the label among %zu", label_column, fields);
-    *label = label_column < 0 ? fields - distance : distance;
-    return TARRY_OK;
-}
-
-/* The next line that is not blank. */
-static int next_line(input *in, csv_line *line, bool *found)
-{
-    for (;;) {
-        size_t length;
-        const char *at;
-        int error = input_line(in, &at, &length, found);
-        if (error != TARRY_OK || !*found)
-            return error;
-        *line = (csv_line){.in = in, .at = at, .end = at + length};
-        if (skip_spaces(line->at, line->end) < line->end)
-            return TARRY_OK;
-    }
-}
-
-/* Refuses a line of one field that another separator would cut into several. */
-static int check_separator(csv_line line, size_t fields)
-{
-    size_t length = (size_t)(line.end - line.at);
-    if (fields > 1)
-        return TARRY_OK;
-    if (memchr(line.at, ';', length) != NULL)
-        return input_fail(line.in, "fields are separated by ';'; CSV here needs commas");
-    if (memchr(line.at, '\t', length) != NULL)
-        return input_fail(line.in, "fields are separated by tabs; CSV here needs commas");
-    return TARRY_OK;
-}
-
-/* Comma-separated numbers (RFC 4180). *names: the first line holds column names, and is skipped. */
-static int read_csv(input *in, int label_column, bool *names, dataset_builder *builder)
-{
-    csv_line line;
-    bool found;
-    size_t fields = 0, label = 0;
-    int error = next_line(in, &line, &found);
-    if (error != TARRY_OK || !found)
-        return error;
-    error = survey(line, &fields, names);
-    if (error == TARRY_OK)
-        error = check_separator(line, fields);
-    if (error != TARRY_OK)
-        return error;
-    error = find_label(in, label_column, fields, &label);
-    if (error != TARRY_OK)
-        return error;
-    if (fields - 1 > INT32_MAX)
-        return input_fail(in, "%zu fields are more than %d", fields, INT32_MAX);
-    builder->features = (uint32_t)(fields - 1);
-    if (*names)
-        error = next_line(in, &line, &found);
-    while (error == TARRY_OK && found) {
-        error = read_row(line, fields, label, builder);
-        if (error == TARRY_OK)
-            error = next_line(in, &line, &found);
-    }
-    return error;
 }
 
 /* ---- read libsvm ---- */
@@ -902,13 +620,10 @@ static const char *format_hint(const line_form *form, const dataset_builder *bui
 {
     if (!form->guessed || builder->row_end.length > 0)
         return "";
-    if (memchr(text.start, ',', text.length) != NULL)
-        return "; read a CSV file with --format csv";
-    if (memchr(text.start, ';', text.length) != NULL)
-        return "; for --format csv, separate fields by ',' instead of ';'";
-    if (text.start[text.length] == '\t') /* a NUL follows the line's end */
-        return "; for --format csv, separate fields by ',' instead of tabs";
-    return "";
+    const bool csv = memchr(text.start, ',', text.length) != NULL ||
+                     memchr(text.start, ';', text.length) != NULL ||
+                     text.start[text.length] == '	'; /* a NUL follows the line's end */
+    return csv ? "; docs/data-formats.md has a line that makes LIBSVM of CSV" : "";
 }
 
 /* The column of an index. Digits beyond what fits are skipped: the index is too large already. */
@@ -1016,7 +731,6 @@ int dataset_read(const dataset_source *source, const tarry_allocator *allocator,
     dataset_builder builder;
     input in, labels = {.allocator = memory};
     char *labels_path = NULL;
-    bool names = false;
     builder_init(&builder, source->labels, false, &memory);
     int error = input_open(&in, source->path, &memory, diagnostic);
     if (error == TARRY_OK)
@@ -1030,9 +744,6 @@ int dataset_read(const dataset_source *source, const tarry_allocator *allocator,
         if (error == TARRY_OK)
             error = read_idx(&in, &labels, &builder);
         break;
-    case DATASET_CSV:
-        error = read_csv(&in, source->label_column, &names, &builder);
-        break;
     case DATASET_AUTO:
     case DATASET_LIBSVM:
         builder.sparse = true;
@@ -1042,8 +753,6 @@ int dataset_read(const dataset_source *source, const tarry_allocator *allocator,
     }
     if (error == TARRY_OK)
         error = builder_finish(&builder, &in, out);
-    if (error == TARRY_OK)
-        (*out)->column_names = names;
 
 close:
     builder_free(&builder);

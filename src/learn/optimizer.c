@@ -221,26 +221,8 @@ void local_mean(const local_settings *settings, const objective *model, const fl
         return;
     }
     const size_t dimension = objective_dimension(model);
-    const double steps = settings->seconds > 0 ? local_used_steps(settings, dimension, sum, samples)
-                                               : 1; /* the parts are not over their steps */
     for (size_t i = 0; i < dimension; i++)
-        gradient[i] = (float)(steps * (sum[i] / samples));
-}
-
-double local_mean_steps(const local_settings *settings, size_t dimension, const float *sum,
-                        double samples)
-{
-    return settings->seconds > 0 ? sum[dimension] / samples : settings->steps;
-}
-
-double local_used_steps(const local_settings *settings, size_t dimension, const float *sum,
-                        double samples)
-{
-    const double mean = local_mean_steps(settings, dimension, sum, samples);
-    if (settings->seconds <= 0 || !(sum[dimension + 1] > 0))
-        return mean;
-    const double most = LOCAL_REACH * samples / sum[dimension + 1];
-    return most < mean ? most : mean;
+        gradient[i] = (float)(sum[i] / samples);
 }
 
 int local_steps_create(const objective *model, const local_settings *settings,

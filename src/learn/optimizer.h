@@ -89,24 +89,6 @@ void batch_next(const batch_settings *settings, uint32_t chunk, random_stream *s
  * algorithm 1), Nesterov with 0.7 and 0.9 is that of DiLoCo (Douillard et al., arXiv 2311.08105,
  * algorithm 1).
  *
- * Partial work: a worker that runs out of time breaks off after tau_i <= H steps. A chunk's part is
- * then, with two numbers more,
- *
- *     n_i (x - y_i) / tau_i,    n_i tau_i,    n_i / tau_i,
- *
- * and from the sums of these, over n samples in all, the optimizer steps along
- *
- *     tau sum_i p_i (x - y_i) / tau_i,    p_i = n_i / n.
- *
- * With tau = tau_eff = sum_i p_i tau_i it is FedNova (Wang et al., Tackling the objective
- * inconsistency problem in heterogeneous federated optimization, NeurIPS 2020, arXiv 2007.07481).
- * With tau_i = H it is the sum above.
- *
- * A chunk that took one step counts there as tau_eff of its steps. The step is W times a weighted
- * mean of the chunks' changes, W = tau sum_i p_i / tau_i, and W has no bound. A step that is
- * much longer than the change of any chunk diverges. So tau is at most as large as makes W
- * LOCAL_REACH. docs/local-steps.md derives that number.
- *
  * The inner optimizer begins anew in every round: a worker computes other chunks in the next one,
  * and copies of a chunk on several workers have to be the same to the bit. DiLoCo keeps it.
  */
@@ -114,34 +96,15 @@ void batch_next(const batch_settings *settings, uint32_t chunk, random_stream *s
 typedef struct local_settings {
     uint32_t steps; /* H; 0: there are none, and a chunk's part is its gradient */
     optimizer_settings inner;
-    double seconds; /* of a worker's steps in a round, after which each of its chunks has those that
-                       it has taken, one at least; 0: each takes all, and no number rides */
 } local_settings;
-
-/* How many times a weighted mean of the chunks' changes a step may be at most. */
-#define LOCAL_REACH 1.5
-
-/* How many numbers follow those of a gradient. */
-static inline size_t local_riding(const local_settings *settings)
-{
-    return settings->seconds > 0 ? 2 : 0;
-}
 
 /* What an average over all chunks is taken over, whether there are local steps or none: samples. */
 double local_samples(const local_settings *settings, const batch_settings *batch);
 
 /* From a round's sum, over so many samples, to what the optimizer of `parameters` steps along. The
- * l2 term is in the local steps where there are any. What rides follows in the sum. */
+ * l2 term is in the local steps if there are any. */
 void local_mean(const local_settings *settings, const objective *model, const float *parameters,
                 const float *sum, double samples, float *gradient);
-
-/* tau_eff of such a sum; H if no numbers ride. */
-double local_mean_steps(const local_settings *settings, size_t dimension, const float *sum,
-                        double samples);
-/* The tau of the optimizer's step: tau_eff, or less if some chunks took few steps; H if no numbers
- * ride. */
-double local_used_steps(const local_settings *settings, size_t dimension, const float *sum,
-                        double samples);
 
 typedef struct local_steps local_steps;
 

@@ -114,6 +114,16 @@ class Gone(TarryTest):
             arguments = [command, "init"] if command == "keys" else [command]
             self.fail_with(2, "tarry: --usage: no longer exists; use --help", *arguments, "--usage")
 
+    def test_limited_steps(self):
+        said = "local-seconds: no longer exists; use fewer --local-steps, or leave out late chunks with --stop deadline:SECONDS"
+        self.fail_with(2, f"tarry: --{said}", "train", "--local-steps", "5", "--local-seconds", "1")
+
+    def test_csv(self):
+        said = "no longer exists; docs/data-formats.md has a line that makes LIBSVM of CSV"
+        for command in "train", "serve", "work":
+            self.fail_with(2, f"tarry: --format: 'csv' {said}", command, "--format", "csv")
+            self.fail_with(2, f"tarry: --label-column: {said}", command, "--label-column", "0")
+
     def test_pictures(self):
         said = "plot: no longer exists; draw the JSON of --report, as examples/plot.py does"
         for command in "train", "serve", "simulate", "privacy":

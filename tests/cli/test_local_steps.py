@@ -12,7 +12,7 @@ import time
 from harness import TIMEOUT, TarryTest
 
 SAMPLES, FEATURES, CHUNKS, L2 = 203, 4, 8, 1e-3
-RUN = ["--data", "data.csv", "--model", "least-squares", "--l2", str(L2), "--chunks", str(CHUNKS), "--pieces", "1",
+RUN = ["--data", "data.svm", "--model", "least-squares", "--l2", str(L2), "--chunks", str(CHUNKS), "--pieces", "1",
        "--workers", "4", "--replication", "2", "--quiet"]
 
 
@@ -66,7 +66,8 @@ class LocalSteps(TarryTest):
             x = [draw.gauss(0, 1) for _ in range(FEATURES)]
             y = sum(x) + 3 * i / SAMPLES + draw.gauss(0, 0.1)
             self.rows.append(([round(a, 6) for a in x], round(y, 6)))
-        self.write("data.csv", "".join(",".join(map(str, [*x, y])) + "\n" for x, y in self.rows))
+        self.write("data.svm", "".join(" ".join([str(y), *(f"{i}:{a}" for i, a in enumerate(x, 1))]) + "\n"
+                                       for x, y in self.rows))
 
     def saved(self):
         bytes_ = self.read("w.npy", "rb")
@@ -94,62 +95,6 @@ class LocalSteps(TarryTest):
                     worst = json.loads(self.read("report.json"))["final"]
                     self.assertLess(worst["verified_error"], 1e-5)
                     self.assertLess(worst["model_rounding"], 1e-5)
-
-    def test_steps_that_are_limited_in_time(self):
-        """With time enough all are taken, with none one of each chunk: the means are those of an oracle with as many."""
-        for seconds, steps in (("1e9", 5), ("1e-9", 1)):
-            expected = oracle(self.rows, 12, steps, ("gd", 0.1, 0), ("nesterov", 0.7, 0.9))
-            for how in ("", "--replication 1", "--compress int8 --rounds 1", "--straggler dead:1", "--processes",
-                        "--processes --compress-down bf16 --rounds 1",
-                        "--stop deadline:1000 --fill scale"):
-                with self.subTest(seconds=seconds, how=how):
-                    found = self.train("--local-steps", "5:0.1", "--local-seconds", seconds, "--rounds", "12", *how.split())
-                    rounds = json.loads(self.read("report.json"))["rounds"]
-                    for round in rounds:  # exact in every form: it rides behind the numbers
-                        self.assertAlmostEqual(round["local_steps"], steps, delta=1e-5)
-                        self.assertAlmostEqual(round["local_steps_used"], steps, delta=1e-5)
-                    if "--rounds" not in how:
-                        self.assert_near(found, expected)
-        self.train("--local-steps", "5:0.1", "--rounds", "2")
-        self.assertIsNone(json.loads(self.read("report.json"))["rounds"][0]["local_steps"])
-
-    def test_late_chunks_do_not_make_a_run_diverge(self):
-        """Each worker has time for its first chunk alone; its other seven take one step each, where an unbounded outer
-        step would be 50 times as long as what they found. However fast this machine is, the loss falls."""
-        text = self.succeed("train", "--samples", "2000", "--batch", "400", "--local-steps", "4000:0.5", "--local-seconds",
-                            "0.01", "--rounds", "40", "--report", "report.json")
-        report = json.loads(self.read("report.json"))
-        shortened = [each["local_steps_used"] < each["local_steps"] * (1 - 1e-6) for each in report["rounds"]]
-        self.assertTrue(any(shortened))
-        self.assertRegex(text, rf"outer step was shortened in {sum(shortened)} rounds")
-        losses = [each["loss"] for each in report["rounds"]]
-        self.assertLess(max(losses), 0.9)
-        self.assertLess(report["final"]["loss"], 0.5)
-
-    def test_copies_with_other_steps_are_never_averaged(self):
-        """However many steps each of 8 equal chunks took, the mean of them all is a whole number of eighths."""
-        for how in ("", "--straggler exp:0.002/chunk", "--compress int4", "--stop workers:3", "--processes"):
-            with self.subTest(how=how):
-                self.succeed("train", "--model", "mlp", "--samples", "4000", "--holdout", "0", "--batch", "800", "--workers",
-                             "4", "--chunks", "8", "--pieces", "1", "--replication", "3", "--local-steps", "50:0.1",
-                             "--local-seconds", "0.003", "--rounds", "12", "--quiet", "--report", "report.json",
-                             *how.split())
-                for each in json.loads(self.read("report.json"))["rounds"]:
-                    eighths = 8 * each["local_steps"]
-                    self.assertAlmostEqual(eighths, round(eighths), delta=1e-3)
-                    if each["exact"]:
-                        self.assertGreaterEqual(eighths, 8 - 1e-3)
-
-    def test_what_limited_steps_do_not_go_with(self):
-        flags = ["train", *RUN, "--local-steps", "5:0.1", "--local-seconds", "1"]
-        for more, why in ((["--verify"], "verify: nobody knows beforehand how many steps a chunk takes"),
-                          (["--reproducible", "--replication", "1"], "reproducible: a sum that depends on time does not repeat"),
-                          (["--parts", "2", "--keep", "all"], "parts: copies that differ are no parts of one thing"),
-                          (["--sum", "everywhere", "--replication", "1"], "sum: it is for sums at the server"),
-                          (["--keep", "all"], "keep: copies may differ, so that only one may count: credited, or "
-                           "--replication 1")):
-            self.fail_with(2, f"tarry: --local-seconds: cannot be combined with this --{why}", *flags, *more)
-        self.fail_with(2, "tarry: --local-seconds: has no meaning without --local-steps", "train", *RUN, "--local-seconds", "1")
 
     def test_one_step_on_the_whole_chunk_is_descent(self):
         descent = self.train("--rate", "0.2", "--rounds", "20")
@@ -179,7 +124,7 @@ class LocalSteps(TarryTest):
     def test_a_killed_worker_costs_no_step_and_no_bias(self):
         """A process that is killed in the middle of an outer round: the others take its local steps again, and all."""
         expected = oracle(self.rows, 8, 5, ("gd", 0.1, 0), ("nesterov", 0.7, 0.9))
-        for how in "", "--sum everywhere", "--parts 2 --replication 3", "--local-seconds 1e9":
+        for how in "", "--sum everywhere", "--parts 2 --replication 3":
             with self.subTest(how=how):
                 lost = 0
                 for again in range(5):  # where the machine held this process up, the run may be over before the kill

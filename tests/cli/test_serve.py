@@ -580,8 +580,8 @@ class Processes(Network):
         return dict(super().environment(), TMPDIR=self.folder)
 
     def test_the_same_as_threads(self):
-        self.write("a.csv", "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(90)))
-        for data in (["--samples", "300"], ["--data", "a.csv", "--label-column", "2", "--holdout", "0.1"]):
+        self.write("a.svm", "".join(f"{i % 2} 0:{i % 7} 1:{i % 3}\n" for i in range(90)))
+        for data in (["--samples", "300"], ["--data", "a.svm", "--zero-based", "--holdout", "0.1"]):
             options = ["--workers", "3", "--chunks", "6", "--replication", "2", "--rounds", "8", "--reproducible", *data]
             expected, parameters = self.expected(*options)
             self.succeed("train", *options, "--processes", "--save", "w.npy", "--report", "report.json", "--quiet")
@@ -640,7 +640,7 @@ class Processes(Network):
         self.assertEqual(self.files(), [])
 
     def test_workers_that_can_t_begin(self):
-        self.write("a.csv", "1,1\n2,0\n3,1\n4,0\n")
-        process = self.begin("train", "--data", "a.csv", "--workers", "2", "--chunks", "2", "--replication", "1",
+        self.write("a.svm", "1 1:1\n0 1:2\n1 1:3\n0 1:4\n")
+        process = self.begin("train", "--data", "a.svm", "--workers", "2", "--chunks", "2", "--replication", "1",
                              "--processes", "--quiet", "--straggler", "dead:1", "--stop", "deadline:0.1", "--rounds", "2")
         self.assertEqual(self.end(process)[0], 0)

@@ -18,8 +18,7 @@ ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_e
               "control_bytes", "test_loss", "test_accuracy", "verified_squared_error", "model_rounding",
               "workers_lost", "control_messages", "signal_seconds", "chunks_filled",
               "filled_share", "moved", "moved_data", "split", "merged", "chunks",
-              "sum", "chunks_sampled", "sampling_error", "local_steps",
-              "local_steps_used",
+              "sum", "chunks_sampled", "sampling_error",
               "saturation"}
 
 

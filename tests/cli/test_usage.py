@@ -68,7 +68,6 @@ class Flags(TarryTest):
         ("--rate 0", "--rate: 0 is not in the range 0 (excluded) to 1e+09"),
         ("--l2 -1", "--l2: -1 is not in the range 0 to 1e+09"),
         ("--holdout 1", "--holdout: 1 is not in the range 0 to 0.99"),
-        ("--label-column x", "--label-column: 'x' is not an integer"),
         ("--keep some", "--keep: 'some' is not one of all, credited, auto"),
         ("--keep credited --ahead some", "--ahead: 'some' is not a whole number"),
         ("--keep credited --parts 2", "--keep: credited cannot be combined with --parts 2"),

@@ -35,7 +35,8 @@ def samples(rows):
     lines = []
     for _ in range(rows):
         row = [draw.gauss(0, 1) for _ in range(FEATURES)]
-        lines.append(",".join(f"{value:.4f}" for value in row) + f",{1 if sum(row) > 0 else -1}\n")
+        numbers = (f"{i}:{value:.4f}" for i, value in enumerate(row, 1))
+        lines.append(" ".join([f"{1 if sum(row) > 0 else -1}", *numbers]) + "\n")
     return "".join(lines)
 
 
@@ -123,9 +124,9 @@ class AttackedTest(NetworkTest):
         self.owners = owners
         self.secret_keys = keys or self.secret_keys_of(WORKERS)
         self.attack = attack
-        self.training = self.cluster([*job, "--secure-data", f"rows:{rows},features:{FEATURES}"],
+        self.training = self.cluster([*job, "--secure-data", f"rows:{rows},features:{FEATURES},sparse"],
                                      keys=self.secret_keys)
-        with open(os.path.join(self.training.folder, "data.csv"), "w") as file:
+        with open(os.path.join(self.training.folder, "data.svm"), "w") as file:
             file.write(samples(samples_of or rows))
         self.address = self.training.serve()
         self.liar = self.enterContext(Dishonest(self.address, self.secret_keys, attack))
@@ -139,7 +140,7 @@ class AttackedTest(NetworkTest):
 
     def work(self, worker, *options, name=None):
         return self.training.work(worker, self.liar.address, "--secure", "--secure-least", "50",
-                                  "--secure-bits", str(BITS), "--data", "data.csv", "--patience", "1", *SLEEP,
+                                  "--secure-bits", str(BITS), "--data", "data.svm", "--patience", "1", *SLEEP,
                                   *self.owners, *options, name=name)
 
     def end(self):
@@ -188,9 +189,9 @@ class AttackedTest(NetworkTest):
 
     def honest_parameters(self):
         folder = self.folder()
-        with open(os.path.join(folder, "data.csv"), "w") as file:
+        with open(os.path.join(folder, "data.svm"), "w") as file:
             file.write(samples(ROWS))
-        self.tarry("train", "--data", "data.csv", *SHAPE, "--save", "parameters.npy", "--quiet", folder=folder)
+        self.tarry("train", "--data", "data.svm", *SHAPE, "--save", "parameters.npy", "--quiet", folder=folder)
         return self.numbers(folder)
 
     def numbers(self, folder):

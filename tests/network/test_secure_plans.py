@@ -119,11 +119,11 @@ class Plans(AttackedTest):
         self.begin(Collecting([1]), job=ENDLESS)
         self.attack.await_agreed(2)
         self.training.workers[f"worker-{VICTIM}"].kill()
-        between = self.cluster([*JOB, "--secure-data", f"rows:{ROWS - 1},features:{FEATURES}"], keys=self.secret_keys)
-        with open(os.path.join(between.folder, "data.csv"), "w") as file:
+        between = self.cluster([*JOB, "--secure-data", f"rows:{ROWS - 1},features:{FEATURES},sparse"], keys=self.secret_keys)
+        with open(os.path.join(between.folder, "data.svm"), "w") as file:
             file.write(samples(ROWS - 1))
         other = between.work(VICTIM, between.serve(), "--secure", "--secure-least", "50", "--secure-bits",
-                             str(BITS), "--data", "data.csv")
+                             str(BITS), "--data", "data.svm")
         self.assertEqual(other.wait(WAIT), 1, other.told())
         self.assertIn("secure/target says", other.errors())
         between.close()

@@ -173,7 +173,6 @@ static void totals_add(history_totals *sum, const history_round *round)
         sum->saturation_sum += round->saturation;
         sum->saturation_most = fmax(sum->saturation_most, round->saturation);
     }
-    sum->shortened += round->local_steps_used < round->local_steps;
 }
 
 static void round_count(history *past, const history_round *round)
@@ -586,8 +585,6 @@ static const record_member table[] = {
     {"merged", RECORD_WHOLE_32, RECORD_AT(history_round, changes.merged)},
     {"chunks_sampled", RECORD_WHOLE_32, RECORD_AT(history_round, result.chunks_sampled)},
     {"sampling_error", RECORD_REAL, RECORD_AT(history_round, result.sampling_error)},
-    {"local_steps", RECORD_REAL, RECORD_AT(history_round, local_steps)},
-    {"local_steps_used", RECORD_REAL, RECORD_AT(history_round, local_steps_used)},
     {"saturation", RECORD_REAL, RECORD_AT(history_round, saturation)},
     {"sum_step", RECORD_WHOLE_64, RECORD_AT(history_round, result.sum.step)},
     {"sum_term", RECORD_WHOLE_32, RECORD_AT(history_round, result.sum.term)},

@@ -61,11 +61,9 @@ typedef struct history_round {
     objective_score test;
     tarry_plan_changes changes; /* to the plan before the round */
     verified_round verified;
-    double saturation;  /* the share of numbers beyond the bound of secure sums; NaN: they are not
-                           secure */
-    bool lost;          /* nothing else is known: its process ended before it wrote this down */
-    double local_steps; /* mean over the samples, if steps are limited in time; else 0 */
-    double local_steps_used; /* by how many the outer step is; the same, or fewer */
+    double saturation; /* the share of numbers beyond the bound of secure sums; NaN: they are not
+                          secure */
+    bool lost;         /* nothing else is known: its process ended before it wrote this down */
 } history_round;
 
 /* What a worker did in the earlier processes of a resumed run. */
@@ -93,7 +91,6 @@ typedef struct history_totals {
     verified_round worst; /* the largest of each; NaN if none was verified */
     size_t saturated;     /* rounds whose saturation is known */
     double saturation_sum, saturation_most;
-    size_t shortened; /* rounds whose local_steps_used are fewer than local_steps */
 } history_totals;
 
 typedef struct history_log history_log;

@@ -28,12 +28,6 @@ typedef struct desk {
     struct desk *next;
 } desk;
 
-/* When a worker's time began. */
-typedef struct round_begin {
-    uint64_t round;
-    double at; /* NaN: in no round yet */
-} round_begin;
-
 struct chunk_gradient {
     const objective *model;
     const dataset *data; /* NULL: they are fetched */
@@ -41,10 +35,6 @@ struct chunk_gradient {
     void *user; /* of fetch */
     batch_settings batch;
     local_settings local;
-    chunk_clock *clock; /* of limited local steps; else NULL */
-    void *clock_user;
-    round_begin *begun; /* by worker, guarded by lock */
-    uint32_t workers;
     sampler draws;        /* where samples are drawn one by one, */
     double clip;          /* each with a gradient of at most this length; 0: they are not */
     round_tally *tallies; /* NULL: losses are not noted */
@@ -133,7 +123,6 @@ void chunk_gradient_free(chunk_gradient *state)
         memory_release(NULL, state->desks[i].exact);
     }
     explicit_bzero(&state->draws, sizeof(state->draws));
-    memory_release(NULL, state->begun);
     memory_release(NULL, state->desks);
     pthread_cond_destroy(&state->returned);
     pthread_mutex_destroy(&state->lock);
@@ -149,19 +138,6 @@ int chunk_gradient_step_locally(chunk_gradient *state, const local_settings *loc
     if (error == TARRY_OK)
         state->local = *local;
     return error;
-}
-
-int chunk_gradient_limit(chunk_gradient *state, uint32_t workers, chunk_clock *clock, void *user)
-{
-    state->begun = memory_allocate(NULL, workers, sizeof(*state->begun));
-    if (state->begun == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t worker = 0; worker < workers; worker++)
-        state->begun[worker].at = NAN;
-    state->workers = workers;
-    state->clock = clock;
-    state->clock_user = user;
-    return TARRY_OK;
 }
 
 static size_t most_samples(const batch_settings *batch)
@@ -270,76 +246,42 @@ static int find_samples(const chunk_gradient *state, desk *place, uint64_t round
     return 0;
 }
 
-/* When the task's worker has no time left in its round; INFINITY: it has as much as it takes. */
-static double time_limit(chunk_gradient *state, const tarry_task *task)
-{
-    if (state->clock == NULL || task == NULL)
-        return INFINITY;
-    assert(task->worker < state->workers);
-    round_begin *begun = &state->begun[task->worker];
-    pthread_mutex_lock(&state->lock);
-    if (isnan(begun->at) || begun->round != task->round)
-        *begun = (round_begin){task->round, state->clock(state->clock_user)};
-    double at = begun->at;
-    pthread_mutex_unlock(&state->lock);
-    return at + state->local.seconds;
-}
-
-/* What local steps of a chunk were: its samples, and steps. */
-typedef struct steps_taken {
-    size_t samples;
-    uint32_t steps;
-} steps_taken;
-
-/* All local steps of a chunk, or as many as there is time for; task NULL: nothing cancels or limits
- * them. */
+/* All local steps of a chunk; task NULL: nothing cancels them. */
 static int step_locally(chunk_gradient *state, desk *place, local_steps *local,
                         objective_workspace *work, const tarry_task *task, uint64_t round,
-                        uint32_t origin, objective_tally *tally, steps_taken *taken)
+                        uint32_t origin, objective_tally *tally, size_t *samples)
 {
     sample_range own;
-    uint32_t step = 0;
-    const double limit = time_limit(state, task);
     if (find_chunk(state, origin, &own) != 0)
         return -1;
     random_stream stream = batch_begin(&state->batch, round, origin);
-    for (; step < state->local.steps && own.count > 0; step++) {
+    for (uint32_t step = 0; step < state->local.steps && own.count > 0; step++) {
         if (task != NULL && tarry_compute_cancelled(task))
             return -1;
-        if (step > 0 && isfinite(limit) && state->clock(state->clock_user) >= limit)
-            break;
         sample_range of =
             state->batch.batch == 0 ? own : draw_rows(state, place, origin, &own, &stream);
         local_steps_take(local, work, of.data, of.rows, of.first, of.count,
                          step == 0 ? tally : NULL);
     }
-    *taken = (steps_taken){own.count, step};
+    *samples = own.count;
     return 0;
 }
 
-/* gradient += n (x - y) of the chunk; if time is limited n (x - y) / tau, with n tau and n / tau
- * behind it. A server could name a share of one: steps on a share of the samples are no share of
- * the steps. */
+/* gradient += n (x - y) of the chunk. A server could name a share of one: steps on a share of the
+ * samples are no share of the steps. */
 static int add_change(chunk_gradient *state, desk *place, const tarry_task *task, tarry_span span,
                       objective_tally *tally)
 {
-    steps_taken taken;
-    const bool limited = state->clock != NULL;
+    size_t samples;
     if (span.count != span.of)
         return -1;
     local_steps_begin(place->local, task->parameters);
     if (step_locally(state, place, place->local, place->work, task, task->round, span.origin, tally,
-                     &taken) != 0)
+                     &samples) != 0)
         return -1;
     const float *change = local_steps_change(place->local);
-    const float weight = (float)taken.samples;
-    const float steps = limited && taken.steps > 0 ? (float)taken.steps : 1;
     for (size_t i = 0; i < state->dimension; i++)
-        task->gradient[i] -= weight * (change[i] / steps);
-    if (limited) {
-        task->gradient[state->dimension] += weight * (float)taken.steps;
-        task->gradient[state->dimension + 1] += taken.steps > 0 ? weight / steps : 0;
-    }
+        task->gradient[i] -= (float)samples * change[i];
     return 0;
 }
 
@@ -396,8 +338,7 @@ static int sum_plain(chunk_gradient *state, desk *place, const tarry_task *task,
                      objective_tally *tally)
 {
     int failed = 0;
-    memset(task->gradient, 0,
-           (state->dimension + local_riding(&state->local)) * sizeof(*task->gradient));
+    memset(task->gradient, 0, state->dimension * sizeof(*task->gradient));
     for (uint32_t i = 0; i < task->span_count && failed == 0; i++)
         failed = place->local != NULL ? add_change(state, place, task, task->spans[i], tally)
                                       : add_gradient(state, place, task, task->spans[i], tally);
@@ -425,15 +366,15 @@ static void chunk_gradient_add_double(chunk_gradient *state, objective_workspace
                                       uint32_t chunk, double *sum)
 {
     sample_range of;
-    steps_taken taken;
+    size_t samples;
     desk *place = take_desk(state);
     const tarry_span whole = {.origin = chunk, .count = 1, .of = 1};
     if (state->local.steps > 0) {
         local_steps_begin(local, parameters);
-        if (step_locally(state, place, local, work, NULL, round, chunk, NULL, &taken) == 0) {
+        if (step_locally(state, place, local, work, NULL, round, chunk, NULL, &samples) == 0) {
             const float *change = local_steps_change(local);
             for (size_t i = 0; i < state->dimension; i++)
-                sum[i] -= (double)taken.samples * change[i];
+                sum[i] -= (double)samples * change[i];
         }
     } else if (find_samples(state, place, round, whole, &of) == 0) {
         objective_add_gradient_double(state->model, work, of.data, parameters, of.rows, of.first,

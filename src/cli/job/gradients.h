@@ -60,12 +60,6 @@ void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
 /* From now on a chunk stands for its change after local steps on a whole of it, or with a batch on
  * one draw of batch_next after the other. Before any is computed. Errors: NO_MEMORY. */
 int chunk_gradient_step_locally(chunk_gradient *state, const local_settings *local);
-/* What tells the time, in seconds: any thread. */
-typedef double chunk_clock(void *user);
-/* With local steps that are limited in time, for workers below `workers`, and before any chunk is
- * computed: a worker's time in a round begins with its first chunk. From now on numbers depend on
- * the clock, and copies of a chunk may differ. Errors: NO_MEMORY. */
-int chunk_gradient_limit(chunk_gradient *state, uint32_t workers, chunk_clock *clock, void *user);
 /* From now on a chunk stands for the samples of its own that are drawn in the round, the gradient
  * of each shortened to the length `clip` (> 0): a sum that one sample changes by no more. Nothing
  * is noted of these, and nothing but chunk_gradient_compute works them out. Without a batch or

@@ -92,8 +92,6 @@ static json_t *add_steps(json_t *job, const job_spec *spec)
         failed |=
             json_object_set_new(job, "local_steps", json_integer((json_int_t)spec->local.steps)) |
             json_object_set_new(job, "inner", optimizer_object(&spec->local.inner));
-    if (spec->local.seconds > 0)
-        failed |= json_object_set_new(job, "local_seconds", json_real(spec->local.seconds));
     if (failed == 0)
         return job;
     json_decref(job);
@@ -217,11 +215,6 @@ static void read_steps(reader *from, job_spec *spec)
     if (look_up(from, "local_steps") != NULL) {
         spec->local.steps = read_count(from, "local_steps", 1);
         read_optimizer(from, "inner", &spec->local.inner);
-    }
-    if (look_up(from, "local_seconds") != NULL) {
-        spec->local.seconds = read_real(from, "local_seconds", 1e9);
-        if (spec->local.steps == 0 || spec->local.seconds == 0 || spec->everywhere || spec->secure)
-            reject(from, "local_seconds");
     }
 }
 

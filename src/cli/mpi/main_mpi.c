@@ -341,7 +341,7 @@ static int rank_worker_create(const train_options *options, rank_worker **out,
     if (error == TARRY_OK && options->source.path != NULL) {
         dataset_source source = options->source;
         source.labels = objective_labels(options->model);
-        error = data_options_read(&source, true, &samples, diagnostic);
+        error = dataset_read(&source, NULL, &samples, diagnostic);
     }
     if (error != TARRY_OK) {
         rank_worker_free(made);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/data_options.h"
 
-#include "cli/text/complain.h"
-
 static const option_choice formats[] = {
     {"auto", DATASET_AUTO},
     {"libsvm", DATASET_LIBSVM},
-    {"csv", DATASET_CSV},
     {"idx", DATASET_IDX},
     {NULL, 0},
 };
@@ -26,15 +23,10 @@ static const option_entry data_entries[] = {
      FIELD(labels_path)},
     {.name = "format",
      .argument = "FORMAT",
-     .help = "auto (default), libsvm, csv or idx",
+     .help = "auto (default), libsvm or idx",
      .kind = OPTION_CHOICE,
      .choices = formats,
      FIELD(format)},
-    {.name = "label-column",
-     .argument = "N",
-     .help = "CSV column of the label, from 0; negative counts from the end (default -1)",
-     .kind = OPTION_INT,
-     FIELD(label_column)},
     {.name = "zero-based",
      .help = "Indices of a LIBSVM file start at 0 instead of 1",
      .kind = OPTION_FLAG,
@@ -44,16 +36,6 @@ static const option_entry data_entries[] = {
 option_group data_options_group(dataset_source *source)
 {
     return OPTION_GROUP("Data", data_entries, source);
-}
-
-int data_options_read(const dataset_source *source, bool quiet, dataset **out,
-                      tarry_diagnostic *diagnostic)
-{
-    int error = dataset_read(source, NULL, out, diagnostic);
-    if (error == TARRY_OK && (*out)->column_names && !quiet)
-        complain(EXIT_DONE, "%s: the first line has no number and is taken as column names",
-                 source->path);
-    return error;
 }
 
 const char *data_format_name(dataset_format format)

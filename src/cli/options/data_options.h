@@ -9,8 +9,5 @@
 /* Without --data the path is NULL; what the labels are is no option. */
 option_group data_options_group(dataset_source *source);
 const char *data_format_name(dataset_format format);
-/* dataset_read, which says on stderr, unless `quiet`, what it guessed of the file. */
-int data_options_read(const dataset_source *source, bool quiet, dataset **out,
-                      tarry_diagnostic *diagnostic);
 
 #endif

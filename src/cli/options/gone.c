@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CSV "no longer exists; docs/data-formats.md has a line that makes LIBSVM of CSV"
 #define DESIGN "no longer exists; write a file with examples/designs.py, and use file:PATH"
 #define PILOT                                                                                      \
     "no longer exists; compare tarry simulate --scheme tarry:compress=FORM and tarry train "       \
@@ -30,7 +31,11 @@ static const struct {
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
     {"faults", "no longer exists; it is a program for developers now, "
                "build/tests/worlds/tarry-worlds of a build with tests"},
+    {"format:csv", CSV},
     {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
+    {"label-column", CSV},
+    {"local-seconds", "no longer exists; use fewer --local-steps, or leave out late chunks with "
+                      "--stop deadline:SECONDS"},
     {"member:relay", RELAYS},
     {"no-share", "no longer exists; leave it out, as a server shares no memory with workers"},
     {"order:dynamic:capacity", RULE},

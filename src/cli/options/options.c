@@ -246,8 +246,6 @@ static int set_option(const option_entry *option, void *values, const char *text
         return error;
     case OPTION_U64:
         return parse_whole(text, option->least, option->most, field, diagnostic);
-    case OPTION_INT:
-        return parse_integer(text, -999999, 999999, field, diagnostic);
     case OPTION_REAL:
         return parse_real(text, option->low, option->high, option->open, field, diagnostic);
     case OPTION_CHOICE:
@@ -561,8 +559,6 @@ static json_t *option_json(const option_entry *option, const void *values)
         return json_integer((json_int_t) * (const uint32_t *)field);
     case OPTION_U64:
         return json_integer((json_int_t) * (const uint64_t *)field);
-    case OPTION_INT:
-        return json_integer(*(const int *)field);
     case OPTION_REAL:
         return isfinite(*(const double *)field) ? json_real(*(const double *)field) : json_null();
     case OPTION_CHOICE:

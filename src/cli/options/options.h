@@ -38,7 +38,6 @@ typedef enum option_kind {
     OPTION_FLAG,   /* bool; no value on the command line, true or false in a job file */
     OPTION_U32,    /* uint32_t, least..most */
     OPTION_U64,    /* uint64_t, least..most */
-    OPTION_INT,    /* int, any with 6 digits */
     OPTION_REAL,   /* double, low..high */
     OPTION_CHOICE, /* int-sized enumeration: the value of one of `choices` */
     OPTION_TEXT,   /* const char *, borrowed; never empty; NULL if not given */

@@ -10,11 +10,4 @@ static inline double clock_seconds(void)
     return (double)clock_now_ns() * 1e-9;
 }
 
-/* The same for whoever takes a clock with a user's pointer. */
-static inline double clock_of_user(void *user)
-{
-    (void)user;
-    return clock_seconds();
-}
-
 #endif

@@ -361,7 +361,7 @@ int runner_local_create(void *user, const runner_request *request, runner **out,
     tarry_local_settings_init(&settings);
     runner_server_settings(request, &settings.server);
     settings.parameters = request->dimension;
-    settings.dimension = request->dimension + request->riding;
+    settings.dimension = request->dimension;
     settings.compute = request->compute;
     settings.user = request->user;
     settings.straggler = request->straggler;
@@ -873,7 +873,7 @@ static int create_server(runner_network *own, const runner_request *request,
     tarry_tcp_server_settings_init(&settings);
     runner_server_settings(request, &settings.server);
     settings.parameters = request->dimension;
-    settings.dimension = request->dimension + request->riding;
+    settings.dimension = request->dimension;
     settings.listen = wanted->listen;
     settings.listen_count = wanted->listen_count;
     settings.security = wanted->security;

@@ -67,7 +67,6 @@ void runner_free(runner *self, bool finished);
 typedef struct runner_request {
     const tarry_plan *plan;
     size_t dimension;                    /* numbers in the parameters, and in a gradient, */
-    size_t riding;                       /* behind which so many ride */
     const tarry_server_settings *server; /* for the call; its dimension and stripe length are the
                                             runtime's to choose */
     tarry_compute *compute;

@@ -373,7 +373,6 @@ static int create_model(train_job *job, tarry_diagnostic *why)
         return error;
     job->dimension = objective_dimension(job->model);
     job->server = run_options_server(&options->run, job->inputs.plan, job->dimension);
-    job->server.compress_exact = (uint32_t)local_riding(&options->local);
     return find_matrices(job, why);
 }
 
@@ -452,7 +451,7 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
 static int create_vectors(train_job *job)
 {
     job->parameters = vector_allocate(NULL, job->dimension);
-    job->sum = vector_allocate(NULL, job->dimension + local_riding(&job->inputs.options->local));
+    job->sum = vector_allocate(NULL, job->dimension);
     job->gradient = vector_allocate(NULL, job->dimension);
     if (job->parameters == NULL || job->sum == NULL || job->gradient == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -477,9 +476,6 @@ static int create_gradients(train_job *job)
     job->samples = local_samples(&options->local, &batch);
     if (options->local.steps > 0)
         error = chunk_gradient_step_locally(job->gradients, &options->local);
-    if (error == TARRY_OK && options->local.seconds > 0)
-        error = chunk_gradient_limit(job->gradients, tarry_plan_workers(job->inputs.plan),
-                                     clock_of_user, NULL);
     if (error == TARRY_OK && job->privacy != NULL) {
         const tarry_dp_terms *privacy = &options->privacy;
         job->samples = privacy->sample * (double)batch.rows;
@@ -562,7 +558,6 @@ static void fill_request(train_job *job, const tarry_sum_log *sums, job_request 
     made->request = (runner_request){
         .plan = inputs->plan,
         .dimension = job->dimension,
-        .riding = local_riding(&options->local),
         .replicas = sums_everywhere(job) ? &made->replicas : NULL,
         .sums = *sums,
         .server = &job->server,
@@ -1004,11 +999,6 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
         return job->verify != NULL ? train_job_catch_up(job, why) : TARRY_OK;
     local_mean(&job->inputs.options->local, job->model, job->parameters, job->sum, job->samples,
                job->gradient);
-    const local_settings *local = &job->inputs.options->local;
-    if (local->seconds > 0) {
-        round->local_steps = local_mean_steps(local, job->dimension, job->sum, job->samples);
-        round->local_steps_used = local_used_steps(local, job->dimension, job->sum, job->samples);
-    }
     optimizer_step(job->optimizer, job->gradient, job->parameters);
     return TARRY_OK;
 }

@@ -17,63 +17,6 @@
 #include "learn/dataset.h"
 #include "learn/optimizer.h"
 
-/* --local-seconds: how long a worker takes local steps in a round. */
-
-static const option_entry entries[] = {
-    {.name = "local-seconds",
-     .argument = "SECONDS",
-     .help = "A worker's time for --local-steps in a round, from its first chunk on: then each "
-             "chunk has the steps that it has taken, one at least, and means are weighted by them "
-             "(FedNova). One copy of a chunk counts",
-     .kind = OPTION_REAL,
-     .high = 1e9,
-     .open = true,
-     .offset = offsetof(train_options, local_seconds)},
-};
-
-static option_group limit_option_group(train_options *options)
-{
-    return OPTION_GROUP("Partial work", entries, options);
-}
-
-/* Before the options are settled: of copies that may differ only one may count. */
-static void limit_option_prepare(train_options *options)
-{
-    run_options *run = &options->run;
-    if (isnan(options->local_seconds) || run->keep != KEEP_AUTO ||
-        run->settings.plan.replication == 1)
-        return;
-    run->keep = TARRY_KEEP_CREDITED;
-    run_options_note(run, "keep");
-}
-
-/* Afterwards. Gives back OPTIONS_PROCEED, or EXIT_USAGE after a complaint. */
-static int limit_option_check(const train_options *options)
-{
-    const tarry_settings *run = &options->run.settings;
-    if (isnan(options->local_seconds))
-        return OPTIONS_PROCEED;
-    if (options->local.steps == 0)
-        return complain(EXIT_USAGE, "--local-seconds: has no meaning without --local-steps");
-    const struct {
-        bool given;
-        const char *flag, *why;
-    } others[] = {
-        {options->verify, "verify", "nobody knows beforehand how many steps a chunk takes"},
-        {run->server.reproducible, "reproducible", "a sum that depends on time does not repeat"},
-        {run->plan.parts > 1, "parts", "copies that differ are no parts of one thing"},
-        {run->server.sum == TARRY_SUM_EVERYWHERE, "sum", "it is for sums at the server"},
-        {run->server.sample_chunks > 0, "sample-chunks", "steps have no mean of chunks drawn"},
-        {run->plan.replication > 1 && run->server.keep != TARRY_KEEP_CREDITED, "keep",
-         "copies may differ, so that only one may count: credited, or --replication 1"},
-    };
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (others[i].given)
-            return complain(EXIT_USAGE, "--local-seconds: cannot be combined with this --%s: %s",
-                            others[i].flag, others[i].why);
-    return OPTIONS_PROCEED;
-}
-
 /* ---- options ---- */
 
 #define MOST_ROUNDS 100000000
@@ -383,11 +326,9 @@ void train_options_init(train_options *options)
 {
     *options = (train_options){
         .holdout = NAN,
-        .source.label_column = -1,
         .model = MODEL_LOGISTIC,
         .l2 = 1e-4,
         .rate = NAN,
-        .local_seconds = NAN,
         .rounds = 100,
         .straggler = "none",
         .checkpoint_every = 10,
@@ -427,7 +368,6 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
     more[1] = run_options_group(RUN_LIMITS, NULL, &options->run);
     more[2] = OPTION_GROUP("Checkpoints", checkpoint_entries, options);
     more[3] = OPTION_GROUP("Output", output_entries, options);
-    more[4] = limit_option_group(options);
 }
 
 /* Samples that the workers have, and nobody else. */
@@ -531,7 +471,6 @@ static int settle_steps(train_options *options)
     if (options->outer == NULL)
         options->step = (optimizer_settings){OPTIMIZER_NESTEROV, outer_rate, OPTIMIZER_USUAL_DECAY};
     options->local.inner = said;
-    options->local.seconds = isnan(options->local_seconds) ? 0 : options->local_seconds;
     return OPTIONS_PROCEED;
 }
 
@@ -620,7 +559,6 @@ int train_options_check(train_options *options)
 {
     options->run.settings.server.secure =
         options->secure.secure ? (uint32_t)options->secure.bits : 0;
-    limit_option_prepare(options);
     int status = settle_model(options);
     if (status == OPTIONS_PROCEED)
         status = check_data(options);
@@ -628,8 +566,6 @@ int train_options_check(train_options *options)
         status = check_rounds(options);
     if (status == OPTIONS_PROCEED)
         status = settle_steps(options);
-    if (status == OPTIONS_PROCEED)
-        status = limit_option_check(options);
     if (status == OPTIONS_PROCEED)
         status = check_dp(options);
     if (status == OPTIONS_PROCEED)
@@ -665,7 +601,7 @@ static int read_file(const train_options *options, const char *path, const char 
     source.path = path;
     source.labels_path = labels;
     source.labels = objective_labels(options->model);
-    return data_options_read(&source, options->quiet, out, why);
+    return dataset_read(&source, NULL, out, why);
 }
 
 static int describe(const secure_data *data, dataset **out, tarry_diagnostic *why)

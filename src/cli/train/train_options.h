@@ -36,7 +36,6 @@ typedef struct train_options {
     const char *local_steps; /* taken apart into the next; NULL: none */
     local_settings local;    /* rate NaN: not said there; the inner one as a whole once checked */
     const char *outer;       /* NULL: not said */
-    double local_seconds;    /* NaN: as long as steps take */
     optimizer_settings step; /* of the parameters, between rounds; checked */
 
     uint64_t rounds;
@@ -57,7 +56,7 @@ typedef struct train_options {
     bool fail_on_divergence; /* a loss above that of the beginning is an error */
 } train_options;
 
-#define TRAIN_GROUPS (8 + RUN_GROUPS)
+#define TRAIN_GROUPS (7 + RUN_GROUPS)
 
 void train_options_init(train_options *options);
 /* The groups of a command's table, with `options` as the place of the values; a command that trains

@@ -86,15 +86,6 @@ static void print_costs(const history_totals *sum)
     print_row("upload per round", "%s", upload);
 }
 
-static void print_local_steps(const history_totals *sum)
-{
-    if (sum->shortened > 0)
-        print_row("local steps",
-                  "the outer step was shortened in %zu rounds, as late chunks took few steps; "
-                  "a longer --local-seconds gives them more",
-                  sum->shortened);
-}
-
 static void print_privacy(const history_privacy *privacy)
 {
     print_row("privacy", "epsilon %.5g with delta %.3g, %" PRIu64 " sums released%s",
@@ -249,7 +240,6 @@ static void print_rounds(history *past)
     if (sum->exact < sum->rounds)
         print_row("expected error", "%.3g (mean of the rounds)",
                   sum->expected_error / (double)sum->rounds);
-    print_local_steps(sum);
     print_saturation(sum);
     print_scores(past, &sum->worst);
 }
@@ -303,12 +293,6 @@ static int json_write_item(json_t *item, bool first, FILE *stream)
     return write_text(item, json_dumps(item, JSON_INDENT(1) | JSON_REAL_PRECISION(17)), 2, stream);
 }
 
-/* null for a number that is not finite, or not above 0. */
-static json_t *positive_json(double number)
-{
-    return number > 0 ? number_json(number) : json_null();
-}
-
 /* Times tell of how many samples were drawn: with --dp there are none. */
 static json_t *seconds_json(const history *past, double seconds)
 {
@@ -333,7 +317,7 @@ static json_t *round_json(const history *past, const history_round *round, objec
     const tarry_round_result *result = &round->result;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", seconds_json(past, round->seconds),
         "signal_seconds", seconds_json(past, round->signal_seconds), "loss",
         number_json(train.loss), "test_loss", number_json(test.loss), "test_accuracy",
@@ -352,9 +336,7 @@ static json_t *round_json(const history *past, const history_round *round, objec
         (json_int_t)round->changes.merged, "chunks",
         (json_int_t)(result->copies_needed / result->parts), "chunks_sampled",
         (json_int_t)result->chunks_sampled, "sampling_error", number_json(result->sampling_error),
-        "local_steps", positive_json(round->local_steps), "local_steps_used",
-        positive_json(round->local_steps_used), "saturation", number_json(round->saturation), "sum",
-        sum_json(result));
+        "saturation", number_json(round->saturation), "sum", sum_json(result));
 }
 
 typedef struct round_list {
@@ -1060,7 +1042,7 @@ typedef struct runner_processes {
     runner_crew crew;
     char socket[SOCKET_SIZE]; /* "unix:@...", in no folder; of secure sums an address on loopback */
     const char *listen[1];
-    char seed[NUMBER_SIZE], column[NUMBER_SIZE], colluders[NUMBER_SIZE], least[NUMBER_SIZE];
+    char seed[NUMBER_SIZE], colluders[NUMBER_SIZE], least[NUMBER_SIZE];
     char bits[NUMBER_SIZE], bound[NUMBER_SIZE], chunk_samples[NUMBER_SIZE];
     /* Of secure sums: the folder of all credentials ("": there is none), that of the server, and
      * what those of a worker begin with. */
@@ -1119,7 +1101,6 @@ static void write_arguments(runner_processes *own, const train_options *options,
 {
     size_t count = 0;
     snprintf(own->seed, sizeof(own->seed), "%" PRIu64, options->run.settings.plan.seed);
-    snprintf(own->column, sizeof(own->column), "%d", options->source.label_column);
     const char *const always[] = {"tarry",     "work",        "--connect",
                                   own->socket, "--quiet",     "--straggler-seed",
                                   own->seed,   "--straggler", options->straggler};
@@ -1130,8 +1111,6 @@ static void write_arguments(runner_processes *own, const train_options *options,
                                     data_format_name(options->source.format)};
         for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++)
             own->arguments[count++] = (char *)data[i];
-        own->arguments[count++] = "--label-column";
-        own->arguments[count++] = own->column;
     }
     if (options->source.zero_based)
         own->arguments[count++] = "--zero-based";

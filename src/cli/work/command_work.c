@@ -119,7 +119,7 @@ static int read_samples(work_job *own, dataset **data, tarry_diagnostic *diagnos
     if (options->source.path != NULL) {
         dataset_source source = options->source;
         source.labels = labels;
-        return data_options_read(&source, options->quiet, data, diagnostic);
+        return dataset_read(&source, NULL, data, diagnostic);
     }
     if (spec->made_samples == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -233,7 +233,7 @@ static int sample_by_key(work_job *own)
     return chunk_gradient_sample(own->gradients, &own->sampler, own->spec.clip);
 }
 
-static int make_gradients(work_job *own, const tarry_tcp_job *job, bool ships)
+static int make_gradients(work_job *own, bool ships)
 {
     const job_spec *spec = &own->spec;
     int error = TARRY_OK;
@@ -250,8 +250,6 @@ static int make_gradients(work_job *own, const tarry_tcp_job *job, bool ships)
         error = chunk_gradient_step_locally(own->gradients, &spec->local);
     if (error == TARRY_OK && own->gradients != NULL && spec->clip > 0)
         error = sample_by_key(own);
-    if (error == TARRY_OK && own->gradients != NULL && spec->local.seconds > 0)
-        error = chunk_gradient_limit(own->gradients, job->workers, clock_of_user, NULL);
     return error;
 }
 
@@ -271,8 +269,7 @@ static int make_model(work_job *own, const tarry_tcp_job *job, tarry_diagnostic 
         error = objective_create(&own->spec.model, NULL, &own->model, diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (objective_dimension(own->model) != job->parameters ||
-        job->parameters + local_riding(&own->spec.local) != job->dimension ||
+    if (objective_dimension(own->model) != job->parameters || job->parameters != job->dimension ||
         own->spec.batch.chunks != tarry_plan_origins(job->plan))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "the server's job does not go with its plan and parameters");
@@ -337,7 +334,7 @@ int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *jo
         error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s", own->mismatch);
     if (error != TARRY_OK)
         return error;
-    error = make_gradients(own, job, ships);
+    error = make_gradients(own, ships);
     if (error == TARRY_OK)
         error = say_numerics(own);
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "chunks");
@@ -620,7 +617,6 @@ void work_options_init(work_options *options)
         .worker = TARRY_TCP_NO_WORKER,
         .patience = 300,
         .grace = 10,
-        .source.label_column = -1,
         .straggler = "none",
     };
     secure_options_init(&options->secure);

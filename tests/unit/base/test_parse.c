@@ -41,19 +41,6 @@ TEST(whole_numbers_have_a_range)
     assert_true(value == 5);
 }
 
-TEST(integers)
-{
-    int value = 0;
-    assert_ok(parse_integer("-12", -12, 12, &value, NULL));
-    assert_int_equal(value, -12);
-    assert_ok(parse_integer("+7", -12, 12, &value, NULL));
-    assert_int_equal(value, 7);
-    const char *const bad[] = {"", "-", "+-1", "1.5", "13", "-13", "99999999999999999999", "1e1"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(parse_integer(bad[i], -12, 12, &value, NULL), TARRY_ERROR_FORMAT);
-    assert_int_equal(value, 7);
-}
-
 TEST(real_numbers)
 {
     double value = 0;

@@ -20,8 +20,6 @@ static history_round make(uint32_t i)
         (tarry_plan_changes){.split = 1, .merged = 2, .moved = i, .moved_data = i / 7.0};
     round.verified = (verified_round){1e-300, 5e-324, 1.7976931348623157e308};
     round.saturation = 1e-5 * i;
-    round.local_steps = i / 3.0;
-    round.local_steps_used = i / 6.0;
     round.result = (tarry_round_result){
         .round = i,
         .exact = i % 3 == 0,
@@ -95,7 +93,6 @@ TEST(what_is_written_comes_back_to_the_bit)
         assert_true(found.changes.moved == i && same(found.changes.moved_data, i / 7.0));
         assert_memory_equal(&found.verified, &round.verified, sizeof(round.verified));
         assert_true(same(found.saturation, round.saturation));
-        assert_true(same(found.local_steps, i / 3.0) && same(found.local_steps_used, i / 6.0));
         assert_false(found.lost);
         assert_result_equal(&found.result, &round.result);
     }

@@ -48,30 +48,6 @@ TEST(images_longer_than_a_piece_are_read)
     fail_allocations_of(source);
 }
 
-TEST(all_element_types_are_read)
-{
-    const struct {
-        const char *bytes;
-        size_t size;
-        float values[2];
-    } cases[] = {
-        {BYTES("\0\0\x09\x01\0\0\0\x02\xff\x7f"), {-1, 127}},
-        {BYTES("\0\0\x0b\x01\0\0\0\x02\xff\xfe\x01\0"), {-2, 256}},
-        {BYTES("\0\0\x0c\x01\0\0\0\x02\xff\xff\xff\xfd\0\x01\0\0"), {-3, 65536}},
-        {BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\xc0\0\0\0"), {1.5F, -2}},
-        {BYTES("\0\0\x0e\x01\0\0\0\x02\x3f\xf8\0\0\0\0\0\0\xc0\0\0\0\0\0\0\0"), {1.5F, -2}},
-    };
-    write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        write_file(IMAGES, cases[i].bytes, cases[i].size);
-        OWNED(dataset) data = read_good(source);
-        check_dense(data, 2, 1, cases[i].values, (float[]){0, 1});
-    }
-    write_file(LABELS, BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\xc0\0\0\0"));
-    OWNED(dataset) data = read_good((dataset_source){.path = IMAGES, .labels = LABEL_REAL});
-    assert_true(data->label[0] == 1.5F && data->label[1] == -2);
-}
-
 TEST(damaged_images_are_refused)
 {
     const struct {
@@ -82,7 +58,7 @@ TEST(damaged_images_are_refused)
         {BYTES(""), IMAGES ": byte 0: the file ends within its header"},
         {BYTES("\0\0\x08"), IMAGES ": byte 0: the file ends within its header"},
         {BYTES("ab\x08\x01"), IMAGES ": byte 0: 61 62 is not how an IDX file starts"},
-        {BYTES("\0\0\x0a\x01"), IMAGES ": byte 0: unknown element type 0x0a"},
+        {BYTES("\0\0\x0a\x01"), IMAGES ": byte 0: element type 0x0a is not 0x08, unsigned bytes"},
         {BYTES("\0\0\x08\0"), IMAGES ": byte 0: the file has no dimensions"},
         {BYTES("\0\0\x08\x03\0\0\0\x02\0\0"), IMAGES ": byte 8: the file ends within its header"},
         {BYTES("\0\0\x08\x02\0\0\0\x02\0\0\0\0"), IMAGES ": byte 8: a dimension of 0"},
@@ -94,9 +70,7 @@ TEST(damaged_images_are_refused)
          IMAGES ": byte 20: the file ends where 2 more numbers should follow"},
         {BYTES(TWO_IMAGES "\0\0\0\0\0\0\0"), IMAGES ": byte 22: more data than the header says"},
         {BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\x7f\xc0\0\0"),
-         IMAGES ": byte 12: a number is not finite"},
-        {BYTES("\0\0\x0e\x01\0\0\0\x02\x7f\xe0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-         IMAGES ": byte 8: a number does not fit a float"},
+         IMAGES ": byte 0: element type 0x0d is not 0x08, unsigned bytes"},
     };
     write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
     dataset_source forced = source;
@@ -123,8 +97,6 @@ TEST(damaged_labels_are_refused)
         {BYTES(TWO_LABELS "\0"),
          LABELS ": byte 9: the file ends where 1 more numbers should follow"},
         {BYTES(TWO_LABELS "\0\0\0"), LABELS ": byte 10: more data than the header says"},
-        {BYTES("\0\0\x0b\x01\0\0\0\x02\0\0\xff\xff"),
-         LABELS ": byte 10: label -1 (classes are 0, 1, 2, ..., at most 16777215)"},
     };
     write_file(IMAGES, BYTES(TWO_IMAGES "\0\0\0\0\0\0"));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -92,21 +92,18 @@ TEST(every_error_names_its_line)
         {LABEL_REAL, "1 1:1e39\n", "data.svm:1: value '1e39' of index 1 does not fit a float"},
         {LABEL_REAL, "1 1:1\nyes 1:1\n", "data.svm:2: label 'yes' is not a number"},
         {LABEL_REAL, "1,2 1:1\n",
-         "data.svm:1: label '1,2' is not a number; read a CSV file with --format csv"},
+         "data.svm:1: label '1,2' is not a number; docs/data-formats.md has a line that makes "
+         "LIBSVM of CSV"},
         {LABEL_REAL, "1, 2, 3\n",
-         "data.svm:1: label '1,' is not a number; read a CSV file with --format csv"},
+         "data.svm:1: label '1,' is not a number; docs/data-formats.md has a line that makes "
+         "LIBSVM of CSV"},
         {LABEL_REAL, "1;2\n",
-         "data.svm:1: label '1;2' is not a number; for --format csv, separate fields by ',' "
-         "instead of ';'"},
+         "data.svm:1: label '1;2' is not a number; docs/data-formats.md has a line that makes "
+         "LIBSVM of CSV"},
         {LABEL_REAL, "1\t2\t3\n",
-         "data.svm:1: '2' is not INDEX:VALUE; for --format csv, separate fields by ',' instead of "
-         "tabs"},
+         "data.svm:1: '2' is not INDEX:VALUE; docs/data-formats.md has a line that makes LIBSVM of "
+         "CSV"},
         {LABEL_REAL, "1 1:1\n1,2 1:1\n", "data.svm:2: label '1,2' is not a number"},
-        {LABEL_REAL,
-         "\xFF\xFE"
-         "1",
-         "data.svm: the text is UTF-16; convert it to UTF-8 first, for example with iconv -f "
-         "UTF-16 -t UTF-8"},
         {LABEL_REAL, "nan 1:1\n", "data.svm:1: label 'nan' is not finite"},
         {LABEL_BINARY, "1 1:1\n3 1:1\n",
          "data.svm:2: label 3 (two classes are -1 and 1, 0 and 1, or 1 and 2)"},
