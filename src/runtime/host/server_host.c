@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime over a transport that somebody else wrote. */
-#include <tarry/host.h>
+#include "runtime/host/server_host.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "plan/plan.h"
 #include "runtime/clock.h"
-#include "runtime/host/runtime.h"
-#include "runtime/worker/pass_exchange.h"
-
-typedef struct server_host {
-    tarry_runtime base;
-    tarry_allocator allocator;
-    tarry_transport transport;
-    size_t parameters;
-    const float *sent; /* the parameters of the round in progress */
-    bool *broken;      /* per worker: nothing can be sent to it; the host is to hear of it */
-    bool any_broken;
-    _Atomic bool interrupted;
-    exchange *others; /* where everyone gets the sum and the transport passes on; else NULL */
-} server_host;
 
 static server_host *own_of(tarry_runtime *runtime)
 {
@@ -138,8 +124,8 @@ static bool take_interrupt(server_host *own)
     return atomic_exchange(&own->interrupted, false);
 }
 
-static int run_round(tarry_runtime *runtime, const float *parameters, float *sum,
-                     tarry_round_result *result, tarry_diagnostic *diagnostic)
+int server_host_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                      tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
     server_host *own = own_of(runtime);
     host *core = runtime->host;
@@ -164,8 +150,8 @@ static uint32_t count_there(const host *core)
                : core->present;
 }
 
-static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
-                            tarry_diagnostic *diagnostic)
+int server_host_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
+                     tarry_diagnostic *diagnostic)
 {
     server_host *own = own_of(runtime);
     uint64_t until = clock_from_now(wait_ns);
@@ -209,12 +195,12 @@ static void await(tarry_runtime *runtime, uint64_t until_ns, exchange_progress *
     }
 }
 
-static void listen(tarry_runtime *runtime, uint64_t until_ns)
+void server_host_listen(tarry_runtime *runtime, uint64_t until_ns)
 {
     run_once(own_of(runtime), until_ns);
 }
 
-static exchange *reach(tarry_runtime *runtime, uint32_t worker)
+exchange *server_host_reach(tarry_runtime *runtime, uint32_t worker)
 {
     const server_host *own = own_of(runtime);
     bool there =
@@ -222,11 +208,18 @@ static exchange *reach(tarry_runtime *runtime, uint32_t worker)
     return there ? own->others : NULL;
 }
 
-static void interrupt(tarry_runtime *runtime)
+void server_host_interrupt(tarry_runtime *runtime)
 {
     server_host *own = own_of(runtime);
     atomic_store(&own->interrupted, true);
     own->transport.wake(own->transport.user);
+}
+
+void server_host_end(server_host *self)
+{
+    host_free(self->base.host);
+    pass_exchange_free(self->others);
+    memory_release(&self->allocator, self->broken);
 }
 
 static void release(tarry_runtime *runtime, bool finished)
@@ -235,20 +228,18 @@ static void release(tarry_runtime *runtime, bool finished)
     tarry_allocator allocator = own->allocator;
     if (runtime->host != NULL && own->transport.end != NULL)
         own->transport.end(own->transport.user, finished);
-    host_free(runtime->host);
-    pass_exchange_free(own->others);
-    memory_release(&allocator, own->broken);
+    server_host_end(own);
     memory_release(&allocator, own);
 }
 
 static const runtime_methods methods = {
-    .wait = wait_for_workers,
-    .round = run_round,
+    .wait = server_host_wait,
+    .round = server_host_round,
     .replan = replan,
-    .reach = reach,
+    .reach = server_host_reach,
     .await = await,
-    .listen = listen,
-    .interrupt = interrupt,
+    .listen = server_host_listen,
+    .interrupt = server_host_interrupt,
     .free = release,
 };
 
@@ -277,17 +268,26 @@ static int check_settings(const tarry_host_settings *settings, tarry_diagnostic 
     return TARRY_OK;
 }
 
-static int make_exchange(server_host *own, const tarry_plan *plan,
-                         const tarry_host_settings *settings)
+int server_host_init(server_host *self, const tarry_plan *plan, const host_settings *wanted,
+                     const tarry_transport *transport, bool unchecked,
+                     const tarry_allocator *allocator, tarry_diagnostic *diagnostic)
 {
-    const pass_exchange_settings wanted = {
-        .parties = tarry_plan_workers(plan),
-        .pass = pass,
-        .user = own,
-    };
-    if (settings->server.sum != TARRY_SUM_EVERYWHERE || settings->transport.pass == NULL)
-        return TARRY_OK;
-    return pass_exchange_create(&wanted, &own->allocator, &own->others);
+    host_settings settings = *wanted;
+    const pass_exchange_settings passing = {
+        .parties = plan->workers, .pass = pass, .user = self, .unchecked = unchecked};
+    self->allocator = memory_allocator(allocator);
+    self->transport = *transport;
+    self->parameters = wanted->parameters;
+    self->broken = memory_allocate(allocator, plan->workers, sizeof(bool));
+    int error = self->broken == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    if (error == TARRY_OK && wanted->server.sum == TARRY_SUM_EVERYWHERE && transport->pass != NULL)
+        error = pass_exchange_create(&passing, allocator, &self->others);
+    if (error != TARRY_OK)
+        return diagnose(diagnostic, error, "%s: %s", wanted->name, tarry_error_text(error));
+    settings.transport.user = self;
+    settings.transport.send = send_message;
+    settings.transport.left_out = leave_out;
+    return host_create(plan, &settings, allocator, &self->base.host, diagnostic);
 }
 
 int tarry_host_create(const tarry_plan *plan, const tarry_host_settings *settings,
@@ -302,23 +302,17 @@ int tarry_host_create(const tarry_plan *plan, const tarry_host_settings *setting
         return diagnose_no_memory(diagnostic, "server host");
     made->base.methods = &methods;
     made->base.awaits_checkpoint = settings->checkpoint != NULL;
-    made->allocator = memory_allocator(allocator);
-    made->transport = settings->transport;
-    made->parameters = settings->parameters;
-    made->broken = memory_allocate(allocator, tarry_plan_workers(plan), sizeof(bool));
     host_settings wanted = {
         .name = "server host",
         .server = settings->server,
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
         .log = settings->log,
-        .transport = {.user = made, .send = send_message, .left_out = leave_out},
+        .parameters = settings->parameters,
     };
     wanted.server.dimension = settings->dimension;
-    error = made->broken == NULL ? TARRY_ERROR_NO_MEMORY : make_exchange(made, plan, settings);
-    error = error != TARRY_OK
-                ? diagnose(diagnostic, error, "server host: %s", tarry_error_text(error))
-                : host_create(plan, &wanted, allocator, &made->base.host, diagnostic);
+    error =
+        server_host_init(made, plan, &wanted, &settings->transport, false, allocator, diagnostic);
     if (error != TARRY_OK) {
         release(&made->base, true);
         return error;

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transport in memory: a server_host and tarry_worker_hosts in one process. Frames go through
+ * mailboxes; parts are decoded where they lie; and where the server has the parameters, all
+ * workers read one snapshot of them.
+ */
+#include <tarry/local.h>
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include <tarry/allocator.h>
-#include <tarry/local.h>
 
 #include "base/bitset.h"
 #include "base/diagnostic.h"
@@ -13,239 +20,49 @@
 #include "base/sized.h"
 #include "engine/shared.h"
 #include "plan/plan.h"
-#include "protocol/form.h"
 #include "runtime/clock.h"
-#include "runtime/host/runtime.h"
-#include "runtime/worker/exchange.h"
+#include "runtime/host/server_host.h"
 #include "runtime/worker/executor.h"
 #include "runtime/worker/pass_exchange.h"
 #include "straggler/straggler.h"
 
-typedef struct local_exchanges local_exchanges;
-
-/* What all workers share; read-only for them, but for the mailbox and the snapshots. */
-typedef struct local_shared {
-    snapshots snapshots;        /* where the server has the parameters */
-    mailbox inbox;              /* the server's: frames of workers */
-    _Atomic bool lost;          /* some worker is: its `lost` */
-    local_exchanges *exchanges; /* NULL where the sum is made at the server */
-} local_shared;
+typedef struct local_runtime local_runtime;
 
 typedef struct local_worker {
-    local_shared *shared;
+    local_runtime *local;
     uint32_t id;
-    executor executor;
-    _Atomic bool lost;    /* it gives up, is broken, or there was no memory for a frame */
-    _Atomic int error;    /* its replica's: it is broken */
+    tarry_worker_host *host;
     tarry_engine *engine; /* where everyone gets the sum */
+    _Atomic bool lost;    /* it gives up, is broken, or a frame of it found no memory */
+    _Atomic int error;    /* its replica's: it is broken */
 } local_worker;
 
-/* The exchanges of workers that live in one process: a thread carries what they say to each other.
- */
-
-/* A worker; or, behind them, the caller. */
-typedef struct local_party {
-    local_exchanges *all;
-    uint32_t id;
-    exchange *exchange;
-    _Atomic bool missed; /* something that was said to it: there was no memory */
-} local_party;
-
-struct local_exchanges {
-    tarry_allocator allocator;
-    uint32_t count;
-    local_party *parties;
-    mailbox
-        post; /* what is on its way; a frame's sender is that party times `count`, and to whom */
-    bool has_post, carries;
-    pthread_t carrier;
-};
-
-/* By an exchange. */
-static void local_exchanges_pass(void *user, uint32_t to, const void *bytes, size_t size)
-{
-    const local_party *from = user;
-    local_exchanges *all = from->all;
-    if (mailbox_put_growing(&all->post, from->id * all->count + to, bytes, size))
-        return;
-    atomic_store(&all->parties[to].missed, true);
-    mailbox_wake(&all->post);
-}
-
-/* Who missed a message is gone for those that spoke to it, and they for it. */
-static void local_exchanges_lose(const local_exchanges *all)
-{
-    for (uint32_t one = 0; one < all->count; one++) {
-        if (!atomic_exchange(&all->parties[one].missed, false))
-            continue;
-        for (uint32_t other = 0; other < all->count; other++) {
-            pass_exchange_lose(all->parties[one].exchange, other);
-            pass_exchange_lose(all->parties[other].exchange, one);
-        }
-    }
-}
-
-static void *local_exchanges_carry(void *user)
-{
-    local_exchanges *all = user;
-    while (!mailbox_closed(&all->post)) {
-        size_t count = mailbox_take(&all->post, TARRY_NEVER);
-        for (size_t i = 0; i < count; i++) {
-            const mailbox_frame frame = mailbox_frame_at(&all->post, i);
-            const local_party *to = &all->parties[frame.sender % all->count];
-            int error = pass_exchange_take(to->exchange, frame.sender / all->count, frame.bytes,
-                                           frame.size);
-            assert(error == TARRY_OK);
-            (void)error;
-        }
-        local_exchanges_lose(all);
-    }
-    return NULL;
-}
-
-/* Nobody calls an exchange any more. NULL is allowed. */
-static void local_exchanges_free(local_exchanges *self)
-{
-    if (self == NULL)
-        return;
-    tarry_allocator allocator = self->allocator;
-    if (self->carries) {
-        mailbox_close(&self->post);
-        pthread_join(self->carrier, NULL);
-    }
-    for (uint32_t id = 0; self->parties != NULL && id < self->count; id++)
-        pass_exchange_free(self->parties[id].exchange);
-    if (self->has_post)
-        mailbox_destroy(&self->post);
-    memory_release(&allocator, self->parties);
-    memory_release(&allocator, self);
-}
-
-static int local_exchanges_init(local_exchanges *self)
-{
-    enum { FIRST_FRAMES = 8 };
-    self->parties = memory_allocate(&self->allocator, self->count, sizeof(*self->parties));
-    if (self->parties == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    int error = mailbox_init(&self->post, PASS_MOST_HEAD, FIRST_FRAMES, &self->allocator);
-    self->has_post = error == TARRY_OK;
-    for (uint32_t id = 0; id < self->count && error == TARRY_OK; id++) {
-        local_party *party = &self->parties[id];
-        party->all = self;
-        party->id = id;
-        const pass_exchange_settings wanted = {
-            .parties = self->count, .pass = local_exchanges_pass, .user = party, .unchecked = true};
-        error = pass_exchange_create(&wanted, &self->allocator, &party->exchange);
-    }
-    if (error != TARRY_OK)
-        return error;
-    self->carries = pthread_create(&self->carrier, NULL, local_exchanges_carry, self) == 0;
-    return self->carries ? TARRY_OK : TARRY_ERROR_SYSTEM;
-}
-
-/* Errors: NO_MEMORY, SYSTEM. */
-static int local_exchanges_create(uint32_t parties, const tarry_allocator *allocator,
-                                  local_exchanges **made)
-{
-    /* Of more, what all know of each other would not fit into memory, either. */
-    local_exchanges *self =
-        parties <= UINT16_MAX ? memory_allocate(allocator, 1, sizeof(*self)) : NULL;
-    if (self == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    self->allocator = memory_allocator(allocator);
-    self->count = parties;
-    int error = local_exchanges_init(self);
-    if (error != TARRY_OK) {
-        local_exchanges_free(self);
-        return error;
-    }
-    *made = self;
-    return TARRY_OK;
-}
-
-static exchange *local_exchange_of(local_exchanges *self, uint32_t party)
-{
-    return self->parties[party].exchange;
-}
-
-/* One worker of the embedded runtime: an executor whose messages go into the server's inbox. */
-
-/* What workers send has no sets, for which a shape would be needed. */
-static const codec_shape NO_SETS;
-
-static void give_up(void *user)
-{
-    local_worker *worker = user;
-    atomic_store(&worker->lost, true);
-    atomic_store(&worker->shared->lost, true);
-    mailbox_wake(&worker->shared->inbox);
-}
-
-/* It does not wait for the server, which may be waiting for the worker (executor_turn). */
-static void send_to_server(void *user, const tarry_message *message)
-{
-    local_worker *worker = user;
-    uint8_t frame[CODEC_MOST_WORKER_BYTES];
-    size_t size = codec_size(&NO_SETS, message);
-    assert(size <= sizeof(frame));
-    codec_encode(&NO_SETS, message, frame);
-    if (!mailbox_put_growing(&worker->shared->inbox, worker->id, frame, size))
-        give_up(worker);
-}
-
-static void post(void *user, const tarry_message *message, bool more)
-{
-    (void)more;
-    send_to_server(user, message);
-}
-
-/* The decoder reads the numbers where they lie. */
-static void post_part(void *user, const tarry_message *message, const executor_stripe *part)
-{
-    (void)part;
-    send_to_server(user, message);
-}
-
-/* The server reads no part of an attempt that it has withdrawn, nor of a round that is over. */
-static void claim(void *user, size_t first, size_t count)
-{
-    (void)user;
-    (void)first;
-    (void)count;
-}
-
-static void broken(void *user, int error)
-{
-    local_worker *worker = user;
-    atomic_store(&worker->error, error);
-    give_up(worker);
-}
-
-/* Tells the worker how the other one's engine is reached. Errors: NO_MEMORY. */
-static int local_worker_meet(local_worker *worker, const local_worker *other)
-{
-    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
-    size_t size = 0;
-    other->engine->methods->address(other->engine, bytes, &size);
-    return collective_meet(worker->executor.collective, other->id, bytes, size);
-}
-
-/* ---- local ---- */
-
-typedef struct local_runtime {
-    tarry_runtime base;
-    tarry_allocator allocator;
+struct local_runtime {
+    server_host base;
     tarry_local_settings settings;
-    bool everywhere; /* everyone gets the sum */
-    local_shared shared;
-    bool has_snapshots, has_inbox; /* of shared: made */
-    int broken;                    /* what a replica gave: the runtime can't go on */
+    bool everywhere;     /* everyone gets the sum */
+    snapshots snapshots; /* where the server has the parameters */
+    mailbox inbox;       /* the server's: letters of workers */
+    _Atomic bool lost;   /* some worker is: its `lost` */
+    int broken;          /* what a replica gave: the runtime can't go on */
     local_worker *workers;
     segment_pool *segments; /* of the workers' own engines; NULL: the settings make engines */
     stripe *stripes;        /* per worker and stripe: how the host is told where its numbers lie */
     uint64_t *returned;     /* a bit per worker: gave up, or was heard of after it was given up */
-    _Atomic bool interrupted;
-} local_runtime;
+    bool has_snapshots, has_inbox; /* made */
+    /* Where everyone gets the sum: a thread carries what workers, and the caller behind them, pass
+     * to each other. A frame's sender is who passed it times the parties, plus to whom. */
+    mailbox post;
+    _Atomic bool *missed; /* per party: something that was passed to it found no memory */
+    bool has_post, carries;
+    pthread_t carrier;
+};
+
+/* A frame of a worker, and where its numbers lie. */
+typedef struct local_letter {
+    const void *numbers;
+    uint8_t frame[CODEC_MOST_WORKER_BYTES];
+} local_letter;
 
 static local_runtime *local_of(tarry_runtime *runtime)
 {
@@ -260,209 +77,58 @@ void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size
     settings->server.stripe_length = 0;
 }
 
+static host *host_of(const local_runtime *local)
+{
+    return local->base.base.host;
+}
+
 static uint32_t workers_of(const local_runtime *local)
 {
-    return local->base.host->plan->workers;
+    return host_of(local)->plan->workers;
 }
 
-static int allocate(local_runtime *local)
+/* NULL: the worker was not made. */
+static executor *executor_of(const local_runtime *local, uint32_t worker)
 {
-    const tarry_allocator *allocator = &local->allocator;
-    size_t workers = workers_of(local), parts = workers * local->base.host->cut.stripes;
-    local->workers = memory_allocate(allocator, workers, sizeof(*local->workers));
-    local->stripes = memory_allocate(allocator, parts, sizeof(*local->stripes));
-    local->returned = memory_allocate(allocator, bitset_words(workers), sizeof(uint64_t));
-    return local->workers == NULL || local->stripes == NULL || local->returned == NULL
-               ? TARRY_ERROR_NO_MEMORY
-               : TARRY_OK;
+    tarry_worker_host *made = local->workers[worker].host;
+    return made != NULL ? worker_host_executor(made) : NULL;
 }
 
-/* What the workers share. The inbox has room for all that a round usually brings. */
-static int init_shared(local_runtime *local)
+/* ---- what workers say to the server ---- */
+
+static void give_up(void *user)
 {
-    const tarry_plan *plan = local->base.host->plan;
-    local_shared *shared = &local->shared;
-    int error = local->everywhere ? local_exchanges_create(plan->workers + 1, &local->allocator,
-                                                           &shared->exchanges)
-                                  : snapshots_init(&shared->snapshots, local->base.host->numbers,
-                                                   2 * (size_t)plan->workers, &local->allocator);
-    if (error != TARRY_OK)
-        return error;
-    local->has_snapshots = !local->everywhere;
-    size_t frames =
-        (size_t)plan->workers * (8 + 2 * (size_t)local->base.host->cut.stripes) + plan_edges(plan);
-    size_t longest = local->everywhere ? CODEC_MOST_WORKER_BYTES : CODEC_MOST_REPORT_BYTES;
-    error = mailbox_init(&shared->inbox, longest, frames, &local->allocator);
-    if (error != TARRY_OK)
-        return error;
-    local->has_inbox = true;
-    return TARRY_OK;
+    local_worker *worker = user;
+    atomic_store(&worker->lost, true);
+    atomic_store(&worker->local->lost, true);
+    mailbox_wake(&worker->local->inbox);
 }
 
-static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
+static void broken(void *user, int error)
 {
-    const tarry_local_settings *settings = &local->settings;
-    return settings->engine != NULL
-               ? settings->engine(settings->engine_user, worker, made)
-               : shared_engine_create(0, local->segments, &local->allocator, made, NULL);
+    local_worker *worker = user;
+    atomic_store(&worker->error, error);
+    give_up(worker);
 }
 
-/* Takes all the worker's memory; starts nothing. Errors: as tarry_local_create. */
-static int init_worker(local_runtime *local, uint32_t id)
+/* It does not wait for the server, which may be waiting for the worker (executor_turn). */
+static void send_up(void *user, const void *frame, size_t size, const float *numbers, size_t count)
 {
-    const tarry_local_settings *settings = &local->settings;
-    local_worker *worker = &local->workers[id];
-    executor_among among = {0};
-    int error = TARRY_OK;
-    worker->shared = &local->shared;
-    worker->id = id;
-    if (local->everywhere) {
-        error = make_engine(local, id, &worker->engine);
-        among = (executor_among){
-            .replica = settings->replicas[id],
-            .last = settings->last != NULL ? settings->last[id] : (tarry_sum_id){0},
-            .engine = worker->engine,
-            .exchange = local_exchange_of(local->shared.exchanges, id),
-        };
-    }
-    const executor_settings wanted = {
-        .worker = id,
-        .straggler = settings->straggler,
-        .compute = settings->compute,
-        .user = settings->user,
-        .parameters = local->base.host->numbers,
-        .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
-        .among = local->everywhere ? &among : NULL,
-        .uplink = {.post = post,
-                   .post_part = post_part,
-                   .claim = claim,
-                   .give_up = give_up,
-                   .broken = broken,
-                   .user = worker},
-    };
-    return error == TARRY_OK ? executor_init(&worker->executor, &wanted, local->base.host->plan,
-                                             &local->base.host->settings.server, &local->allocator)
-                             : error;
-}
-
-static int introduce_workers(local_runtime *local)
-{
-    int error = TARRY_OK;
-    for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        for (uint32_t other = 0; other < workers_of(local) && error == TARRY_OK; other++)
-            if (other != worker)
-                error = local_worker_meet(&local->workers[worker], &local->workers[other]);
-    return error;
-}
-
-static int init_workers(local_runtime *local)
-{
-    int error = TARRY_OK;
-    if (local->everywhere && local->settings.engine == NULL)
-        error = segment_pool_create(workers_of(local), &local->allocator, &local->segments);
-    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
-        error = init_worker(local, worker);
-    return error == TARRY_OK && local->everywhere ? introduce_workers(local) : error;
-}
-
-/* Those that never answer have no threads: what is sent to them is lost. */
-static int start_workers(local_runtime *local)
-{
-    int error = TARRY_OK;
-    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
-        error = executor_start(&local->workers[worker].executor);
-        host_join(local->base.host, worker);
-    }
-    return error;
-}
-
-/*
- * A restored server wants a checkpoint of itself to be kept before it goes on, since messages of
- * its life so far may still be on their way. Here none outlived the workers' threads: it is
- * dropped.
- */
-static int drop_checkpoint(local_runtime *local)
-{
-    tarry_server *server = local->base.host->machine;
-    if (local->settings.checkpoint == NULL)
-        return TARRY_OK;
-    local->settings.checkpoint = NULL; /* the caller's */
-    uint8_t *bytes = memory_allocate(&local->allocator, tarry_server_checkpoint_size(server), 1);
-    int error = bytes == NULL ? TARRY_ERROR_NO_MEMORY : tarry_server_checkpoint(server, bytes);
-    if (error == TARRY_OK)
-        tarry_server_stored(server, bytes);
-    memory_release(&local->allocator, bytes);
-    return error;
-}
-
-static int send_to_worker(void *user, uint32_t id, const tarry_message *message, uint8_t *frame,
-                          size_t size)
-{
-    const local_runtime *local = user;
-    executor *worker = &local->workers[id].executor;
-    (void)message;
-    return worker->talking ? executor_deliver(worker, frame, size) : TARRY_OK;
-}
-
-/*
- * A thread of this process cannot be gone, however long it takes to answer: it may be busy copying
- * a large vector. Workers that never answer have no thread, and are found silent.
- */
-static bool is_thread(void *user, uint32_t id)
-{
-    const local_runtime *local = user;
-    return local->workers[id].executor.talking;
-}
-
-/* The stripe can be used for another part. */
-static void release_stripe(void *user, stripe *item)
-{
-    (void)user;
-    item->numbers = NULL;
-}
-
-static int create_host(local_runtime *local, const tarry_plan *plan, tarry_diagnostic *diagnostic)
-{
-    const tarry_local_settings *settings = &local->settings;
-    host_settings wanted = {
-        .name = "local runtime",
-        .server = settings->server,
-        .checkpoint = settings->checkpoint,
-        .checkpoint_size = settings->checkpoint_size,
-        .log = settings->log,
-        .parameters = settings->parameters,
-        .seen = settings->view,
-        .transport = {.user = local,
-                      .send = send_to_worker,
-                      .is_there = is_thread,
-                      .released = release_stripe},
-    };
-    wanted.server.dimension = settings->dimension;
-    return host_create(plan, &wanted, &local->allocator, &local->base.host, diagnostic);
-}
-
-static int create_workers(local_runtime *local, tarry_diagnostic *diagnostic)
-{
-    int error = allocate(local);
-    if (error == TARRY_OK)
-        error = init_shared(local);
-    if (error == TARRY_OK)
-        error = drop_checkpoint(local);
-    if (error == TARRY_OK)
-        error = init_workers(local);
-    if (error == TARRY_OK)
-        error = start_workers(local);
-    if (error != TARRY_OK)
-        diagnose(diagnostic, error, "local runtime with %u workers: %s", workers_of(local),
-                 tarry_error_text(error));
-    return error;
+    (void)count;
+    local_worker *worker = user;
+    local_letter letter = {.numbers = numbers};
+    assert(size <= sizeof(letter.frame));
+    memcpy(letter.frame, frame, size);
+    if (!mailbox_put_growing(&worker->local->inbox, worker->id, &letter,
+                             offsetof(local_letter, frame) + size))
+        give_up(worker);
 }
 
 /* The numbers of a part stay where they are until the host is done with them. */
 static stripe *find_stripe(const local_runtime *local, uint32_t worker,
-                           const tarry_message *message)
+                           const tarry_message *message, const void *numbers)
 {
-    const host *core = local->base.host;
+    const host *core = host_of(local);
     layout cut;
     if (message->type != TARRY_MESSAGE_PART || !host_wants(core, worker, message) ||
         !host_find_cut(core, message, &cut))
@@ -470,10 +136,32 @@ static stripe *find_stripe(const local_runtime *local, uint32_t worker,
     stripe *item = &local->stripes[(size_t)worker * core->cut.stripes + message->stripe];
     assert(item->numbers == NULL);
     item->owner = local->stripes;
-    item->numbers =
-        worker_slate_stripe(local->workers[worker].executor.slate, &cut, message->stripe);
+    item->numbers = (void *)numbers;
     host_label(item, worker, message);
     return item;
+}
+
+/* host_transport.released: the stripe can be used for another part. */
+static void release_stripe(void *user, stripe *item)
+{
+    (void)user;
+    item->numbers = NULL;
+}
+
+static void take_letter(local_runtime *local, uint32_t worker, const uint8_t *bytes, size_t size)
+{
+    const size_t head = offsetof(local_letter, frame);
+    const void *numbers;
+    tarry_message message;
+    memcpy(&numbers, bytes, sizeof(numbers));
+    bool good = host_decode(bytes + head, size - head, &message);
+    assert(good);
+    (void)good;
+    const tarry_reject *reject = host_receive(host_of(local), worker, &message,
+                                              find_stripe(local, worker, &message, numbers));
+    /* Threads don't come back from the dead: this one had only been slow to answer. */
+    if (reject != NULL && *reject == TARRY_REJECT_UNKNOWN)
+        bitset_set(local->returned, worker);
 }
 
 /* Its machine could not take a step; in another round it may. */
@@ -484,197 +172,233 @@ static void lose_worker(local_runtime *local, uint32_t worker)
         bitset_set(local->returned, worker);
     else
         local->broken = broken;
-    host_lose(local->base.host, worker);
+    tarry_host_lose(&local->base.base, worker);
     if (broken != TARRY_OK)
-        host_fail(local->base.host, broken);
+        host_fail(host_of(local), broken);
 }
 
-static void take_frame(local_runtime *local, const mailbox_frame *frame)
-{
-    uint32_t worker = frame->sender;
-    tarry_message message;
-    bool good = host_decode(frame->bytes, frame->size, &message);
-    assert(good);
-    (void)good;
-    const tarry_reject *reject =
-        host_receive(local->base.host, worker, &message, find_stripe(local, worker, &message));
-    /* Threads don't come back from the dead: this one had only been slow to answer. */
-    if (reject != NULL && *reject == TARRY_REJECT_UNKNOWN)
-        bitset_set(local->returned, worker);
-}
+/* ---- the transport ---- */
 
-static size_t take_frames(local_runtime *local, uint64_t until_ns)
+static void receive(void *user, tarry_runtime *runtime, uint64_t until_ns)
 {
-    mailbox *inbox = &local->shared.inbox;
-    size_t count = mailbox_take(inbox, until_ns);
+    (void)runtime;
+    local_runtime *local = user;
+    size_t count = mailbox_take(&local->inbox, until_ns);
     for (size_t i = 0; i < count; i++) {
-        mailbox_frame frame = mailbox_frame_at(inbox, i);
-        take_frame(local, &frame);
+        mailbox_frame frame = mailbox_frame_at(&local->inbox, i);
+        take_letter(local, frame.sender, frame.bytes, frame.size);
     }
-    if (atomic_exchange(&local->shared.lost, false))
+    if (atomic_exchange(&local->lost, false))
         for (uint32_t worker = 0; worker < workers_of(local); worker++)
             if (atomic_exchange(&local->workers[worker].lost, false))
                 lose_worker(local, worker);
-    return count;
 }
 
-/* Waits for messages until the server wants to look at the clock, or until_ns, and lets it act on
- * what came. */
-static void run_once(local_runtime *local, uint64_t until_ns)
+/* Parameters are read where the server has published them. What is sent to those that have no
+ * threads, and never answer, is lost. */
+static int send_down(void *user, uint32_t worker, const void *frame, size_t size,
+                     const float *numbers, size_t count)
 {
-    host *core = local->base.host;
-    uint64_t due = host_deadline(core);
-    if (core->round.running && atomic_load(&local->interrupted))
-        host_step(core, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    else if (take_frames(local, due < until_ns ? due : until_ns) == 0)
-        host_step(core, &(tarry_event){.type = TARRY_EVENT_TIME});
-    host_turn(core);
+    (void)numbers;
+    (void)count;
+    executor *its = executor_of(user, worker);
+    return its->talking ? executor_deliver(its, frame, size) : TARRY_OK;
 }
+
+static void wake(void *user)
+{
+    local_runtime *local = user;
+    mailbox_wake(&local->inbox);
+}
+
+/*
+ * host_transport.is_there: a thread of this process cannot be gone, however long it takes to
+ * answer: it may be busy copying a large vector. Workers that never answer have no thread, and are
+ * found silent.
+ */
+static bool is_thread(void *user, uint32_t worker)
+{
+    return executor_of(user, worker)->talking;
+}
+
+/* ---- what workers, and the server, pass to each other ---- */
+
+static uint32_t party_of(const local_runtime *local, uint32_t worker)
+{
+    return worker == TARRY_NO_WORKER ? workers_of(local) : worker;
+}
+
+/* The carrier may not be there yet, but the mailbox is. */
+static void post(local_runtime *local, uint32_t from, uint32_t to, const void *bytes, size_t size)
+{
+    const uint32_t parties = workers_of(local) + 1;
+    if (mailbox_put_growing(&local->post, from * parties + to, bytes, size))
+        return;
+    atomic_store(&local->missed[to], true);
+    mailbox_wake(&local->post);
+}
+
+static void pass_on(void *user, uint32_t to, const void *bytes, size_t size)
+{
+    const local_worker *from = user;
+    post(from->local, from->id, party_of(from->local, to), bytes, size);
+}
+
+static void pass_down(void *user, uint32_t worker, const void *bytes, size_t size)
+{
+    post(user, workers_of(user), worker, bytes, size);
+}
+
+static void lose_party(local_runtime *local, uint32_t party, uint32_t other)
+{
+    const uint32_t server = workers_of(local);
+    if (party != other && party == server)
+        pass_exchange_lose(local->base.others, other);
+    else if (party != other)
+        tarry_worker_host_part(local->workers[party].host,
+                               other == server ? TARRY_NO_WORKER : other);
+}
+
+/* Who missed a message is gone for those that spoke to it, and they for it. */
+static void lose_missed(local_runtime *local)
+{
+    for (uint32_t one = 0; one <= workers_of(local); one++) {
+        if (!atomic_exchange(&local->missed[one], false))
+            continue;
+        for (uint32_t other = 0; other <= workers_of(local); other++) {
+            lose_party(local, one, other);
+            lose_party(local, other, one);
+        }
+    }
+}
+
+static void *carry(void *user)
+{
+    local_runtime *local = user;
+    const uint32_t server = workers_of(local);
+    while (!mailbox_closed(&local->post)) {
+        size_t count = mailbox_take(&local->post, TARRY_NEVER);
+        for (size_t i = 0; i < count; i++) {
+            const mailbox_frame frame = mailbox_frame_at(&local->post, i);
+            const uint32_t from = frame.sender / (server + 1), to = frame.sender % (server + 1);
+            int error = to == server
+                            ? tarry_host_passed(&local->base.base, from, frame.bytes, frame.size)
+                            : tarry_worker_host_passed(local->workers[to].host,
+                                                       from == server ? TARRY_NO_WORKER : from,
+                                                       frame.bytes, frame.size);
+            assert(error == TARRY_OK);
+            (void)error;
+        }
+        lose_missed(local);
+    }
+    return NULL;
+}
+
+/* ---- the runtime's methods ---- */
 
 /* All are there from the start, but not all may have stepped on the last sum. */
 static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
                             tarry_diagnostic *diagnostic)
 {
-    local_runtime *local = local_of(runtime);
-    uint64_t until = clock_from_now(wait_ns);
-    while (local->everywhere && tarry_server_count_ready(local->base.host->machine) < workers) {
-        if (atomic_exchange(&local->interrupted, false))
-            return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED,
-                            "interrupted while waiting for %u workers", workers);
-        if (clock_now_ns() >= until)
-            return diagnose(diagnostic, TARRY_ERROR_STATE,
-                            "waited %.3g s for %u workers to have the last sum",
-                            (double)wait_ns / 1e9, workers);
-        run_once(local, until);
-    }
-    return TARRY_OK;
-}
-
-static int begin(local_runtime *local, const float *parameters, float *sum)
-{
-    host *core = local->base.host;
-    for (uint32_t worker = 0; worker < workers_of(local); worker++) {
-        if (!bitset_test(local->returned, worker))
-            continue;
-        bitset_reset(local->returned, worker);
-        host_join(core, worker);
-    }
-    int error = local->broken;
-    if (error == TARRY_OK && !local->everywhere)
-        error = snapshots_publish(&local->shared.snapshots, tarry_server_round(core->machine),
-                                  host_see(core, parameters));
-    if (error != TARRY_OK)
-        return error;
-    host_begin(core, sum);
-    host_turn(core);
-    return TARRY_OK;
+    return local_of(runtime)->everywhere ? server_host_wait(runtime, workers, wait_ns, diagnostic)
+                                         : TARRY_OK;
 }
 
 static int run_round(tarry_runtime *runtime, const float *parameters, float *sum,
                      tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
     local_runtime *local = local_of(runtime);
-    int error = begin(local, parameters, sum);
-    if (error != TARRY_OK)
-        return diagnose(diagnostic, error, "round %llu: %s",
-                        (unsigned long long)tarry_server_round(local->base.host->machine),
-                        tarry_error_text(error));
-    while (local->base.host->round.running)
-        run_once(local, TARRY_NEVER);
-    error = host_finish(local->base.host, result, diagnostic);
-    if (error == TARRY_ERROR_INTERRUPTED)
-        atomic_store(&local->interrupted, false);
-    return error;
+    const uint64_t round = tarry_server_round(runtime->host->machine);
+    for (uint32_t worker = 0; worker < workers_of(local); worker++) {
+        if (!bitset_test(local->returned, worker))
+            continue;
+        bitset_reset(local->returned, worker);
+        tarry_host_join(runtime, worker);
+    }
+    int error = local->broken;
+    if (error == TARRY_OK && !local->everywhere)
+        error = snapshots_publish(&local->snapshots, round, host_see(runtime->host, parameters));
+    return error == TARRY_OK ? server_host_round(runtime, parameters, sum, result, diagnostic)
+                             : diagnose(diagnostic, error, "round %llu: %s",
+                                        (unsigned long long)round, tarry_error_text(error));
 }
-
-/* ---- another plan ---- */
 
 /* What is in the inbox was said of the plan before: it tells the next server no more than who gives
  * up. */
 static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    local_runtime *local = local_of(runtime);
-    const tarry_server_settings *server = &local->base.host->settings.server;
-    int error = host_check_plan(local->base.host, next, diagnostic);
+    const local_runtime *local = local_of(runtime);
+    const tarry_server_settings *server = &runtime->host->settings.server;
+    int error = host_check_plan(runtime->host, next, diagnostic);
     if (error != TARRY_OK)
         return error;
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        if (executor_prepare(&local->workers[worker].executor, next, server) != TARRY_OK)
+        if (executor_prepare(executor_of(local, worker), next, server) != TARRY_OK)
             return diagnose_no_memory(diagnostic, "local runtime");
-    error = host_replan(local->base.host, next, diagnostic);
+    error = host_replan(runtime->host, next, diagnostic);
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
-        executor_turn(&local->workers[worker].executor);
+        executor_turn(executor_of(local, worker));
     return error;
+}
+
+/* NULL: the worker serves nobody. */
+static exchange *reach(tarry_runtime *runtime, uint32_t worker)
+{
+    return executor_of(local_of(runtime), worker)->talking ? server_host_reach(runtime, worker)
+                                                           : NULL;
+}
+
+static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
+{
+    state->seconds = (double)atomic_load(&executor_of(local_of(runtime), worker)->busy_ns) / 1e9;
 }
 
 int tarry_local_take(tarry_runtime *runtime, uint32_t worker, uint64_t wait_ns,
                      const tarry_task **task)
 {
-    local_runtime *local = local_of(runtime);
+    const local_runtime *local = local_of(runtime);
     assert(worker < workers_of(local) && local->settings.compute == NULL);
-    return executor_take(&local->workers[worker].executor, clock_from_now(wait_ns), task);
+    return executor_take(executor_of(local, worker), clock_from_now(wait_ns), task);
 }
 
 void tarry_local_dismiss(tarry_runtime *runtime)
 {
-    local_runtime *local = local_of(runtime);
-    for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        executor_close(&local->workers[worker].executor);
-}
-
-static void interrupt(tarry_runtime *runtime)
-{
-    local_runtime *local = local_of(runtime);
-    atomic_store(&local->interrupted, true);
-    mailbox_wake(&local->shared.inbox);
-}
-
-/* The caller's thread has the exchange behind those of the workers. NULL: the worker serves nobody.
- */
-static exchange *reach(tarry_runtime *runtime, uint32_t worker)
-{
     const local_runtime *local = local_of(runtime);
-    return local->workers[worker].executor.talking
-               ? local_exchange_of(local->shared.exchanges, workers_of(local))
-               : NULL;
-}
-
-static void listen(tarry_runtime *runtime, uint64_t until_ns)
-{
-    run_once(local_of(runtime), until_ns);
-}
-
-static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
-{
-    local_runtime *local = local_of(runtime);
-    state->seconds = (double)atomic_load(&local->workers[worker].executor.busy_ns) / 1e9;
+    for (uint32_t worker = 0; worker < workers_of(local); worker++)
+        if (executor_of(local, worker) != NULL)
+            executor_close(executor_of(local, worker));
 }
 
 static void release(tarry_runtime *runtime, bool finished)
 {
     (void)finished;
     local_runtime *local = local_of(runtime);
-    tarry_allocator allocator = local->allocator;
+    tarry_allocator allocator = local->base.allocator;
     uint32_t workers = local->workers != NULL ? workers_of(local) : 0;
-    for (uint32_t worker = 0; worker < workers; worker++)
-        executor_close(&local->workers[worker].executor);
-    if (local->has_inbox)
-        mailbox_close(&local->shared.inbox);
+    if (workers > 0)
+        tarry_local_dismiss(runtime);
     /* Workers read what others have until none of them runs. */
     for (uint32_t worker = 0; worker < workers; worker++)
-        executor_join(&local->workers[worker].executor);
+        if (executor_of(local, worker) != NULL)
+            executor_join(executor_of(local, worker));
+    if (local->carries) {
+        mailbox_close(&local->post);
+        pthread_join(local->carrier, NULL);
+    }
     for (uint32_t worker = 0; worker < workers; worker++) {
-        executor_destroy(&local->workers[worker].executor);
+        tarry_worker_host_free(local->workers[worker].host);
         if (local->workers[worker].engine != NULL)
             local->workers[worker].engine->methods->free(local->workers[worker].engine);
     }
     segment_pool_free(local->segments);
-    local_exchanges_free(local->shared.exchanges);
+    server_host_end(&local->base);
+    if (local->has_post)
+        mailbox_destroy(&local->post);
     if (local->has_inbox)
-        mailbox_destroy(&local->shared.inbox);
+        mailbox_destroy(&local->inbox);
     if (local->has_snapshots)
-        snapshots_destroy(&local->shared.snapshots);
-    host_free(local->base.host);
+        snapshots_destroy(&local->snapshots);
+    memory_release(&allocator, local->missed);
     memory_release(&allocator, local->returned);
     memory_release(&allocator, local->stripes);
     memory_release(&allocator, local->workers);
@@ -686,15 +410,186 @@ static const runtime_methods methods = {
     .round = run_round,
     .replan = replan,
     .reach = reach,
-    .listen = listen,
-    .interrupt = interrupt,
+    .listen = server_host_listen,
+    .interrupt = server_host_interrupt,
     .describe = describe,
     .free = release,
 };
 
-int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
-                       const tarry_allocator *allocator, tarry_runtime **local,
-                       tarry_diagnostic *diagnostic)
+/* ---- creation ---- */
+
+static int allocate(local_runtime *local)
+{
+    const tarry_allocator *allocator = &local->base.allocator;
+    size_t workers = workers_of(local), parts = workers * host_of(local)->cut.stripes;
+    local->workers = memory_allocate(allocator, workers, sizeof(*local->workers));
+    local->stripes = memory_allocate(allocator, parts, sizeof(*local->stripes));
+    local->returned = memory_allocate(allocator, bitset_words(workers), sizeof(uint64_t));
+    local->missed = memory_allocate(allocator, workers + 1, sizeof(*local->missed));
+    return local->workers == NULL || local->stripes == NULL || local->returned == NULL ||
+                   local->missed == NULL
+               ? TARRY_ERROR_NO_MEMORY
+               : TARRY_OK;
+}
+
+/* The inbox has room for all that a round usually brings. */
+static int init_mailboxes(local_runtime *local)
+{
+    enum { FIRST_PASSED = 8 };
+    const host *core = host_of(local);
+    const tarry_allocator *allocator = &local->base.allocator;
+    size_t frames =
+        (size_t)core->plan->workers * (8 + 2 * (size_t)core->cut.stripes) + plan_edges(core->plan);
+    size_t longest = offsetof(local_letter, frame) +
+                     (local->everywhere ? CODEC_MOST_WORKER_BYTES : CODEC_MOST_REPORT_BYTES);
+    int error = mailbox_init(&local->inbox, longest, frames, allocator);
+    local->has_inbox = error == TARRY_OK;
+    if (error != TARRY_OK || !local->everywhere)
+        return error;
+    if (core->plan->workers >= UINT16_MAX)
+        return TARRY_ERROR_NO_MEMORY; /* nor would what all know of each other fit into it */
+    error = mailbox_init(&local->post, PASS_MOST_HEAD, FIRST_PASSED, allocator);
+    local->has_post = error == TARRY_OK;
+    return error;
+}
+
+/*
+ * A restored server wants a checkpoint of itself to be kept before it goes on, since messages of
+ * its life so far may still be on their way. Here none outlived the workers' threads: it is
+ * dropped.
+ */
+static int drop_checkpoint(local_runtime *local)
+{
+    const tarry_allocator *allocator = &local->base.allocator;
+    tarry_server *server = host_of(local)->machine;
+    if (local->settings.checkpoint == NULL)
+        return TARRY_OK;
+    local->settings.checkpoint = NULL; /* the caller's */
+    uint8_t *bytes = memory_allocate(allocator, tarry_server_checkpoint_size(server), 1);
+    int error = bytes == NULL ? TARRY_ERROR_NO_MEMORY : tarry_server_checkpoint(server, bytes);
+    if (error == TARRY_OK)
+        tarry_server_stored(server, bytes);
+    memory_release(allocator, bytes);
+    return error;
+}
+
+static int compute(void *user, const tarry_task *task)
+{
+    const tarry_local_settings *settings = &((const local_worker *)user)->local->settings;
+    return settings->compute(settings->user, task);
+}
+
+static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
+{
+    const tarry_local_settings *settings = &local->settings;
+    return settings->engine != NULL
+               ? settings->engine(settings->engine_user, worker, made)
+               : shared_engine_create(0, local->segments, &local->base.allocator, made, NULL);
+}
+
+/* Its threads are started. */
+static int make_worker(local_runtime *local, uint32_t id)
+{
+    const tarry_local_settings *settings = &local->settings;
+    local_worker *own = &local->workers[id];
+    *own = (local_worker){.local = local, .id = id};
+    tarry_worker_host_settings wanted = {
+        .worker = id,
+        .parameters = host_of(local)->numbers,
+        .dimension = settings->dimension,
+        .server = host_of(local)->settings.server,
+        .compute = settings->compute != NULL ? compute : NULL,
+        .user = own,
+        .straggler = settings->straggler,
+        .send = send_up,
+        .give_up = give_up,
+        .pass = pass_on,
+        .broken = broken,
+    };
+    if (local->everywhere) {
+        int error = make_engine(local, id, &own->engine);
+        if (error != TARRY_OK)
+            return error;
+        wanted.engine = own->engine;
+        wanted.replica = settings->replicas[id];
+        if (settings->last != NULL)
+            wanted.last = settings->last[id];
+    }
+    return worker_host_create(host_of(local)->plan, &wanted,
+                              local->everywhere ? NULL : &local->snapshots, true,
+                              &local->base.allocator, &own->host);
+}
+
+static int introduce(const local_worker *worker, const local_worker *other)
+{
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size = 0;
+    other->engine->methods->address(other->engine, bytes, &size);
+    return tarry_worker_host_meet(worker->host, other->id, bytes, size);
+}
+
+static int make_workers(local_runtime *local)
+{
+    const uint32_t workers = workers_of(local);
+    int error = TARRY_OK;
+    if (local->everywhere && local->settings.engine == NULL)
+        error = segment_pool_create(workers, &local->base.allocator, &local->segments);
+    for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
+        error = make_worker(local, worker);
+    for (uint32_t pair = 0; local->everywhere && pair < workers * workers && error == TARRY_OK;
+         pair++)
+        if (pair / workers != pair % workers)
+            error = introduce(&local->workers[pair / workers], &local->workers[pair % workers]);
+    if (error == TARRY_OK && local->everywhere) {
+        local->carries = pthread_create(&local->carrier, NULL, carry, local) == 0;
+        error = local->carries ? TARRY_OK : TARRY_ERROR_SYSTEM;
+    }
+    for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
+        tarry_host_join(&local->base.base, worker);
+    return error;
+}
+
+static int make(local_runtime *local, tarry_diagnostic *diagnostic)
+{
+    int error = allocate(local);
+    if (error == TARRY_OK)
+        error = init_mailboxes(local);
+    if (error == TARRY_OK && !local->everywhere) {
+        error = snapshots_init(&local->snapshots, host_of(local)->numbers,
+                               2 * (size_t)workers_of(local), &local->base.allocator);
+        local->has_snapshots = error == TARRY_OK;
+    }
+    if (error == TARRY_OK)
+        error = drop_checkpoint(local);
+    if (error == TARRY_OK)
+        error = make_workers(local);
+    return error == TARRY_OK ? TARRY_OK
+                             : diagnose(diagnostic, error, "local runtime with %u workers: %s",
+                                        workers_of(local), tarry_error_text(error));
+}
+
+static int make_host(local_runtime *local, const tarry_plan *plan, const tarry_allocator *allocator,
+                     tarry_diagnostic *diagnostic)
+{
+    const tarry_local_settings *settings = &local->settings;
+    const tarry_transport transport = {
+        .user = local, .send = send_down, .receive = receive, .wake = wake, .pass = pass_down};
+    host_settings wanted = {
+        .name = "local runtime",
+        .server = settings->server,
+        .checkpoint = settings->checkpoint,
+        .checkpoint_size = settings->checkpoint_size,
+        .log = settings->log,
+        .parameters = settings->parameters,
+        .seen = settings->view,
+        .transport = {.is_there = is_thread, .released = release_stripe},
+    };
+    wanted.server.dimension = settings->dimension;
+    return server_host_init(&local->base, plan, &wanted, &transport, true, allocator, diagnostic);
+}
+
+static int check_settings(const tarry_plan *plan, const tarry_local_settings *settings,
+                          tarry_diagnostic *diagnostic)
 {
     int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
     if (error != TARRY_OK)
@@ -711,23 +606,31 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
             return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                             "local runtime: steps are only taken where tasks are, too");
     const char *mortal = straggler_mortal_term(settings->straggler);
-    if (mortal != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "straggler term '%s' is for tarry simulate", mortal);
+    return mortal == NULL ? TARRY_OK
+                          : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                                     "straggler term '%s' is for tarry simulate", mortal);
+}
+
+int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
+                       const tarry_allocator *allocator, tarry_runtime **local,
+                       tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
     local_runtime *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "local runtime");
-    made->base.methods = &methods;
-    made->allocator = memory_allocator(allocator);
+    made->base.base.methods = &methods;
     made->settings = *settings;
-    made->everywhere = everywhere;
-    error = create_host(made, plan, diagnostic);
+    made->everywhere = settings->server.sum == TARRY_SUM_EVERYWHERE;
+    error = make_host(made, plan, allocator, diagnostic);
     if (error == TARRY_OK)
-        error = create_workers(made, diagnostic);
+        error = make(made, diagnostic);
     if (error != TARRY_OK) {
-        release(&made->base, true);
+        release(&made->base.base, true);
         return error;
     }
-    *local = &made->base;
+    *local = &made->base.base;
     return TARRY_OK;
 }

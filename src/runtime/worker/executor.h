@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include <tarry/compute.h>
+#include <tarry/host.h>
 #include <tarry/straggler.h>
 
 #include "coding/kernel.h"
@@ -246,6 +247,19 @@ void executor_destroy(executor *self);
 /* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed. The
  * talking thread. */
 void executor_claim(executor *self, size_t first, size_t count);
+
+/* ---- worker_host.c: the executor of a tarry_worker_host, for a runtime in this process ---- */
+
+/*
+ * As tarry_worker_host_create, of settings that were checked. `compute` may be NULL. Numbers of any
+ * form go to `send`, where they lie, and stay there until the server has withdrawn their attempt or
+ * ended the round. shared: the snapshots of the parameters, which the caller publishes; NULL: its
+ * own. unchecked: as pass_exchange_settings. Nothing is left to free on errors.
+ */
+int worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,
+                       snapshots *shared, bool unchecked, const tarry_allocator *allocator,
+                       tarry_worker_host **worker);
+executor *worker_host_executor(tarry_worker_host *worker);
 
 /* Secure sums; the talking thread. The gradients at the first `count` of the slate's folds are
  * added to its sum, which the first of them may begin. */

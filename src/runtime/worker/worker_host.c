@@ -96,7 +96,6 @@ static void broken(void *user, int error)
 
 /* ---- among workers ---- */
 
-/* The exchange counts the server as the party behind the workers. */
 static void pass(void *user, uint32_t to, const void *bytes, size_t size)
 {
     const tarry_worker_host *own = user;
@@ -105,7 +104,7 @@ static void pass(void *user, uint32_t to, const void *bytes, size_t size)
 
 /* ---- creation and the end ---- */
 
-static int make_executor(tarry_worker_host *own)
+static int make_executor(tarry_worker_host *own, snapshots *shared)
 {
     const tarry_worker_host_settings *settings = &own->settings;
     const executor_among among = {
@@ -120,6 +119,7 @@ static int make_executor(tarry_worker_host *own)
         .compute = settings->compute,
         .user = settings->user,
         .parameters = settings->parameters,
+        .snapshots = shared,
         .among = own->others != NULL ? &among : NULL,
         .uplink = {.post = post,
                    .post_part = post_part,
@@ -133,18 +133,19 @@ static int make_executor(tarry_worker_host *own)
     return error == TARRY_OK ? executor_start(&own->executor) : error;
 }
 
-static int make(tarry_worker_host *own)
+static int make(tarry_worker_host *own, snapshots *shared, bool unchecked)
 {
     const pass_exchange_settings exchanging = {
         .parties = own->workers + 1,
         .pass = pass,
         .user = own,
+        .unchecked = unchecked,
     };
     own->has_sending = pthread_mutex_init(&own->sending, NULL) == 0;
     int error = own->has_sending ? TARRY_OK : TARRY_ERROR_SYSTEM;
     if (error == TARRY_OK && is_everywhere(own))
         error = pass_exchange_create(&exchanging, &own->allocator, &own->others);
-    return error == TARRY_OK ? make_executor(own) : error;
+    return error == TARRY_OK ? make_executor(own, shared) : error;
 }
 
 static int check_settings(const tarry_plan *plan, const tarry_worker_host_settings *settings,
@@ -185,6 +186,31 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
                                      "straggler term '%s' is for tarry simulate", mortal);
 }
 
+int worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,
+                       snapshots *shared, bool unchecked, const tarry_allocator *allocator,
+                       tarry_worker_host **worker)
+{
+    tarry_worker_host *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    made->allocator = memory_allocator(allocator);
+    made->settings = *settings;
+    made->settings.server.dimension = settings->dimension;
+    made->plan = plan;
+    made->workers = plan->workers;
+    int error = make(made, shared, unchecked);
+    if (error != TARRY_OK)
+        tarry_worker_host_free(made);
+    else
+        *worker = made;
+    return error;
+}
+
+executor *worker_host_executor(tarry_worker_host *worker)
+{
+    return &worker->executor;
+}
+
 int tarry_worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,
                              const tarry_allocator *allocator, tarry_worker_host **worker,
                              tarry_diagnostic *diagnostic)
@@ -192,21 +218,10 @@ int tarry_worker_host_create(const tarry_plan *plan, const tarry_worker_host_set
     int error = check_settings(plan, settings, diagnostic);
     if (error != TARRY_OK)
         return error;
-    tarry_worker_host *made = memory_allocate(allocator, 1, sizeof(*made));
-    if (made == NULL)
-        return diagnose_no_memory(diagnostic, "worker host");
-    made->allocator = memory_allocator(allocator);
-    made->settings = *settings;
-    made->settings.server.dimension = settings->dimension;
-    made->plan = plan;
-    made->workers = plan->workers;
-    error = make(made);
-    if (error != TARRY_OK) {
-        tarry_worker_host_free(made);
-        return diagnose(diagnostic, error, "worker host: %s", tarry_error_text(error));
-    }
-    *worker = made;
-    return TARRY_OK;
+    error = worker_host_create(plan, settings, NULL, false, allocator, worker);
+    return error == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, error, "worker host: %s", tarry_error_text(error));
 }
 
 void tarry_worker_host_free(tarry_worker_host *worker)
@@ -265,18 +280,25 @@ int tarry_worker_host_meet(tarry_worker_host *worker, uint32_t other, const uint
     return collective_meet(worker->executor.collective, other, address, size);
 }
 
+/* The exchange counts the server as the party behind the workers. */
+static uint32_t party_of(const tarry_worker_host *own, uint32_t other)
+{
+    return other == TARRY_NO_WORKER ? own->workers : other;
+}
+
 int tarry_worker_host_passed(tarry_worker_host *worker, uint32_t from, const void *bytes,
                              size_t size)
 {
-    uint32_t party = from == TARRY_NO_WORKER ? worker->workers : from;
-    return worker->others != NULL ? pass_exchange_take(worker->others, party, bytes, size)
-                                  : TARRY_ERROR_FORMAT;
+    return worker->others != NULL
+               ? pass_exchange_take(worker->others, party_of(worker, from), bytes, size)
+               : TARRY_ERROR_FORMAT;
 }
 
 void tarry_worker_host_part(tarry_worker_host *worker, uint32_t other)
 {
-    if (worker->others != NULL && other < worker->workers)
-        pass_exchange_lose(worker->others, other);
+    uint32_t party = party_of(worker, other);
+    if (worker->others != NULL && party <= worker->workers)
+        pass_exchange_lose(worker->others, party);
 }
 
 void tarry_worker_host_cut(tarry_worker_host *worker)
