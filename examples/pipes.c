@@ -34,6 +34,8 @@ typedef struct room {
 } room;
 
 typedef struct pipes {
+    /* What a child does with its end. */
+    int (*work)(const tarry_plan *plan, const tarry_server_settings *server, uint32_t id, int fd);
     int fd[WORKERS]; /* -1: its worker is gone */
     pid_t child[WORKERS];
     int wake[2];
@@ -212,7 +214,7 @@ static void start(pipes *own, const tarry_plan *plan, const tarry_server_setting
             for (uint32_t other = 0; other < worker; other++)
                 close(own->fd[other]);
             close(ends[0]);
-            _exit(work(plan, server, worker, ends[1]));
+            _exit(own->work(plan, server, worker, ends[1]));
         }
         close(ends[1]);
         own->fd[worker] = ends[0];
@@ -238,7 +240,6 @@ static int make_runtime(pipes *own, const tarry_plan *plan, const tarry_server_s
     settings.server = *server;
     settings.transport = (tarry_transport){
         .user = own, .send = send_down, .receive = receive, .wake = wake, .end = end};
-    start(own, plan, server); /* before there are threads */
     int error = tarry_host_create(plan, &settings, NULL, runtime, why);
     for (uint32_t worker = 0; worker < WORKERS && error == TARRY_OK; worker++)
         tarry_host_join(*runtime, worker);
@@ -270,7 +271,7 @@ static double error_of(int round, const float sum[DIMENSION])
 int main(int count, char **words)
 {
     tarry_diagnostic why = {{0}};
-    pipes own;
+    pipes own = {.work = work};
     float sum[DIMENSION];
     double worst = 0;
     tarry_server_settings server;
@@ -278,6 +279,8 @@ int main(int count, char **words)
     server.reproducible = count > 1 && strcmp(words[1], "--reproducible") == 0;
     tarry_plan *plan = make_plan(&why);
     tarry_runtime *runtime;
+    if (plan != NULL)
+        start(&own, plan, &server); /* before there are threads */
     bool good = plan != NULL && make_runtime(&own, plan, &server, &runtime, &why) == TARRY_OK;
     for (int round = 0; round < ROUNDS && good; round++) {
         good = run_round(runtime, round, sum, &why) == TARRY_OK;
