@@ -192,10 +192,8 @@ static char *write_good(model_kind model)
     };
     good.model.hidden_layers = good.model.model == MODEL_PERCEPTRON;
     good.model.hidden[0] = 16;
-    if (model == MODEL_LOGISTIC || model == MODEL_SOFTMAX)
-        good.local = (local_settings){10, good.optimizer, 0};
-    if (!good.everywhere)
-        good.local = (local_settings){10, good.optimizer, 0.25};
+    if (model != MODEL_PERCEPTRON)
+        good.local = (local_settings){10, good.optimizer};
     return encode(&good);
 }
 

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     top_run run = {.told = false};
     const top_link link = {.address = "a"};
-    const top_screen screen = {.rows = 24, .columns = 80, .colour = true};
+    const top_screen screen = {.rows = 24, .columns = 80};
     if (top_run_read(&run, (const char *)data, size, 0, NULL) != TARRY_OK)
         return 0;
     if (run.status.workers <= MOST_LISTED)

@@ -124,6 +124,10 @@ class Gone(TarryTest):
             self.fail_with(2, f"tarry: --format: 'csv' {said}", command, "--format", "csv")
             self.fail_with(2, f"tarry: --label-column: {said}", command, "--label-column", "0")
 
+    def test_intervals(self):
+        self.fail_with(2, "tarry: --interval: no longer exists; pictures come as often as the server tells, twice a second",
+                       "top", "--connect", "node0:1", "--insecure", "--interval", "1")
+
     def test_pictures(self):
         said = "plot: no longer exists; draw the JSON of --report, as examples/plot.py does"
         for command in "train", "serve", "simulate", "privacy":

@@ -218,7 +218,7 @@ class Serve(Network):
         self.assertEqual(terminal.end(), 0)
         self.assert_done(server, worker)
         lines = terminal.screen.text()
-        self.assertRegex(lines[1], r"^after round 40 of 40  \S+ 100\.0 %  \S+ rounds/s$")
+        self.assertRegex(lines[1], r"^after round 40 of 40  100\.0 %  \S+ rounds/s$")
         self.assertEqual(lines[4], "1 worker: 1 resting")
 
     def run_on_kinds(self, kinds, *options):

@@ -20,17 +20,17 @@ WORKERS = [
     worker("absent", done=0, came=0, heard=None, pace=None, received=0),
 ]
 PICTURE = """\
-round 1,234 of 5,000  ███░░░░░░░░░░░░░ 24.7 %  12.3 rounds/s  5 min 05 s left
+round 1,234 of 5,000  24.7 %  12.3 rounds/s  5 min 05 s left
 this round 43.2 ms   attempts 1   median 81.0 ms   exact rounds 1,230
 loss 0.4123
 5 workers: 1 gone, 1 late, 1 computing, 1 resting, 1 absent
 
- WORKER  STATE              CHUNKS        DONE      PACE  CAME  RECEIVED
-      3  gone 3 min 10 s    ░░░░░░░░       0/4         -     1   12.3 MB
-      2  late               ██░░░░░░       1/4   1.23 ms     2   12.3 MB
-      4  absent             ░░░░░░░░       0/4         -     0       0 B
-      0  computing          ████░░░░       2/4   1.23 ms     1   12.3 MB
-      1  resting            ████████       4/4   2.00 ms     1   12.3 MB  r7""".split("\n")
+ WORKER  STATE                    DONE      PACE  CAME  RECEIVED
+      3  gone 3 min 10 s           0/4         -     1   12.3 MB
+      2  late                      1/4   1.23 ms     2   12.3 MB
+      4  absent                    0/4         -     0       0 B
+      0  computing                 2/4   1.23 ms     1   12.3 MB
+      1  resting                   4/4   2.00 ms     1   12.3 MB  r7""".split("\n")
 
 
 class Top(TarryTest):
@@ -49,29 +49,21 @@ class Live(Top):
     def test_the_picture(self):
         server = self.serve(status(WORKERS))
         terminal = self.on_terminal(server)
-        lines = terminal.wait_for_text("RECEIVED")
-        self.assertEqual(lines[0], "tarry top  " + server.address)
-        self.assertEqual(lines[1:len(PICTURE) + 1], PICTURE)
-        self.assertEqual(lines[len(PICTURE) + 1:], [""] * (22 - len(PICTURE)) + ["q quit   s sort (trouble first)"])
-        self.assertFalse(terminal.screen.cursor)
-        self.assertTrue({"31", "32", "33"} <= terminal.screen.styles)
+        terminal.wait_for_text("resting")
+        terminal.settle()
+        self.assertEqual(terminal.screen.text(), ["tarry top  " + server.address, *PICTURE, ""])
+        self.assertEqual(terminal.screen.styles, set())
         hello = server.hellos[0]
         self.assertEqual((hello[:14], hello[18]), (frame(1, b"\0" * 81)[:8] + b"TARRY\0", 1))
-        terminal.press(b"s")
-        lines = terminal.wait_for_text("s sort (by id)")
-        self.assertEqual([line.split()[0] for line in lines[7:12]], list("01234"))
-        terminal.press(b"s")
-        lines = terminal.wait_for_text("s sort (slowest first)")
-        self.assertEqual([line.split()[0] for line in lines[7:12]], list("10234"))
 
     def test_it_lives(self):
         server = self.serve(status(WORKERS))
-        terminal = self.on_terminal(server, "--interval", "0.1")
+        terminal = self.on_terminal(server)
         terminal.wait_for_text("round 1,234 ")
         server.send(status(WORKERS[:2], round=1235, note="loss 0.3"))
         lines = terminal.wait_for_text("round 1,235 ")
         self.assertEqual(lines[3:5], ["loss 0.3", "2 workers: 1 computing, 1 resting"])
-        self.assertEqual(lines[9:], [""] * 14 + ["q quit   s sort (trouble first)"])
+        self.assertEqual(lines[9:], [""])
 
     def test_sizes(self):
         server = self.serve(status([worker(done=j % 5) for j in range(1000)]))
@@ -81,16 +73,14 @@ class Live(Top):
         for rows, columns in ((10, 80), (50, 120), (4, 20), (1, 1), (24, 80)):
             with self.subTest(rows=rows, columns=columns):
                 terminal.resize(rows, columns)
+                server.send(status([worker(done=j % 5) for j in range(1000)]))
                 shown = rows - 9
                 if shown > 0:
                     lines = terminal.wait_for_text(f"and {1000 - shown} more")
                 else:
-                    lines = terminal.wait_for(lambda lines: len(lines) == rows)
-                self.assertEqual(len(lines), rows)
+                    lines = terminal.wait_for(lambda lines: len(lines) <= max(rows, 2))
+                self.assertLessEqual(len(lines), max(rows, 2))
                 self.assertLess(max(map(len, lines)), max(columns, 2))
-        terminal.press(b"q")
-        self.assertEqual(terminal.end(), 0)
-        self.assertTrue(terminal.is_restored())
 
     def test_more_workers_than_are_listed(self):
         listed = [worker(done=j % 5) for j in range(37000)]
@@ -98,58 +88,31 @@ class Live(Top):
         lines = terminal.wait_for_text("and 99986 more: 1 gone, 99985 computing")
         self.assertEqual(lines[4], "100001 workers: 1 gone, 100000 computing")
 
-    def leave_by(self, act):
-        server = self.serve(status(WORKERS))
-        terminal = self.on_terminal(server)
-        terminal.wait_for_text("q quit")
-        self.assertFalse(terminal.is_restored())
-        act(terminal)
-        self.assertEqual(terminal.end(), 0)
-        self.assertTrue(terminal.is_restored())
-        self.assertEqual(terminal.screen.text(), [])
-
-    def test_q(self):
-        self.leave_by(lambda terminal: terminal.press(b"xyq"))
-
-    def test_ctrl_c(self):
-        self.leave_by(lambda terminal: terminal.press(b"\x03"))
-
-    def test_signals(self):
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            self.leave_by(lambda terminal: terminal.process.send_signal(number))
-
-    def test_ctrl_z(self):
-        server = self.serve(status(WORKERS))
-        terminal = self.on_terminal(server)
-        terminal.wait_for_text("q quit")
-        terminal.press(b"\x1a")
-        pid, how = os.waitpid(terminal.process.pid, os.WUNTRACED)
-        self.assertTrue(os.WIFSTOPPED(how))
-        terminal.settle()
-        self.assertTrue(terminal.is_restored())
-        os.kill(pid, signal.SIGCONT)
-        terminal.wait_for_text("q quit")
-        self.assertFalse(terminal.is_restored())
-        terminal.press(b"q")
-        self.assertEqual(terminal.end(), 0)
-        self.assertTrue(terminal.is_restored())
+    def test_signals_do_what_they_do(self):
+        for act, number in ((lambda terminal: terminal.press(b"\x03"), signal.SIGINT),
+                            (lambda terminal: terminal.process.send_signal(signal.SIGTERM), signal.SIGTERM)):
+            terminal = self.on_terminal(self.serve(status(WORKERS)))
+            terminal.wait_for_text("resting")
+            act(terminal)
+            self.assertEqual(terminal.end(), -number)
+            self.assertTrue(terminal.is_restored())
 
     def test_a_server_that_comes_back(self):
         server = self.serve(status(WORKERS))
         terminal = self.on_terminal(server)
         terminal.wait_for_text("round 1,234 ")
         server.send(frame(run_server.BYE, bytes([RESTART])))
-        lines = terminal.wait_for_text("no connection: the server has stopped, to be resumed; again in ")
+        lines = terminal.wait_for_text("no connection: the server has stopped, to be resumed; tries again")
         self.assertIn(PICTURE[0], lines)
         server.close()
-        terminal.wait_for_text("no connection: Connection refused; again in ")
+        terminal.wait_for_text("no connection: Connection refused; tries again")
         again = self.serve(status(WORKERS, round=1200), port=server.port)
         terminal.wait_for_text("round 1,200 ")
-        terminal.wait_for_text("q quit")
+        terminal.wait_for(lambda lines: not any("no connection" in line for line in lines))
         again.cut()
         terminal.wait_for_text("no connection: ")
         again.wait(2)
-        terminal.wait_for_text("q quit")
+        terminal.wait_for(lambda lines: not any("no connection" in line for line in lines))
 
     def test_started_before_the_server(self):
         server = self.serve()
@@ -173,31 +136,13 @@ class Live(Top):
         server = self.serve(answer=frame(run_server.REFUSED, b"\x03\0" + text(b"you are\x1b[2J nobody")))
         terminal = self.on_terminal(server)
         self.assertEqual(terminal.end(), 1)
-        self.assertTrue(terminal.is_restored())
         self.assertEqual(terminal.screen.text()[0], f"tarry: top: {server.address}: refused: you are?[2J nobody")
 
     def test_what_a_server_writes_moves_nothing(self):
         server = self.serve(status(WORKERS, note="\x1b[2J\x9b1m \u202e \u00e9t\u00e9 \u4f60\r"))
         terminal = self.on_terminal(server)
         lines = terminal.wait_for_text("RECEIVED")
-        self.assertEqual(lines[3], "?[2J?1m ? \u00e9t\u00e9 \u4f60?")
-
-    def test_without_colours(self):
-        terminal = self.on_terminal(self.serve(status(WORKERS)), NO_COLOR="1")
-        terminal.wait_for_text("RECEIVED")
-        self.assertEqual(terminal.screen.styles - {"0"}, set())
-
-    def test_a_terminal_that_closes(self):
-        server = self.serve(status(WORKERS))
-        terminal = self.on_terminal(server)
-        terminal.wait_for_text("q quit")
-        os.close(terminal.slave)
-        os.close(terminal.master)
-        end = time.monotonic() + 60
-        while terminal.process.poll() is None and time.monotonic() < end:
-            time.sleep(0.05)
-        terminal.master, terminal.slave = os.openpty()
-        self.assertEqual(terminal.process.poll(), 0)
+        self.assertEqual(lines[3], "?[2J?1m ? ?t? ??")
 
 
 class Once(Top):
@@ -207,7 +152,7 @@ class Once(Top):
             out = self.succeed("top", "--connect", server.address, "--insecure", *arguments)
             lines = out.split("\n")
             self.assertEqual(lines[0], "tarry top  " + server.address)
-            self.assertEqual(lines[1], PICTURE[0].replace("█", "#").replace("░", "."))
+            self.assertEqual(lines[1], PICTURE[0])
             self.assertEqual([line[:27].rstrip() for line in lines[7:]],
                              ["      0  computing", "      1  resting", "      2  late",
                               "      3  gone 3 min 10 s", "      4  absent", ""])
@@ -247,7 +192,6 @@ class Once(Top):
              ("--connect", "node0:1", "--credentials", "x", "--force")),
         ):
             self.fail_with(2, line, "top", *arguments)
-        self.fail_like(2, "tarry: --interval: .*", "top", "--connect", "node0:1", "--insecure", "--interval", "0")
 
 
 class Documents(Top):

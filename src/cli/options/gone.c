@@ -33,6 +33,7 @@ static const struct {
                "build/tests/worlds/tarry-worlds of a build with tests"},
     {"format:csv", CSV},
     {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
+    {"interval", "no longer exists; pictures come as often as the server tells, twice a second"},
     {"label-column", CSV},
     {"local-seconds", "no longer exists; use fewer --local-steps, or leave out late chunks with "
                       "--stop deadline:SECONDS"},

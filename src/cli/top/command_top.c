@@ -2,15 +2,9 @@
 /* tarry top: how a run on other machines stands. */
 #include "cli/top/command_top.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
-#include <wchar.h>
-#include <wctype.h>
 
 #include <tarry/tcp.h>
 
@@ -141,48 +132,22 @@ double top_run_rate(const top_run *run)
     return run->status.median_ns > 0 ? 1e9 / (double)run->status.median_ns : NAN;
 }
 
-static int trouble_of(const status_worker *worker)
+/* Those that the run does without come first. */
+static int by_trouble(const void *a, const void *b)
 {
     static const int ranks[WIRE_WORKER_STATES] = {
         [WIRE_WORKER_SILENT] = -6, [WIRE_WORKER_GONE] = -5, [WIRE_WORKER_LATE] = -4,
         [WIRE_WORKER_BEHIND] = -3, [WIRE_WORKER_LEFT] = -2, [WIRE_WORKER_ABSENT] = -1,
     };
-    return ranks[worker->state];
-}
-
-static int compare(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int by_id(const void *a, const void *b)
-{
     const status_worker *one = a, *other = b;
-    return compare(one->id, other->id);
+    int rank = ranks[one->state] - ranks[other->state];
+    return rank != 0 ? rank : (one->id > other->id) - (one->id < other->id);
 }
 
-static int by_trouble(const void *a, const void *b)
+void top_run_sort(top_run *run)
 {
-    int rank = trouble_of(a) - trouble_of(b);
-    return rank != 0 ? rank : by_id(a, b);
-}
-
-static int by_pace(const void *a, const void *b)
-{
-    const status_worker *one = a, *other = b;
-    int slower = compare(other->pace_ns, one->pace_ns);
-    return slower != 0 ? slower : by_id(a, b);
-}
-
-void top_run_sort(top_run *run, top_sort sort)
-{
-    static int (*const orders[TOP_SORTS])(const void *, const void *) = {
-        [TOP_SORT_TROUBLE] = by_trouble,
-        [TOP_SORT_WORKER] = by_id,
-        [TOP_SORT_PACE] = by_pace,
-    };
     if (run->status.workers > 0)
-        qsort(run->worker, run->status.workers, sizeof(*run->worker), orders[sort]);
+        qsort(run->worker, run->status.workers, sizeof(*run->worker), by_trouble);
 }
 
 void top_run_free(top_run *run)
@@ -193,156 +158,101 @@ void top_run_free(top_run *run)
 
 /* ---- view: the run as lines of text ---- */
 
-enum {
-    PROGRESS_WIDTH = 16, /* of the run's bar */
-    NARROWEST_BAR = 6,
-    WIDEST_BAR = 20,
-    LEAST_COLUMNS = 60,       /* narrower lines have no bars */
-    COLUMNS_OF_ALL_ELSE = 62, /* about: half of what a line has beyond these goes to its bar */
-    /* Where the columns end (numbers) or begin (texts) but for the bar's width. */
-    END_OF_WORKER = 7,
-    AT_STATE = 9,
-    AT_BAR = 28,
-    WIDTH_DONE = 10,
-    WIDTH_PACE = 10,
-    WIDTH_CAME = 6,
-    WIDTH_RECEIVED = 10,
-};
+enum { LINE_BYTES = 1024 };
 
 typedef struct picture {
-    top_run *run;
+    const top_run *run;
     const top_screen *screen;
     top_emit *emit;
     void *user;
-    unsigned rows;   /* emitted */
-    unsigned bottom; /* rows that are kept for the last line */
-    top_line line;   /* that is being written */
+    unsigned rows;         /* emitted */
+    char line[LINE_BYTES]; /* that is being written */
+    size_t size;
 } picture;
 
-static top_line *begin(picture *it)
+__attribute__((format(printf, 2, 3))) static void line_print(picture *it, const char *format, ...)
 {
-    top_line_begin(&it->line, it->screen->columns, it->screen->colour);
-    return &it->line;
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(it->line + it->size, LINE_BYTES - it->size, format, arguments);
+    va_end(arguments);
+    it->size += more > 0 ? (size_t)more : 0;
+    it->size = it->size < LINE_BYTES ? it->size : LINE_BYTES - 1;
 }
 
-static bool has_room(const picture *it)
+/* Adds a text behind two spaces, if all of it fits. */
+static void line_add_whole(picture *it, const char *text)
 {
-    return it->screen->rows == 0 || it->rows + it->bottom < it->screen->rows;
+    if (text[0] != '\0' && it->size + 2 + strlen(text) <= it->screen->columns)
+        line_print(it, "  %s", text);
 }
 
-static void end(picture *it)
+/* Emits the line, if there is room for it. What a server told moves no cursor: a character that is
+ * not printable ASCII is shown as '?'. */
+static void line_end(picture *it)
 {
-    top_line_end(&it->line);
-    if (!has_room(it))
+    size_t size = 0;
+    for (size_t i = 0; i < it->size && size < it->screen->columns; i++) {
+        const char byte = it->line[i];
+        if (((unsigned char)byte & 0xc0) != 0x80) /* else it goes on with a character */
+            it->line[size++] = byte >= ' ' && byte <= '~' ? byte : '?';
+    }
+    while (size > 0 && it->line[size - 1] == ' ')
+        size--;
+    it->line[size] = '\0';
+    it->size = 0;
+    if (it->screen->rows > 0 && it->rows == it->screen->rows)
         return;
-    it->emit(it->user, it->line.text);
+    it->emit(it->user, it->line);
     it->rows++;
 }
 
-static void add_blank(picture *it)
-{
-    begin(it);
-    end(it);
-}
-
-/* Adds a text that ends `width` columns behind the line's present end; if there is no room for all
- * of it, nothing follows any more. */
-static void add_right(top_line *line, unsigned width, const char *text)
-{
-    unsigned length = (unsigned)strlen(text);
-    if (line->columns + (width > length ? width : length + 1) > line->most)
-        line->most = line->columns;
-    top_line_pad(line, line->columns + (width > length ? width - length : 0), 1);
-    top_line_add(line, text);
-}
-
-/* ---- view: words ---- */
-
 static const struct {
     const char *why;
-    top_style style;
     bool lasts; /* the time since it was heard of says how long it has been so */
 } states[WIRE_WORKER_STATES] = {
-    [WIRE_WORKER_ABSENT] = {"has not come yet", TOP_DIM, false},
-    [WIRE_WORKER_RESTING] = {"", TOP_PLAIN, false},
-    [WIRE_WORKER_RECEIVING] = {"", TOP_CYAN, false},
-    [WIRE_WORKER_COMPUTING] = {"", TOP_GREEN, false},
-    [WIRE_WORKER_SENDING] = {"", TOP_CYAN, false},
-    [WIRE_WORKER_LATE] = {"the round goes on without it", TOP_YELLOW, false},
-    [WIRE_WORKER_SILENT] = {"nothing comes from it", TOP_RED, true},
-    [WIRE_WORKER_GONE] = {"its connection ended", TOP_RED, true},
-    [WIRE_WORKER_LEFT] = {"took its leave", TOP_DIM, true},
-    [WIRE_WORKER_BEHIND] = {"has not the last parameters yet", TOP_YELLOW, false},
-    [WIRE_WORKER_SUMMING] = {"", TOP_CYAN, false},
-    [WIRE_WORKER_HOLDING] = {"waits until all have the sum", TOP_PLAIN, false},
+    [WIRE_WORKER_ABSENT] = {"has not come yet", false},
+    [WIRE_WORKER_RESTING] = {"", false},
+    [WIRE_WORKER_RECEIVING] = {"", false},
+    [WIRE_WORKER_COMPUTING] = {"", false},
+    [WIRE_WORKER_SENDING] = {"", false},
+    [WIRE_WORKER_LATE] = {"the round goes on without it", false},
+    [WIRE_WORKER_SILENT] = {"nothing comes from it", true},
+    [WIRE_WORKER_GONE] = {"its connection ended", true},
+    [WIRE_WORKER_LEFT] = {"it left the run", true},
+    [WIRE_WORKER_BEHIND] = {"does not have the last parameters yet", false},
+    [WIRE_WORKER_SUMMING] = {"", false},
+    [WIRE_WORKER_HOLDING] = {"waits until all have the sum", false},
 };
-
-static const char *const sorts[TOP_SORTS] = {
-    [TOP_SORT_TROUBLE] = "trouble first",
-    [TOP_SORT_WORKER] = "by id",
-    [TOP_SORT_PACE] = "slowest first",
-};
-
-/* "by trouble", ... */
-static const char *top_sort_text(top_sort sort)
-{
-    return sorts[sort];
-}
 
 static void nanoseconds_text(uint64_t time_ns, char text[NUMBER_TEXT_SIZE])
 {
     seconds_text((double)time_ns * 1e-9, text);
 }
 
-/* ---- view: the run ---- */
-
-static void add_position(top_line *line, const status_run *status)
-{
-    char round[NUMBER_TEXT_SIZE], rounds[NUMBER_TEXT_SIZE];
-    bool ahead = status->running || status->done == 0;
-    whole_text(ahead && status->done < UINT64_MAX ? status->done + 1 : status->done, round);
-    whole_text(status->rounds, rounds);
-    if (status->waiting) {
-        top_line_style(line, TOP_YELLOW);
-        top_line_add(line, "waiting for workers");
-        top_line_style(line, TOP_PLAIN);
-        top_line_add(line, "  ");
-    }
-    top_line_style(line, TOP_BOLD);
-    top_line_print(line, "%s %s",
-                   status->running ? "round"
-                   : ahead         ? "before round"
-                                   : "after round",
-                   round);
-    if (status->rounds > 0)
-        top_line_print(line, " of %s", rounds);
-    top_line_style(line, TOP_PLAIN);
-}
-
 static void draw_round(picture *it, bool over)
 {
-    const top_run *run = it->run;
-    const status_run *status = &run->status;
-    char left[NUMBER_TEXT_SIZE];
-    top_line *line = begin(it);
-    add_position(line, status);
-    double done = (double)status->done, all = (double)status->rounds;
-    if (status->rounds > 0 && it->screen->columns >= LEAST_COLUMNS) {
-        top_line_add(line, "  ");
-        top_line_style(line, TOP_GREEN);
-        top_line_bar(line, PROGRESS_WIDTH, done, all, it->screen->blocks);
-        top_line_style(line, TOP_PLAIN);
-    }
+    const status_run *status = &it->run->status;
+    char round[NUMBER_TEXT_SIZE], rounds[NUMBER_TEXT_SIZE], left[NUMBER_TEXT_SIZE];
+    const bool ahead = status->running || status->done == 0;
+    const double done = (double)status->done, all = (double)status->rounds;
+    const double rate = status->waiting ? NAN : top_run_rate(it->run);
+    whole_text(ahead && status->done < UINT64_MAX ? status->done + 1 : status->done, round);
+    whole_text(status->rounds, rounds);
+    line_print(it, "%s%s %s", status->waiting ? "waiting for workers  " : "",
+               status->running ? "round"
+               : ahead         ? "before round"
+                               : "after round",
+               round);
     if (status->rounds > 0)
-        top_line_print(line, " %.1f %%", fmin(100 * done / all, 100));
-    double rate = status->waiting ? NAN : top_run_rate(run);
+        line_print(it, " of %s  %.1f %%", rounds, fmin(100 * done / all, 100));
     if (rate > 0)
-        top_line_print(line, "  %.3g rounds/s", rate);
+        line_print(it, "  %.3g rounds/s", rate);
     if (rate > 0 && all > done && !over) {
         seconds_text((all - done) / rate, left);
-        top_line_print(line, "  %s left", left);
+        line_print(it, "  %s left", left);
     }
-    end(it);
+    line_end(it);
 }
 
 /* The last sum that workers made. */
@@ -353,38 +263,35 @@ static void draw_sum(picture *it)
     if (sum->step == 0)
         return;
     whole_text(sum->step, step);
-    top_line *line = begin(it);
-    top_line_print(line, "last sum: step %s by %" PRIu32 " worker%s   attempts %" PRIu32, step,
-                   sum->voters, sum->voters == 1 ? "" : "s", sum->tries);
+    line_print(it, "last sum: step %s by %" PRIu32 " worker%s   attempts %" PRIu32, step,
+               sum->voters, sum->voters == 1 ? "" : "s", sum->tries);
     if (sum->fetches > 0)
-        top_line_print(line, "   fetched by %" PRIu32, sum->fetches);
+        line_print(it, "   fetched by %" PRIu32, sum->fetches);
     if (sum->term > 1)
-        top_line_print(line, "   term %" PRIu32, sum->term);
-    end(it);
+        line_print(it, "   term %" PRIu32, sum->term);
+    line_end(it);
 }
 
 static void draw_figures(picture *it)
 {
     const status_run *status = &it->run->status;
     char text[NUMBER_TEXT_SIZE];
-    top_line *line = begin(it);
     if (status->running) {
         nanoseconds_text(status->elapsed_ns, text);
-        top_line_print(line, "this round %s   attempts %" PRIu32 "   ", text, status->attempts);
+        line_print(it, "this round %s   attempts %" PRIu32 "   ", text, status->attempts);
     }
     if (status->median_ns > 0) {
         nanoseconds_text(status->median_ns, text);
-        top_line_print(line, "median %s   ", text);
+        line_print(it, "median %s   ", text);
     }
     whole_text(status->exact, text);
-    top_line_print(line, "exact rounds %s", text);
-    end(it);
+    line_print(it, "exact rounds %s", text);
+    line_end(it);
     draw_sum(it);
     if (status->note[0] == '\0')
         return;
-    line = begin(it);
-    top_line_add(line, status->note);
-    end(it);
+    line_print(it, "%s", status->note);
+    line_end(it);
 }
 
 static uint64_t all_workers(const status_run *run)
@@ -397,7 +304,7 @@ static uint64_t all_workers(const status_run *run)
 
 /* ": 1 gone, 5 computing", of workers from the first-th on and those that are not listed: first
  * what a narrow line must not cut. */
-static void add_states(picture *it, top_line *line, uint32_t first)
+static void add_states(picture *it, uint32_t first)
 {
     const top_run *run = it->run;
     uint64_t counts[WIRE_WORKER_STATES];
@@ -409,531 +316,165 @@ static void add_states(picture *it, top_line *line, uint32_t first)
     for (int state = WIRE_WORKER_STATES - 1; state >= 0; state--) {
         if (counts[state] == 0)
             continue;
-        top_line_add(line, between);
-        top_line_style(line, states[state].style);
-        top_line_print(line, "%" PRIu64 " %s", counts[state], status_states[state]);
-        top_line_style(line, TOP_PLAIN);
+        line_print(it, "%s%" PRIu64 " %s", between, counts[state], status_states[state]);
         between = ", ";
     }
 }
 
-static void draw_summary(picture *it)
-{
-    uint64_t workers = all_workers(&it->run->status);
-    top_line *line = begin(it);
-    top_line_print(line, "%" PRIu64 " worker%s", workers, workers == 1 ? "" : "s");
-    add_states(it, line, 0);
-    end(it);
-}
-
-/* ---- view: the workers ---- */
-
-static unsigned bar_width(const top_screen *screen)
-{
-    if (screen->columns < LEAST_COLUMNS)
-        return 0;
-    if (screen->columns < COLUMNS_OF_ALL_ELSE + 2 * NARROWEST_BAR)
-        return NARROWEST_BAR;
-    unsigned width = (screen->columns - COLUMNS_OF_ALL_ELSE) / 2;
-    return width < WIDEST_BAR ? width : WIDEST_BAR;
-}
-
-static void draw_titles(picture *it)
-{
-    top_line *line = begin(it);
-    top_line_style(line, TOP_DIM);
-    add_right(line, END_OF_WORKER, "WORKER");
-    top_line_pad(line, AT_STATE, 1);
-    top_line_add(line, "STATE");
-    top_line_pad(line, AT_BAR, 1);
-    if (bar_width(it->screen) > 0)
-        top_line_add(line, "CHUNKS");
-    top_line_pad(line, AT_BAR + bar_width(it->screen), 0);
-    add_right(line, WIDTH_DONE, "DONE");
-    add_right(line, WIDTH_PACE, "PACE");
-    add_right(line, WIDTH_CAME, "CAME");
-    add_right(line, WIDTH_RECEIVED, "RECEIVED");
-    end(it);
-}
-
-static void add_state(top_line *line, const status_worker *worker)
-{
-    char time[NUMBER_TEXT_SIZE];
-    top_line_style(line, states[worker->state].style);
-    top_line_add(line, status_states[worker->state]);
-    if (states[worker->state].lasts && worker->heard_ns > 0) {
-        nanoseconds_text(worker->heard_ns, time);
-        top_line_print(line, " %s", time);
-    }
-    top_line_style(line, TOP_PLAIN);
-}
-
 static void draw_worker(picture *it, const status_worker *worker)
 {
-    char text[NUMBER_TEXT_SIZE];
-    top_line *line = begin(it);
-    snprintf(text, sizeof(text), "%" PRIu32, worker->id);
-    add_right(line, END_OF_WORKER, text);
-    top_line_pad(line, AT_STATE, 1);
-    add_state(line, worker);
-    top_line_pad(line, AT_BAR, 1);
-    top_line_style(line, states[worker->state].style);
-    top_line_bar(line, bar_width(it->screen), worker->finished, worker->load, it->screen->blocks);
-    top_line_style(line, TOP_PLAIN);
-    snprintf(text, sizeof(text), "%" PRIu32 "/%" PRIu32, worker->finished, worker->load);
-    add_right(line, WIDTH_DONE, text);
+    char state[64], done[32], pace[NUMBER_TEXT_SIZE] = "-", received[NUMBER_TEXT_SIZE];
+    char time[NUMBER_TEXT_SIZE] = "";
+    if (states[worker->state].lasts && worker->heard_ns > 0)
+        nanoseconds_text(worker->heard_ns, time);
+    snprintf(state, sizeof(state), "%s %s", status_states[worker->state], time);
+    snprintf(done, sizeof(done), "%" PRIu32 "/%" PRIu32, worker->finished, worker->load);
     if (worker->pace_ns > 0)
-        nanoseconds_text(worker->pace_ns, text);
-    add_right(line, WIDTH_PACE, worker->pace_ns > 0 ? text : "-");
-    snprintf(text, sizeof(text), "%" PRIu32, worker->arrivals);
-    add_right(line, WIDTH_CAME, text);
-    bytes_text((double)worker->received, text);
-    add_right(line, WIDTH_RECEIVED, text);
-    if (worker->rack[0] != '\0' && line->columns + 2 + strlen(worker->rack) <= line->most)
-        top_line_print(line, "  %s", worker->rack);
-    const char *why = states[worker->state].why;
-    if (why[0] != '\0' && line->columns + 2 + strlen(why) <= line->most) {
-        top_line_style(line, TOP_DIM);
-        top_line_print(line, "  %s", why);
-    }
-    end(it);
+        nanoseconds_text(worker->pace_ns, pace);
+    bytes_text((double)worker->received, received);
+    line_print(it, "%7" PRIu32 "  %-18s %10s %9s %5" PRIu32 " %9s", worker->id, state, done, pace,
+               worker->arrivals, received);
+    line_add_whole(it, worker->rack);
+    line_add_whole(it, states[worker->state].why);
+    line_end(it);
 }
 
 /* As many as there is room for; one line speaks for the rest. */
 static void draw_workers(picture *it, unsigned room)
 {
-    uint64_t workers = all_workers(&it->run->status);
+    const uint64_t workers = all_workers(&it->run->status);
     uint32_t shown = it->run->status.workers;
     if (it->screen->rows > 0 && workers > room) {
-        unsigned most = room > 0 ? room - 1 : 0;
+        const unsigned most = room > 0 ? room - 1 : 0;
         shown = shown < most ? shown : most;
     }
     for (uint32_t i = 0; i < shown; i++)
         draw_worker(it, &it->run->worker[i]);
     if (shown == workers)
         return;
-    top_line *line = begin(it);
-    top_line_print(line, "%10s %" PRIu64 " more", "and", workers - shown);
-    add_states(it, line, shown);
-    end(it);
+    line_print(it, "%10s %" PRIu64 " more", "and", workers - shown);
+    add_states(it, shown);
+    line_end(it);
 }
 
-/* ---- view: the whole ---- */
-
-static void draw_bottom(picture *it, const top_link *link)
+static void draw_run(picture *it, bool over, unsigned below)
 {
-    top_line *line = begin(it);
-    if (link->trouble != NULL) {
-        top_line_style(line, TOP_RED);
-        top_line_print(line, "no connection: %s; again in %.0f s", link->trouble,
-                       ceil(fmax(link->wait_seconds, 0)));
-    } else {
-        top_line_style(line, TOP_DIM);
-        top_line_print(line, "q quit   s sort (%s)", top_sort_text(it->screen->sort));
-    }
-    end(it);
-}
-
-static void draw_run(picture *it, bool over)
-{
+    const uint64_t workers = all_workers(&it->run->status);
     draw_round(it, over);
     draw_figures(it);
-    draw_summary(it);
-    add_blank(it);
-    draw_titles(it);
-    unsigned used = it->rows + it->bottom;
+    line_print(it, "%" PRIu64 " worker%s", workers, workers == 1 ? "" : "s");
+    add_states(it, 0);
+    line_end(it);
+    line_end(it);
+    line_print(it, "%7s  %-18s %10s %9s %5s %9s", "WORKER", "STATE", "DONE", "PACE", "CAME",
+               "RECEIVED");
+    line_end(it);
+    const unsigned used = it->rows + below;
     draw_workers(it, it->screen->rows > used ? it->screen->rows - used : 0);
 }
 
-void top_view_draw(top_run *run, const top_link *link, const top_screen *screen, top_emit *emit,
-                   void *user)
+void top_view_draw(const top_run *run, const top_link *link, const top_screen *screen,
+                   top_emit *emit, void *user)
 {
     picture it = {.run = run, .screen = screen, .emit = emit, .user = user};
-    it.bottom = screen->rows > 1 ? 1 : 0;
-    top_line *line = begin(&it);
-    top_line_style(line, TOP_BOLD);
-    top_line_add(line, "tarry top");
-    top_line_style(line, TOP_PLAIN);
-    top_line_print(line, "  %s", link->address);
-    end(&it);
-    top_run_sort(run, screen->sort);
+    line_print(&it, "tarry top  %s", link->address);
+    line_end(&it);
     if (run->told) {
-        draw_run(&it, link->over);
+        draw_run(&it, link->over, link->trouble != NULL ? 1 : 0);
     } else {
-        line = begin(&it);
-        top_line_add(line, "no word from the server yet");
-        end(&it);
+        line_print(&it, "no word from the server yet");
+        line_end(&it);
     }
-    if (it.bottom == 0)
+    if (link->trouble == NULL)
         return;
-    while (has_room(&it))
-        add_blank(&it);
-    it.bottom = 0;
-    draw_bottom(&it, link);
+    line_print(&it, "no connection: %s; tries again", link->trouble);
+    line_end(&it);
 }
 
-/* ---- view: a line ---- */
-
-static const char *const codes[TOP_STYLES] = {
-    [TOP_PLAIN] = "\x1b[0m",  [TOP_BOLD] = "\x1b[1m",  [TOP_DIM] = "\x1b[2m",
-    [TOP_GREEN] = "\x1b[32m", [TOP_CYAN] = "\x1b[36m", [TOP_YELLOW] = "\x1b[33m",
-    [TOP_RED] = "\x1b[31m",
-};
-
-enum { CODE_BYTES = 8 }; /* of the longest of them, with room to spare */
-
-void top_line_begin(top_line *line, unsigned most, bool colour)
-{
-    line->text[0] = '\0';
-    line->size = 0;
-    line->columns = 0;
-    line->most = most < TOP_LINE_COLUMNS ? most : TOP_LINE_COLUMNS;
-    line->colour = colour;
-    line->styled = false;
-}
-
-/* The room for the last change of style, which top_line_end makes, is never used up. */
-static bool line_put(top_line *line, const char *bytes, size_t size, size_t reserved)
-{
-    if (line->size + size + reserved >= sizeof(line->text))
-        return false;
-    memcpy(line->text + line->size, bytes, size);
-    line->size += size;
-    line->text[line->size] = '\0';
-    return true;
-}
-
-void top_line_style(top_line *line, top_style style)
-{
-    if (!line->colour)
-        return;
-    if (line->styled)
-        line->styled = !line_put(line, codes[TOP_PLAIN], strlen(codes[TOP_PLAIN]), CODE_BYTES);
-    if (style != TOP_PLAIN)
-        line->styled =
-            line_put(line, codes[style], strlen(codes[style]), CODE_BYTES) || line->styled;
-}
-
-static void put_character(top_line *line, const char *bytes, size_t size, unsigned columns)
-{
-    if (line->columns + columns <= line->most && line_put(line, bytes, size, CODE_BYTES))
-        line->columns += columns;
-    else
-        line->most = line->columns; /* nothing narrower goes in its place */
-}
-
-void top_line_add(top_line *line, const char *text)
-{
-    mbstate_t state;
-    memset(&state, 0, sizeof(state));
-    size_t left = strlen(text);
-    while (left > 0) {
-        wchar_t character;
-        size_t size = mbrtowc(&character, text, left, &state);
-        bool sound = size > 0 && size <= left; /* neither of the two error values */
-        int columns = sound && iswprint((wint_t)character) ? wcwidth(character) : -1;
-        if (!sound) {
-            memset(&state, 0, sizeof(state));
-            size = 1;
-        }
-        if (columns >= 1)
-            put_character(line, text, size, (unsigned)columns);
-        else
-            put_character(line, "?", 1, 1);
-        text += size;
-        left -= size;
-    }
-}
-
-void top_line_print(top_line *line, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    top_line_add(line, text);
-}
-
-void top_line_pad(top_line *line, unsigned column, unsigned least)
-{
-    for (unsigned i = 0; line->columns < line->most && (i < least || line->columns < column); i++)
-        put_character(line, " ", 1, 1);
-}
-
-void top_line_bar(top_line *line, unsigned width, double part, double whole, bool blocks)
-{
-    static const char full_block[] = "\u2588", empty_block[] = "\u2591";
-    double share = whole > 0 ? part / whole : 0;
-    unsigned full = share >= 1 ? width : (unsigned)(share * width);
-    for (unsigned i = 0; i < width; i++) {
-        bool done = i < full;
-        if (blocks)
-            put_character(line, done ? full_block : empty_block, sizeof(full_block) - 1, 1);
-        else
-            put_character(line, done ? "#" : ".", 1, 1);
-    }
-}
-
-void top_line_end(top_line *line)
-{
-    if (line->styled) {
-        line_put(line, codes[TOP_PLAIN], strlen(codes[TOP_PLAIN]), 0);
-        line->styled = false;
-        return;
-    }
-    while (line->size > 0 && line->text[line->size - 1] == ' ')
-        line->size--;
-    line->text[line->size] = '\0';
-}
-
-/* ---- the terminal ---- */
-
-/* The terminal that standard output and, for keys, standard input are, as a full-screen program
- * uses it. */
-
-typedef struct terminal {
-    bool has_keys; /* standard input is a terminal: keys come one by one, without echo */
-    struct termios before;
-} terminal;
-
-enum { ROWS = 24, COLUMNS = 80 };
-
-/* Second screen, no cursor, no wrapping; and back. Every terminal of our days knows these. */
-static const char enter_code[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
-static const char leave_code[] = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
-
-/* Whether standard output is a terminal that knows of cursors. */
-static bool terminal_is_there(void)
-{
-    const char *kind = getenv("TERM");
-    return isatty(STDOUT_FILENO) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
-}
-
-/* Whether it is to be coloured: it is there, and NO_COLOR (no-color.org) does not forbid it. */
-static bool terminal_wants_colour(void)
-{
-    const char *without = getenv("NO_COLOR");
-    return terminal_is_there() && (without == NULL || without[0] == '\0');
-}
-
-/* Whether the locale's characters are UTF-8; call setlocale before. */
-static bool terminal_is_utf8(void)
-{
-    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-}
-
-/* Rows and columns; 24 and 80 if it does not say. False, and nothing is set: standard output is no
- * terminal. */
-static bool terminal_size(unsigned *rows, unsigned *columns)
-{
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-        return false;
-    *rows = size.ws_row > 0 ? size.ws_row : ROWS;
-    *columns = size.ws_col > 0 ? size.ws_col : COLUMNS;
-    return true;
-}
-
-/* Remembers how the terminal is set. To be called once, before the others. */
-static void terminal_begin(terminal *self)
-{
-    self->has_keys = isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &self->before) == 0;
-}
-
-/* Writes all of it. False: the terminal is gone. */
-static bool terminal_write(const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t written = write(STDOUT_FILENO, bytes, size);
-        if (written >= 0) {
-            bytes += written;
-            size -= (size_t)written;
-        } else if (errno == EAGAIN) {
-            /* Somebody else who shares the terminal made it so. */
-            struct pollfd wait = {.fd = STDOUT_FILENO, .events = POLLOUT};
-            poll(&wait, 1, -1);
-        } else if (errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Turns to the second screen, without a cursor, and to single keys. */
-static void terminal_enter(const terminal *self)
-{
-    if (self->has_keys) {
-        struct termios now = self->before;
-        now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-        now.c_cc[VMIN] = 1;
-        now.c_cc[VTIME] = 0;
-        tcsetattr(STDIN_FILENO, TCSANOW, &now);
-    }
-    terminal_write(enter_code, strlen(enter_code));
-}
-
-/* Turns back, and to the settings from before: the terminal looks as if nothing had been. */
-static void terminal_leave(const terminal *self)
-{
-    terminal_write(leave_code, strlen(leave_code));
-    if (self->has_keys)
-        tcsetattr(STDIN_FILENO, TCSADRAIN, &self->before);
-}
-
-/* ---- live ---- */
-
-enum { SIGNALS = 7, MOST_ROWS = 512, FILE_COLUMNS = 120 };
+/* ---- the command ---- */
 
 typedef struct top_options {
     const char *connect;
     tarry_tcp_security security;
     bool once, json;
-    double interval; /* seconds between two pictures */
 } top_options;
 
-typedef struct live live;
-
-/* What goes to the terminal in one piece. */
-typedef struct frame {
-    char bytes[MOST_ROWS * (TOP_LINE_BYTES / 8)];
-    size_t size;
-    unsigned rows;
-} frame;
-
-struct live {
+typedef struct watch {
     const top_options *options;
-    uv_loop_t loop;
-    uv_timer_t timer;
-    uv_poll_t keys;
-    uv_signal_t signals[SIGNALS];
-    terminal terminal;
     viewer *viewer;
     top_run run;
-    top_screen screen;
-    frame frame;
     char trouble[TARRY_DIAGNOSTIC_SIZE]; /* "": none */
-    double retry;                        /* when it connects again, by clock_seconds */
     bool live;                           /* pictures on a terminal; else text, */
     bool streams;                        /* documents until the end; else once */
-    bool stopped;
-    bool over;           /* the run is */
-    bool failed;         /* it can't look on: `why` */
-    bool terminal_there; /* it takes what is written */
+    bool over;                           /* the run is */
+    bool failed;                         /* it can't look on: `why` */
     tarry_diagnostic why;
-};
+} watch;
 
-/* ---- the picture ---- */
-
-static void put(frame *to, const char *bytes)
+static void stop(watch *its)
 {
-    size_t size = strlen(bytes);
-    if (size > sizeof(to->bytes) - to->size)
-        return;
-    memcpy(to->bytes + to->size, bytes, size);
-    to->size += size;
-}
-
-static void put_line(void *user, const char *line)
-{
-    frame *to = user;
-    if (to->rows++ > 0)
-        put(to, "\r\n");
-    put(to, line);
-    put(to, "\x1b[K");
-}
-
-static void stop(live *its);
-
-static void draw(live *its)
-{
-    if (its->stopped)
-        return;
-    top_screen *screen = &its->screen;
-    if (!terminal_size(&screen->rows, &screen->columns)) {
-        its->terminal_there = false;
-        stop(its);
-        return;
-    }
-    if (screen->rows > MOST_ROWS)
-        screen->rows = MOST_ROWS;
-    /* What clears the rest of a line must not find the cursor on its last character. */
-    if (screen->columns > 1)
-        screen->columns--;
-    const top_link link = {
-        .address = its->options->connect,
-        .trouble = its->trouble[0] != '\0' ? its->trouble : NULL,
-        .wait_seconds = its->retry - clock_seconds(),
-    };
-    frame *to = &its->frame;
-    to->size = 0;
-    to->rows = 0;
-    put(to, "\x1b[H");
-    top_view_draw(&its->run, &link, screen, put_line, to);
-    put(to, "\x1b[J");
-    if (!terminal_write(to->bytes, to->size)) {
-        its->terminal_there = false;
-        stop(its);
-    }
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    draw(timer->data);
-}
-
-/* ---- the end ---- */
-
-static void stop(live *its)
-{
-    if (its->stopped)
-        return;
-    its->stopped = true;
     viewer_close(its->viewer);
-    if (!its->live)
-        return;
-    /* At once: the loop may have to wait for the resolver yet. */
-    if (its->terminal_there)
-        terminal_leave(&its->terminal);
-    uv_close((uv_handle_t *)&its->timer, NULL);
-    if (its->terminal.has_keys)
-        uv_close((uv_handle_t *)&its->keys, NULL);
-    for (size_t i = 0; i < SIGNALS; i++)
-        uv_close((uv_handle_t *)&its->signals[i], NULL);
+    its->viewer = NULL;
 }
 
-/* ---- what comes from the server ---- */
-
-static void fail(live *its, const char *why)
+static void fail(watch *its, const char *why)
 {
     its->failed = true;
     diagnose(&its->why, TARRY_ERROR_STATE, "%s", why);
     stop(its);
 }
 
-static void print_line(void *user, const char *line)
+static void put_line(void *user, const char *line)
 {
-    (void)user;
-    puts(line);
+    /* On a terminal nothing of the picture before stays behind it. */
+    printf("%s%s\n", line, ((const watch *)user)->live ? "\x1b[K" : "");
 }
 
-/* All of the run, by id. */
-static void print_run(live *its)
+/* All of the run, by id; of a screen of `rows` what needs a look first. */
+static void draw(watch *its, unsigned rows, unsigned columns)
 {
-    const top_link link = {.address = its->options->connect, .over = its->over};
-    its->screen.rows = 0;
-    its->screen.sort = TOP_SORT_WORKER;
-    top_view_draw(&its->run, &link, &its->screen, print_line, NULL);
+    const top_screen screen = {.rows = rows, .columns = columns};
+    const top_link link = {
+        .address = its->options->connect,
+        .trouble = its->trouble[0] != '\0' ? its->trouble : NULL,
+        .over = its->over,
+    };
+    top_view_draw(&its->run, &link, &screen, put_line, its);
+}
+
+/* Of standard output; all that a line may have if it is not a terminal. */
+static top_screen terminal_size(void)
+{
+    enum { ROWS = 24, COLUMNS = 80 };
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+        return (top_screen){.columns = LINE_BYTES};
+    return (top_screen){.rows = size.ws_row > 0 ? size.ws_row : ROWS,
+                        .columns = size.ws_col > 0 ? size.ws_col : COLUMNS};
+}
+
+/* In place of the one before. Signals do what they do to any program that prints: the terminal is
+ * as it was. */
+static void draw_live(watch *its)
+{
+    const top_screen size = terminal_size();
+    printf("\x1b[H");
+    top_run_sort(&its->run);
+    /* The cursor stands below the last line, and never right of a full one. */
+    draw(its, size.rows > 1 ? size.rows - 1 : 1, size.columns > 1 ? size.columns - 1 : 1);
+    printf("\x1b[J");
+    if (fflush(stdout) != 0)
+        fail(its, "standard output cannot be written");
 }
 
 /* A document is handed on as it is, once it has been read: then it is one. */
-static void print_told(live *its, const char *text, size_t length)
+static void print_told(watch *its, const char *text, size_t length)
 {
     if (its->options->json) {
         fwrite(text, 1, length, stdout);
         putchar('\n');
     } else {
-        print_run(its);
+        draw(its, 0, terminal_size().columns);
     }
     if (fflush(stdout) != 0)
         fail(its, "standard output cannot be written");
@@ -943,171 +484,86 @@ static void print_told(live *its, const char *text, size_t length)
 
 static int on_told(void *user, const char *text, size_t length, tarry_diagnostic *why)
 {
-    live *its = user;
+    watch *its = user;
     int error = top_run_read(&its->run, text, length, clock_now_ns(), why);
-    if (error == TARRY_OK)
-        its->trouble[0] = '\0';
-    if (error == TARRY_OK && !its->live)
+    if (error != TARRY_OK)
+        return error;
+    its->trouble[0] = '\0';
+    if (its->live)
+        draw_live(its);
+    else
         print_told(its, text, length);
-    return error;
+    return TARRY_OK;
 }
 
 static void on_lost(void *user, const char *why, uint64_t wait_ns)
 {
-    live *its = user;
+    watch *its = user;
+    (void)wait_ns;
     if (!its->live && !its->streams) {
         fail(its, why);
         return;
     }
-    bool told = strcmp(its->trouble, why) == 0;
+    const bool told = strcmp(its->trouble, why) == 0;
     snprintf(its->trouble, sizeof(its->trouble), "%s", why);
-    its->retry = clock_seconds() + (double)wait_ns * 1e-9;
     top_run_pause(&its->run);
     if (its->live)
-        draw(its);
+        draw_live(its);
     else if (!told)
         complain(EXIT_FAILED, "top: %s: %s", its->options->connect, why);
 }
 
 static void on_ended(void *user, bool over, const char *why)
 {
-    live *its = user;
+    watch *its = user;
     its->over = over && (its->live || its->streams);
     its->failed = !its->over;
     diagnose(&its->why, TARRY_ERROR_STATE, "%s", why);
+    if (its->over && its->live) { /* how the run stood at its end stays on the terminal */
+        its->trouble[0] = '\0';
+        draw_live(its);
+        printf("%s: %s\n", its->options->connect, why);
+    }
     stop(its);
 }
 
-/* ---- what comes from the user ---- */
-
-static void take_key(live *its, char key)
+/* True if standard output is a terminal that knows of cursors. */
+static bool terminal_is_there(void)
 {
-    if (key == 'q' || key == 'Q') {
-        stop(its);
-    } else if (key == 's' || key == 'S') {
-        its->screen.sort = (top_sort)((its->screen.sort + 1) % TOP_SORTS);
-        draw(its);
-    }
+    const char *kind = getenv("TERM");
+    return isatty(STDOUT_FILENO) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
 }
 
-static void on_keys(uv_poll_t *poll, int status, int events)
-{
-    (void)events;
-    live *its = poll->data;
-    char keys[64];
-    ssize_t count = status == 0 ? read(STDIN_FILENO, keys, sizeof(keys)) : -1;
-    if (count <= 0)
-        stop(its); /* the terminal is gone */
-    for (ssize_t i = 0; i < count && !its->stopped; i++)
-        take_key(its, keys[i]);
-}
-
-static void on_signal(uv_signal_t *signal, int number)
-{
-    live *its = signal->data;
-    switch (number) {
-    case SIGTSTP: /* the shell gets its terminal back as it was; SIGCONT brings us back */
-        terminal_leave(&its->terminal);
-        raise(SIGSTOP);
-        break;
-    case SIGCONT:
-        terminal_enter(&its->terminal);
-        draw(its);
-        break;
-    case SIGWINCH:
-        draw(its);
-        break;
-    default:
-        stop(its);
-        break;
-    }
-}
-
-/* ---- the whole ---- */
-
-static void start_handles(live *its)
-{
-    static const int numbers[SIGNALS] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                         SIGTSTP, SIGCONT, SIGWINCH};
-    for (size_t i = 0; i < SIGNALS; i++) {
-        uv_signal_init(&its->loop, &its->signals[i]);
-        its->signals[i].data = its;
-        uv_signal_start(&its->signals[i], on_signal, numbers[i]);
-    }
-    if (its->terminal.has_keys) {
-        /* libuv makes it non-blocking, for everybody who has it open: it is the shell's, too, and
-         * that of our own output. One key is read when there is one. */
-        int flags = fcntl(STDIN_FILENO, F_GETFL);
-        uv_poll_init(&its->loop, &its->keys, STDIN_FILENO);
-        fcntl(STDIN_FILENO, F_SETFL, flags);
-        its->keys.data = its;
-        uv_poll_start(&its->keys, UV_READABLE, on_keys);
-    }
-    uint64_t interval_ms = (uint64_t)ceil(its->options->interval * 1e3);
-    uv_timer_init(&its->loop, &its->timer);
-    its->timer.data = its;
-    uv_timer_start(&its->timer, on_timer, 0, interval_ms);
-}
-
-static int watch(live *its)
-{
-    if (its->live) {
-        terminal_begin(&its->terminal);
-        start_handles(its);
-        terminal_enter(&its->terminal);
-    }
-    uv_run(&its->loop, UV_RUN_DEFAULT);
-    if (its->failed)
-        return complain(EXIT_FAILED, "top: %s: %s", its->options->connect, its->why.text);
-    if (its->over && its->live) { /* how the run stood at its end stays on the terminal */
-        if (its->run.told)
-            print_run(its);
-        printf("%s: %s\n", its->options->connect, its->why.text);
-    }
-    return EXIT_DONE;
-}
-
-/* Watches the run until its end or the user's; gives back the exit status. */
+/* Watches the run until its end; gives back the exit status. */
 static int top_watch(const top_options *options)
 {
-    unsigned rows;
-    /* One at a time, and too large for a stack. */
-    live *its = memory_allocate(NULL, 1, sizeof(*its));
-    if (its == NULL)
-        return complain(EXIT_FAILED, "top: out of memory");
-    its->options = options;
-    its->terminal_there = true;
-    its->live = !options->once && !options->json && terminal_is_there();
-    its->streams = options->json && !options->once;
-    its->screen.columns = FILE_COLUMNS;
-    terminal_size(&rows, &its->screen.columns);
-    its->screen.colour = terminal_wants_colour();
-    its->screen.blocks = terminal_is_there() && terminal_is_utf8();
+    watch its = {
+        .options = options,
+        .live = !options->once && !options->json && terminal_is_there(),
+        .streams = options->json && !options->once,
+    };
     const viewer_handlers handlers = {
-        .user = its,
+        .user = &its,
         .told = on_told,
         .lost = on_lost,
         .ended = on_ended,
     };
-    int status = EXIT_FAILED;
-    if (uv_loop_init(&its->loop) != 0) {
-        complain(EXIT_FAILED, "top: no event loop");
-        goto release;
-    }
+    uv_loop_t loop;
     tarry_diagnostic why;
-    if (viewer_open(&its->loop, options->connect, &options->security, &handlers, NULL, &its->viewer,
-                    &why) == TARRY_OK)
-        status = watch(its);
+    if (uv_loop_init(&loop) != 0)
+        return complain(EXIT_FAILED, "top: no event loop");
+    int status = EXIT_DONE;
+    if (viewer_open(&loop, options->connect, &options->security, &handlers, NULL, &its.viewer,
+                    &why) != TARRY_OK)
+        status = complain(EXIT_FAILED, "top: %s", why.text);
     else
-        complain(EXIT_FAILED, "top: %s", why.text);
-    top_run_free(&its->run);
-    uv_loop_close(&its->loop);
-release:
-    memory_release(NULL, its);
+        uv_run(&loop, UV_RUN_DEFAULT);
+    if (its.failed)
+        status = complain(EXIT_FAILED, "top: %s: %s", options->connect, its.why.text);
+    top_run_free(&its.run);
+    uv_loop_close(&loop);
     return status;
 }
-
-/* ---- the command ---- */
 
 static int read_address(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
@@ -1143,13 +599,6 @@ static const option_entry entries[] = {
      .help = "Print one JSON document per line as often as the server tells, or with --once one",
      .kind = OPTION_FLAG,
      .offset = offsetof(top_options, json)},
-    {.name = "interval",
-     .argument = "SECONDS",
-     .help = "Time between two pictures, 0.1 to 3600 (default 0.5, as often as the server tells)",
-     .kind = OPTION_REAL,
-     .offset = offsetof(top_options, interval),
-     .low = 0.1,
-     .high = 3600},
 };
 
 static int check(const top_options *options)
@@ -1162,7 +611,7 @@ static int check(const top_options *options)
 
 int command_top(int argc, char **argv)
 {
-    top_options options = {.interval = 0.5};
+    top_options options = {0};
     const option_group group = OPTION_GROUP("The run", entries, &options);
     const option_command command = {
         "top", "Shows how a run on other machines stands: its rounds, and each worker.", &group, 1};
@@ -1170,10 +619,8 @@ int command_top(int argc, char **argv)
     int status = options_parse(&command, argc, argv, &file);
     if (status == OPTIONS_PROCEED)
         status = check(&options);
-    if (status == OPTIONS_PROCEED) {
-        setlocale(LC_CTYPE, ""); /* how wide the characters of a note are */
+    if (status == OPTIONS_PROCEED)
         status = top_watch(&options);
-    }
     config_free(file);
     return status;
 }

@@ -54,44 +54,38 @@ TEST(rates)
     assert_true(fabs(top_run_rate(&run) - 2) < 1e-12);
 }
 
-static bool comes_before(top_sort sort, const status_worker *a, const status_worker *b)
+static bool comes_before(const status_worker *a, const status_worker *b)
 {
     static const wire_worker_state order[] = {WIRE_WORKER_SILENT, WIRE_WORKER_GONE,
                                               WIRE_WORKER_LATE,   WIRE_WORKER_BEHIND,
                                               WIRE_WORKER_LEFT,   WIRE_WORKER_ABSENT};
-    for (size_t k = 0; sort == TOP_SORT_TROUBLE && k < 6; k++) {
+    for (size_t k = 0; k < 6; k++) {
         if ((a->state == order[k]) != (b->state == order[k]))
             return a->state == order[k];
     }
-    if (sort == TOP_SORT_PACE && a->pace_ns != b->pace_ns)
-        return a->pace_ns > b->pace_ns;
     return a->id < b->id;
 }
 
-TEST(orders)
+TEST(trouble_comes_first)
 {
     random_stream random = random_stream_make(test_seed("orders", 72), RANDOM_TEST, 0, 0);
     top_run run = {.told = false};
     status_worker worker[60];
     for (unsigned trial = 0; trial < 300; trial++) {
         const status_run status = {.workers = random_below(&random, 61)};
-        for (uint32_t j = 0; j < status.workers; j++) {
+        for (uint32_t j = 0; j < status.workers; j++)
             worker[j] = (status_worker){
                 .state = (wire_worker_state)random_below(&random, WIRE_WORKER_STATES),
-                .pace_ns = random_below(&random, 4),
             };
-        }
         tell_top(&run, &status, worker, trial);
-        for (top_sort sort = TOP_SORT_TROUBLE; sort < TOP_SORTS; sort++) {
-            bool seen[60] = {false};
-            top_run_sort(&run, sort);
-            for (uint32_t i = 0; i < status.workers; i++) {
-                assert_in_range(run.worker[i].id, 0, status.workers - 1);
-                assert_false(seen[run.worker[i].id]);
-                seen[run.worker[i].id] = true;
-                if (i > 0)
-                    assert_true(comes_before(sort, &run.worker[i - 1], &run.worker[i]));
-            }
+        bool seen[60] = {false};
+        top_run_sort(&run);
+        for (uint32_t i = 0; i < status.workers; i++) {
+            assert_in_range(run.worker[i].id, 0, status.workers - 1);
+            assert_false(seen[run.worker[i].id]);
+            seen[run.worker[i].id] = true;
+            if (i > 0)
+                assert_true(comes_before(&run.worker[i - 1], &run.worker[i]));
         }
     }
     top_run_free(&run);
