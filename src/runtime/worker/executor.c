@@ -207,7 +207,7 @@ static bool is_leaving(executor *self)
 void executor_claim(executor *self, size_t first, size_t count)
 {
     const executor_uplink *uplink = &self->settings.uplink;
-    if (self->collective == NULL) /* else nobody else reads it, but in a REDUCE */
+    if (self->collective == NULL && uplink->claim != NULL) /* a REDUCE reads it in its time */
         uplink->claim(uplink->user, first, count);
 }
 
@@ -368,7 +368,7 @@ static void owe_step(executor *self, const tarry_effect *effect)
     const float *numbers;
     int error = collective_lend(self->collective, &effect->sum, &numbers);
     if (error != TARRY_OK) {
-        uplink->broken(uplink->user, error);
+        uplink->give_up(uplink->user, error, tarry_error_text(error));
         return;
     }
     pthread_mutex_lock(&self->lock);
@@ -384,7 +384,7 @@ static void step_replica(executor *self, const tarry_effect *effect)
     uint64_t state = 0;
     int error = collective_step(self->collective, &effect->sum, effect->digests, &state);
     if (error != TARRY_OK) {
-        uplink->broken(uplink->user, error);
+        uplink->give_up(uplink->user, error, tarry_error_text(error));
         return;
     }
     self->stepped = true;
@@ -459,7 +459,7 @@ static void follow_up(executor *self, const due *todo)
     if (todo->refusal != TARRY_REFUSAL_NONE)
         executor_refuse(self, TARRY_ERROR_STATE, tarry_refusal_text(todo->refusal));
     if (todo->give_up)
-        uplink->give_up(uplink->user);
+        uplink->give_up(uplink->user, TARRY_OK, "");
 }
 
 /* Whether the task's gradient is there. With the lock held. */
@@ -811,7 +811,7 @@ static void take_frames(executor *self, size_t count)
         int error = codec_decode(&self->slate->shape, frame.bytes, frame.size, self->slate->words,
                                  &message);
         if (error != TARRY_OK) {
-            self->settings.uplink.give_up(self->settings.uplink.user);
+            self->settings.uplink.give_up(self->settings.uplink.user, TARRY_OK, "");
             continue;
         }
         talk_step(self, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
@@ -845,7 +845,7 @@ static void conclude_owed(executor *self)
     if (error == TARRY_OK && self->in_round) /* whose ROUND came meanwhile */
         snapshots_label(self->snapshots, self->told);
     if (error != TARRY_OK)
-        uplink->broken(uplink->user, error);
+        uplink->give_up(uplink->user, error, tarry_error_text(error));
     else
         talk_step(self,
                   &(tarry_event){.type = TARRY_EVENT_STEPPED, .sum = owed.sum, .state = state});
@@ -864,12 +864,13 @@ static void take_stepped(executor *self)
 static void take_end(executor *self)
 {
     collective *among = self->collective;
+    const executor_uplink *uplink = &self->settings.uplink;
     tarry_event event;
     int error;
     if (among == NULL || !collective_take(among, &event, &error))
         return;
     if (error != TARRY_OK)
-        self->settings.uplink.broken(self->settings.uplink.user, error);
+        uplink->give_up(uplink->user, error, tarry_error_text(error));
     else
         talk_step(self, &event);
 }

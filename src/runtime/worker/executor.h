@@ -45,26 +45,20 @@ typedef struct executor_uplink {
     void (*post_part)(void *user, const tarry_message *message, const executor_stripe *stripe);
     /* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed:
      * whatever was posted of them is outdated, and nobody reads it any more once this returns. The
-     * talking thread. */
+     * talking thread. NULL: the server has long stopped reading it, or reads copies. */
     void (*claim)(void *user, size_t first, size_t count);
-    /* The worker can't go on in this round: its machine failed, or a frame was none. The talking
-     * thread. */
-    void (*give_up)(void *user);
+    /* The worker can't go on: TARRY_OK: in this round, since its machine failed or a frame was
+     * none; otherwise at all, for this reason, borrowed. The talking thread. */
+    void (*give_up)(void *user, int error, const char *why);
     void *user;
     /* The executor leaves, and has become idle. NULL: nobody hears. */
     void (*changed)(void *user);
     /* A task is about to be given back, wanted or not; the thread that does. NULL: nobody hears. */
     void (*given)(void *user, const tarry_task *task, int result);
-    /* The replica gave this error, and the worker can't go on at all. The talking thread. NULL:
-     * there is no replica. */
-    void (*broken)(void *user, int error);
     /* What rounding lost of so many stripes was thrown away. The talking thread. NULL: nobody
      * hears.
      */
     void (*voided)(void *user, uint32_t stripes);
-    /* Secure sums: a rule forbids to send anything any more, for this reason; borrowed. The
-     * talking thread. NULL: as give_up. */
-    void (*refused)(void *user, int error, const char *why);
 } executor_uplink;
 
 /* What a worker sums with others by; borrowed, for longer than the executor. */

@@ -321,10 +321,7 @@ void executor_refuse(executor *self, int error, const char *why)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     self->refused = true;
-    if (uplink->refused != NULL)
-        uplink->refused(uplink->user, error, why);
-    else
-        uplink->give_up(uplink->user);
+    uplink->give_up(uplink->user, error, why);
 }
 
 /* The digest of the parameters of which the sum is; false: the server has exchanged them, or has

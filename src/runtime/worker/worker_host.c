@@ -72,26 +72,14 @@ static void post_part(void *user, const tarry_message *message, const executor_s
     send_frame(user, message, stripe->bytes, stripe->count);
 }
 
-/* Nothing of a part is read after it was posted. */
-static void claim(void *user, size_t first, size_t count)
-{
-    (void)user;
-    (void)first;
-    (void)count;
-}
-
-static void give_up(void *user)
+static void give_up(void *user, int error, const char *why)
 {
     const tarry_worker_host *own = user;
-    if (own->settings.give_up != NULL)
-        own->settings.give_up(own->settings.user);
-}
-
-static void broken(void *user, int error)
-{
-    const tarry_worker_host *own = user;
-    if (own->settings.broken != NULL)
+    (void)why;
+    if (error != TARRY_OK && own->settings.broken != NULL)
         own->settings.broken(own->settings.user, error);
+    else if (error == TARRY_OK && own->settings.give_up != NULL)
+        own->settings.give_up(own->settings.user);
 }
 
 /* ---- among workers ---- */
@@ -121,12 +109,7 @@ static int make_executor(tarry_worker_host *own, snapshots *shared)
         .parameters = settings->parameters,
         .snapshots = shared,
         .among = own->others != NULL ? &among : NULL,
-        .uplink = {.post = post,
-                   .post_part = post_part,
-                   .claim = claim,
-                   .give_up = give_up,
-                   .broken = broken,
-                   .user = own},
+        .uplink = {.post = post, .post_part = post_part, .give_up = give_up, .user = own},
     };
     int error =
         executor_init(&own->executor, &wanted, own->plan, &settings->server, &own->allocator);

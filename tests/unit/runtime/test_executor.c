@@ -92,9 +92,10 @@ static void claim(void *user, size_t first, size_t count)
         rig_count(&own->rig, &own->claims);
 }
 
-static void give_up(void *user)
+static void give_up(void *user, int error, const char *why)
 {
     bench *own = user;
+    assert_ok(error);
     rig_count(&own->rig, &own->give_ups);
 }
 

@@ -59,11 +59,7 @@ static void claim(void *user, size_t first, size_t count)
     assert_true(first + count <= DIMENSION);
 }
 
-static void ignore(void *user)
-{
-}
-
-static void refused(void *user, int error, const char *why)
+static void give_up(void *user, int error, const char *why)
 {
     bench *own = user;
     pthread_mutex_lock(&own->rig.lock);
@@ -149,13 +145,8 @@ static void set_up_with(bench *own, double clamped_most)
         .snapshots = &own->rig.pool,
         .masking = own->masks,
         .grid = own->grid,
-        .uplink = {.post = post,
-                   .post_part = post_part,
-                   .claim = claim,
-                   .give_up = ignore,
-                   .changed = ignore,
-                   .refused = refused,
-                   .user = own},
+        .uplink =
+            {.post = post, .post_part = post_part, .claim = claim, .give_up = give_up, .user = own},
     };
     const tarry_server_settings server = {.keep = TARRY_KEEP_CREDITED,
                                           .ahead = LOAD,

@@ -290,29 +290,14 @@ static void claim(void *user, size_t first, size_t count)
     pthread_mutex_unlock(&up->lock);
 }
 
-static void give_up(void *user)
+/* From now on nothing is sent over this connection, whatever else is on its way to that. */
+static void give_up(void *user, int error, const char *why)
 {
     tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
-    pthread_mutex_lock(&up->lock);
-    up->lost = up->open;
-    pthread_mutex_unlock(&up->lock);
-    wake(worker);
-}
-
-static void broken(void *user, int error)
-{
-    tarry_tcp_worker *worker = user;
-    tcp_worker_end(worker, error, "what it steps: %s", tarry_error_text(error));
-    give_up(worker);
-}
-
-/* From now on nothing is sent, whatever else is on its way to that. */
-static void refused(void *user, int error, const char *why)
-{
-    tarry_tcp_worker *worker = user;
-    worker_uplink *up = &worker->uplink;
-    tcp_worker_end(worker, error, "secure sums: %s", why);
+    if (error != TARRY_OK)
+        tcp_worker_end(worker, error,
+                       worker->job.masking != NULL ? "secure sums: %s" : "what it steps: %s", why);
     pthread_mutex_lock(&up->lock);
     up->lost = up->open;
     pthread_mutex_unlock(&up->lock);
@@ -347,9 +332,7 @@ executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
         .changed = changed,
         .user = worker,
         .given = tcp_worker_given,
-        .broken = broken,
         .voided = voided,
-        .refused = refused,
     };
 }
 
