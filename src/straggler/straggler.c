@@ -345,6 +345,14 @@ const char *straggler_mortal_term(const tarry_straggler *straggler)
     return NULL;
 }
 
+int straggler_check_mortal(const tarry_straggler *straggler, tarry_diagnostic *diagnostic)
+{
+    const char *mortal = straggler_mortal_term(straggler);
+    return mortal == NULL ? TARRY_OK
+                          : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                                     "straggler term '%s' is for tarry simulate", mortal);
+}
+
 /*
  * The SPEC's grammar: TERM { '+' TERM }, TERM = NAME [ ':' NUMBER { ',' NUMBER } [ SUFFIX ] ],
  * SUFFIX = '/chunk' | '/run'. The last NUMBER of 'slow' may be a range, NUMBER '-' NUMBER.

@@ -75,5 +75,7 @@ int straggler_create_measured(const char *spec, uint32_t workers, const double *
 /* The name of a term by which workers die or come back within a run, which is for the simulator
  * alone; NULL if there is none. */
 const char *straggler_mortal_term(const tarry_straggler *straggler);
+/* Errors: ARGUMENT (there is one), with a diagnostic. */
+int straggler_check_mortal(const tarry_straggler *straggler, tarry_diagnostic *diagnostic);
 
 #endif

@@ -282,7 +282,13 @@ int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_n
     int error = tarry_runtime_open(runtime, diagnostic);
     if (error != TARRY_OK || runtime->methods->wait == NULL)
         return error;
-    return runtime->methods->wait(runtime, workers, wait_ns, diagnostic);
+    error = runtime->methods->wait(runtime, workers, clock_from_now(wait_ns));
+    if (error == TARRY_ERROR_INTERRUPTED)
+        return diagnose(diagnostic, error, "interrupted while waiting for %u workers", workers);
+    if (error == TARRY_ERROR_STATE)
+        return diagnose(diagnostic, error, "waited %.3g s for %u workers, and not all of them came",
+                        (double)wait_ns / 1e9, workers);
+    return error;
 }
 
 int tarry_runtime_round(tarry_runtime *runtime, const float *parameters, float *sum,
@@ -296,7 +302,8 @@ int tarry_runtime_round(tarry_runtime *runtime, const float *parameters, float *
 
 void tarry_runtime_interrupt(tarry_runtime *runtime)
 {
-    runtime->methods->interrupt(runtime);
+    atomic_store(&runtime->interrupted, true);
+    runtime->methods->wake(runtime);
 }
 
 int tarry_runtime_replan(tarry_runtime *runtime, const tarry_plan *next,

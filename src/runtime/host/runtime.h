@@ -3,6 +3,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,8 +38,8 @@ typedef struct runtime_methods {
     /* Calls `request` in the thread of the host, while nothing steps it; NULL: here. */
     void (*ask)(tarry_runtime *self, runtime_request *request, void *argument);
     int (*open)(tarry_runtime *self, tarry_diagnostic *diagnostic);
-    int (*wait)(tarry_runtime *self, uint32_t workers, uint64_t wait_ns,
-                tarry_diagnostic *diagnostic);
+    /* The diagnostic is the caller's to set. Errors: INTERRUPTED, STATE (it is until_ns). */
+    int (*wait)(tarry_runtime *self, uint32_t workers, uint64_t until_ns);
     int (*round)(tarry_runtime *self, const float *parameters, float *sum,
                  tarry_round_result *result, tarry_diagnostic *diagnostic);
     int (*replan)(tarry_runtime *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
@@ -56,7 +57,8 @@ typedef struct runtime_methods {
      * can't. */
     int (*vectors)(tarry_runtime *self, const tarry_sum_id *after, const void *bytes,
                    uint64_t size);
-    void (*interrupt)(tarry_runtime *self);
+    /* Makes the round or wait in progress, or the next one, look at `interrupted`. Any thread. */
+    void (*wake)(tarry_runtime *self);
     /* What the host does not know of a worker. In the host's thread. */
     void (*describe)(tarry_runtime *self, uint32_t worker, tarry_worker_state *state);
     const char *(*address)(const tarry_runtime *self, uint32_t index);
@@ -72,9 +74,15 @@ typedef struct runtime_methods {
 struct tarry_runtime {
     const runtime_methods *methods;
     host *host;
-    bool awaits_checkpoint; /* the machine was restored, and must not be stepped before one is
-                               stored */
+    bool awaits_checkpoint;   /* the machine was restored, and must not be stepped before one is
+                                 stored */
+    _Atomic bool interrupted; /* to be taken by a round or wait */
     copying copying;
 };
+
+static inline bool runtime_take_interrupt(tarry_runtime *self)
+{
+    return atomic_exchange(&self->interrupted, false);
+}
 
 #endif

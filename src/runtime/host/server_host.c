@@ -119,11 +119,6 @@ static void run_once(server_host *own, uint64_t until_ns)
 
 /* ---- the runtime's methods ---- */
 
-static bool take_interrupt(server_host *own)
-{
-    return atomic_exchange(&own->interrupted, false);
-}
-
 int server_host_round(tarry_runtime *runtime, const float *parameters, float *sum,
                       tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
@@ -134,7 +129,7 @@ int server_host_round(tarry_runtime *runtime, const float *parameters, float *su
     lose_broken(own);
     host_turn(core);
     while (core->round.running) {
-        if (take_interrupt(own))
+        if (runtime_take_interrupt(runtime))
             host_fail(core, TARRY_ERROR_INTERRUPTED);
         run_once(own, core->failure != TARRY_OK ? 0 : TARRY_NEVER);
     }
@@ -150,20 +145,14 @@ static uint32_t count_there(const host *core)
                : core->present;
 }
 
-int server_host_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
-                     tarry_diagnostic *diagnostic)
+int server_host_wait(tarry_runtime *runtime, uint32_t workers, uint64_t until_ns)
 {
-    server_host *own = own_of(runtime);
-    uint64_t until = clock_from_now(wait_ns);
     while (count_there(runtime->host) < workers) {
-        if (take_interrupt(own))
-            return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED,
-                            "interrupted while waiting for %u workers", workers);
-        if (clock_now_ns() >= until)
-            return diagnose(diagnostic, TARRY_ERROR_STATE,
-                            "waited %.3g s for %u workers, and not all of them came",
-                            (double)wait_ns / 1e9, workers);
-        run_once(own, until);
+        if (runtime_take_interrupt(runtime))
+            return TARRY_ERROR_INTERRUPTED;
+        if (clock_now_ns() >= until_ns)
+            return TARRY_ERROR_STATE;
+        run_once(own_of(runtime), until_ns);
     }
     return TARRY_OK;
 }
@@ -173,9 +162,7 @@ static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnost
     const tarry_transport *to = &own_of(runtime)->transport;
     if (to->replan == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "this transport's plans stay");
-    int error = host_check_plan(runtime->host, next, diagnostic);
-    if (error == TARRY_OK)
-        error = host_replan(runtime->host, next, diagnostic);
+    int error = host_replan(runtime->host, next, diagnostic);
     if (error == TARRY_OK && to->replan(to->user, next) != 0)
         error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "the workers don't go on with the plan");
     return error;
@@ -208,10 +195,9 @@ exchange *server_host_reach(tarry_runtime *runtime, uint32_t worker)
     return there ? own->others : NULL;
 }
 
-void server_host_interrupt(tarry_runtime *runtime)
+void server_host_wake(tarry_runtime *runtime)
 {
-    server_host *own = own_of(runtime);
-    atomic_store(&own->interrupted, true);
+    const server_host *own = own_of(runtime);
     own->transport.wake(own->transport.user);
 }
 
@@ -239,7 +225,7 @@ static const runtime_methods methods = {
     .reach = server_host_reach,
     .await = await,
     .listen = server_host_listen,
-    .interrupt = server_host_interrupt,
+    .wake = server_host_wake,
     .free = release,
 };
 
@@ -257,15 +243,15 @@ static int check_settings(const tarry_host_settings *settings, tarry_diagnostic 
                         "server host: parameters, dimension and a transport must be set");
     if (settings->server.sum == TARRY_SUM_EVERYWHERE)
         return TARRY_OK; /* numbers pass among workers, by their engine */
-    if (settings->server.compress != TARRY_COMPRESS_NONE)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "server host: a transport of one's own carries float32 alone: compress "
-                        "has to be none");
-    if (settings->server.compress_down != TARRY_COMPRESS_NONE)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "server host: a transport of one's own carries float32 alone: "
-                        "compress-down has to be none");
-    return TARRY_OK;
+    const char *rounding = settings->server.compress != TARRY_COMPRESS_NONE        ? "compress"
+                           : settings->server.compress_down != TARRY_COMPRESS_NONE ? "compress-down"
+                                                                                   : NULL;
+    return rounding == NULL
+               ? TARRY_OK
+               : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                          "server host: a transport of one's own carries float32 alone: %s has to "
+                          "be none",
+                          rounding);
 }
 
 int server_host_init(server_host *self, const tarry_plan *plan, const host_settings *wanted,

@@ -4,8 +4,6 @@
 #ifndef RUNTIME_SERVER_HOST_H
 #define RUNTIME_SERVER_HOST_H
 
-#include <stdatomic.h>
-
 #include <tarry/host.h>
 
 #include "runtime/host/runtime.h"
@@ -19,7 +17,6 @@ typedef struct server_host {
     const float *sent; /* the parameters of the round in progress */
     bool *broken;      /* per worker: nothing can be sent to it; the host is to hear of it */
     bool any_broken;
-    _Atomic bool interrupted;
     exchange *others; /* where everyone gets the sum and the transport passes on; else NULL */
 } server_host;
 
@@ -35,12 +32,11 @@ int server_host_init(server_host *self, const tarry_plan *plan, const host_setti
 void server_host_end(server_host *self);
 
 /* As the methods of runtime_methods. */
-int server_host_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
-                     tarry_diagnostic *diagnostic);
+int server_host_wait(tarry_runtime *runtime, uint32_t workers, uint64_t until_ns);
 int server_host_round(tarry_runtime *runtime, const float *parameters, float *sum,
                       tarry_round_result *result, tarry_diagnostic *diagnostic);
 exchange *server_host_reach(tarry_runtime *runtime, uint32_t worker);
 void server_host_listen(tarry_runtime *runtime, uint64_t until_ns);
-void server_host_interrupt(tarry_runtime *runtime);
+void server_host_wake(tarry_runtime *runtime);
 
 #endif

@@ -14,7 +14,6 @@
 
 #include <tarry/allocator.h>
 
-#include "base/bitset.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
@@ -35,6 +34,7 @@ typedef struct local_worker {
     tarry_engine *engine; /* where everyone gets the sum */
     _Atomic bool lost;    /* it gives up, is broken, or a frame of it found no memory */
     _Atomic int error;    /* its replica's: it is broken */
+    bool returned;        /* the server's: it gave up, or was heard of after it was given up */
 } local_worker;
 
 struct local_runtime {
@@ -48,7 +48,6 @@ struct local_runtime {
     local_worker *workers;
     segment_pool *segments; /* of the workers' own engines; NULL: the settings make engines */
     stripe *stripes;        /* per worker and stripe: how the host is told where its numbers lie */
-    uint64_t *returned;     /* a bit per worker: gave up, or was heard of after it was given up */
     bool has_snapshots, has_inbox; /* made */
     /* Where everyone gets the sum: a thread carries what workers, and the caller behind them, pass
      * to each other. A frame's sender is who passed it times the parties, plus to whom. */
@@ -161,7 +160,7 @@ static void take_letter(local_runtime *local, uint32_t worker, const uint8_t *by
                                               find_stripe(local, worker, &message, numbers));
     /* Threads don't come back from the dead: this one had only been slow to answer. */
     if (reject != NULL && *reject == TARRY_REJECT_UNKNOWN)
-        bitset_set(local->returned, worker);
+        local->workers[worker].returned = true;
 }
 
 /* Its machine could not take a step; in another round it may. */
@@ -169,7 +168,7 @@ static void lose_worker(local_runtime *local, uint32_t worker)
 {
     int broken = atomic_load(&local->workers[worker].error);
     if (broken == TARRY_OK)
-        bitset_set(local->returned, worker);
+        local->workers[worker].returned = true;
     else
         local->broken = broken;
     tarry_host_lose(&local->base.base, worker);
@@ -297,11 +296,9 @@ static void *carry(void *user)
 /* ---- the runtime's methods ---- */
 
 /* All are there from the start, but not all may have stepped on the last sum. */
-static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
-                            tarry_diagnostic *diagnostic)
+static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t until_ns)
 {
-    return local_of(runtime)->everywhere ? server_host_wait(runtime, workers, wait_ns, diagnostic)
-                                         : TARRY_OK;
+    return local_of(runtime)->everywhere ? server_host_wait(runtime, workers, until_ns) : TARRY_OK;
 }
 
 static int run_round(tarry_runtime *runtime, const float *parameters, float *sum,
@@ -310,10 +307,9 @@ static int run_round(tarry_runtime *runtime, const float *parameters, float *sum
     local_runtime *local = local_of(runtime);
     const uint64_t round = tarry_server_round(runtime->host->machine);
     for (uint32_t worker = 0; worker < workers_of(local); worker++) {
-        if (!bitset_test(local->returned, worker))
-            continue;
-        bitset_reset(local->returned, worker);
-        tarry_host_join(runtime, worker);
+        if (local->workers[worker].returned)
+            tarry_host_join(runtime, worker);
+        local->workers[worker].returned = false;
     }
     int error = local->broken;
     if (error == TARRY_OK && !local->everywhere)
@@ -399,7 +395,6 @@ static void release(tarry_runtime *runtime, bool finished)
     if (local->has_snapshots)
         snapshots_destroy(&local->snapshots);
     memory_release(&allocator, local->missed);
-    memory_release(&allocator, local->returned);
     memory_release(&allocator, local->stripes);
     memory_release(&allocator, local->workers);
     memory_release(&allocator, local);
@@ -411,7 +406,7 @@ static const runtime_methods methods = {
     .replan = replan,
     .reach = reach,
     .listen = server_host_listen,
-    .interrupt = server_host_interrupt,
+    .wake = server_host_wake,
     .describe = describe,
     .free = release,
 };
@@ -424,10 +419,8 @@ static int allocate(local_runtime *local)
     size_t workers = workers_of(local), parts = workers * host_of(local)->cut.stripes;
     local->workers = memory_allocate(allocator, workers, sizeof(*local->workers));
     local->stripes = memory_allocate(allocator, parts, sizeof(*local->stripes));
-    local->returned = memory_allocate(allocator, bitset_words(workers), sizeof(uint64_t));
     local->missed = memory_allocate(allocator, workers + 1, sizeof(*local->missed));
-    return local->workers == NULL || local->stripes == NULL || local->returned == NULL ||
-                   local->missed == NULL
+    return local->workers == NULL || local->stripes == NULL || local->missed == NULL
                ? TARRY_ERROR_NO_MEMORY
                : TARRY_OK;
 }
@@ -605,10 +598,7 @@ static int check_settings(const tarry_plan *plan, const tarry_local_settings *se
         if (settings->compute != NULL && settings->replicas[worker].step == NULL)
             return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                             "local runtime: steps are only taken where tasks are, too");
-    const char *mortal = straggler_mortal_term(settings->straggler);
-    return mortal == NULL ? TARRY_OK
-                          : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                                     "straggler term '%s' is for tarry simulate", mortal);
+    return straggler_check_mortal(settings->straggler, diagnostic);
 }
 
 int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,

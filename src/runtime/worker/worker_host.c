@@ -137,12 +137,13 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
     int error = sized_check(settings->size, sizeof(*settings), "worker host", diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (settings->server.sum == TARRY_SUM_EVERYWHERE &&
+    const bool everywhere = settings->server.sum == TARRY_SUM_EVERYWHERE;
+    if (everywhere &&
         (settings->replica.load == NULL || settings->engine == NULL || settings->pass == NULL))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: where everyone gets the sum, it needs a replica, an engine "
                         "and a way to other workers");
-    if (settings->server.sum == TARRY_SUM_EVERYWHERE && settings->replica.step == NULL)
+    if (everywhere && settings->replica.step == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: steps are only taken where tasks are, too");
     if (settings->parameters == 0 || settings->dimension == 0 || settings->compute == NULL ||
@@ -150,8 +151,7 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: parameters, dimension, a worker of the plan, what it "
                         "computes and a way to send must be set");
-    if (settings->server.sum == TARRY_SUM_SERVER &&
-        settings->server.compress != TARRY_COMPRESS_NONE)
+    if (!everywhere && settings->server.compress != TARRY_COMPRESS_NONE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: a transport of one's own carries float32 alone: compress "
                         "has to be none");
@@ -163,10 +163,7 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
     if (settings->server.secure != 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: sums can be secure over a network alone");
-    const char *mortal = straggler_mortal_term(settings->straggler);
-    return mortal == NULL ? TARRY_OK
-                          : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                                     "straggler term '%s' is for tarry simulate", mortal);
+    return straggler_check_mortal(settings->straggler, diagnostic);
 }
 
 int worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,

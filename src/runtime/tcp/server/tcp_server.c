@@ -117,11 +117,6 @@ static void wait_until_over(tarry_tcp_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-static bool take_interrupt(tarry_tcp_server *server)
-{
-    return atomic_exchange(&server->interrupted, false);
-}
-
 static int run_round(tarry_tcp_server *server, const float *parameters, float *sum,
                      tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
@@ -130,7 +125,7 @@ static int run_round(tarry_tcp_server *server, const float *parameters, float *s
     wait_until_over(server);
     int error = host_finish(server->base.host, result, diagnostic);
     if (error == TARRY_ERROR_INTERRUPTED)
-        take_interrupt(server);
+        runtime_take_interrupt(&server->base);
     return error;
 }
 
@@ -164,7 +159,7 @@ static int wait_for_more(tarry_tcp_server *server, int failed, uint64_t joins, u
         bool enough =
             failed == TARRY_ERROR_LINKS || server->present == server->base.host->plan->workers;
         uint64_t limit = enough && retry < until ? retry : until;
-        if (take_interrupt(server))
+        if (runtime_take_interrupt(&server->base))
             error = TARRY_ERROR_INTERRUPTED;
         else if (wait_for_change(server, limit) && limit == until)
             error = TARRY_ERROR_STATE;
@@ -220,32 +215,20 @@ static int tcp_server_round(tarry_runtime *runtime, const float *parameters, flo
 /* ---- between rounds ---- */
 
 /* `limit_ns` of the monotonic clock; TARRY_NEVER: none. */
-static int wait_for(tarry_tcp_server *server, uint32_t workers, uint64_t limit_ns)
+static int tcp_server_wait(tarry_runtime *runtime, uint32_t workers, uint64_t limit_ns)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     int error = TARRY_OK;
     pthread_mutex_lock(&server->lock);
     atomic_store(&server->waiting, server->ready < workers);
     while (error == TARRY_OK && server->ready < workers) {
-        if (take_interrupt(server))
+        if (runtime_take_interrupt(&server->base))
             error = TARRY_ERROR_INTERRUPTED;
         else if (wait_for_change(server, limit_ns) && server->ready < workers)
             error = TARRY_ERROR_STATE;
     }
     atomic_store(&server->waiting, false);
     pthread_mutex_unlock(&server->lock);
-    return error;
-}
-
-static int tcp_server_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
-                           tarry_diagnostic *diagnostic)
-{
-    tarry_tcp_server *server = tcp_server_of(runtime);
-    int error = wait_for(server, workers, clock_from_now(wait_ns));
-    if (error == TARRY_ERROR_INTERRUPTED)
-        return diagnose(diagnostic, error, "interrupted while waiting for %u workers", workers);
-    if (error == TARRY_ERROR_STATE)
-        return diagnose(diagnostic, error, "waited %.3g s for %u workers, and not all of them came",
-                        (double)wait_ns / 1e9, workers);
     return error;
 }
 
@@ -258,10 +241,9 @@ static int tcp_server_replan(tarry_runtime *runtime, const tarry_plan *next,
     return wanted.error;
 }
 
-static void tcp_server_interrupt(tarry_runtime *runtime)
+static void tcp_server_wake(tarry_runtime *runtime)
 {
     tarry_tcp_server *server = tcp_server_of(runtime);
-    atomic_store(&server->interrupted, true);
     pthread_mutex_lock(&server->lock);
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
@@ -491,7 +473,7 @@ static void on_wake(uv_async_t *handle)
     tarry_tcp_server *server = handle->data;
     host_collect(server->base.host);
     do_request(server); /* which may begin a round */
-    if (atomic_load(&server->interrupted))
+    if (atomic_load(&server->base.interrupted))
         host_fail(server->base.host, TARRY_ERROR_INTERRUPTED);
 }
 
@@ -1017,7 +999,7 @@ static const runtime_methods methods = {
     .reach = tcp_server_reach,
     .leave = tcp_server_leave,
     .vectors = tcp_server_vectors,
-    .interrupt = tcp_server_interrupt,
+    .wake = tcp_server_wake,
     .describe = tcp_server_describe,
     .address = own_address,
     .job_id = job_id,

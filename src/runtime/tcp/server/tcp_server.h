@@ -86,10 +86,9 @@ struct tarry_tcp_server {
     runtime_request *request;
     void *argument;
     bool round_over;
-    uint32_t present; /* workers that have joined: the host's figure */
-    uint32_t ready;   /* of these, that take part in a round that begins now */
-    uint64_t joins;   /* so many times one did */
-    _Atomic bool interrupted;
+    uint32_t present;     /* workers that have joined: the host's figure */
+    uint32_t ready;       /* of these, that take part in a round that begins now */
+    uint64_t joins;       /* so many times one did */
     uint64_t attended_ns; /* the caller's thread's: when it did so last */
     _Atomic bool waiting; /* the caller, for workers */
 

@@ -369,10 +369,9 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
         fault = "its engine's name is none";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "network worker: %s", fault);
-    const char *mortal = straggler_mortal_term(settings->straggler);
-    if (mortal != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "straggler term '%s' is for tarry simulate", mortal);
+    int error = straggler_check_mortal(settings->straggler, diagnostic);
+    if (error != TARRY_OK)
+        return error;
     tarry_diagnostic why;
     return address_check(settings->connect, false, &why) == TARRY_OK
                ? TARRY_OK
