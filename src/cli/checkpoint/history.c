@@ -17,7 +17,6 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
-#include "base/quantile.h"
 #include "cli/text/numbers.h"
 #include "file/whole_file.h"
 
@@ -101,6 +100,7 @@ void history_free(history *past)
         return;
     memory_release(NULL, past->earlier);
     memory_release(NULL, past->worker);
+    memory_release(NULL, past->times);
     log_free(past->log);
     memory_release(NULL, past);
 }
@@ -140,7 +140,7 @@ void history_clear(history *past, size_t first)
     past->first = past->count = first;
     past->totals = (history_totals){.worst = unverified, .saturation_most = NAN};
     past->train_begin = past->test_begin = unknown;
-    past->times = (sketch){0};
+    past->timed = 0;
     if (past->log != NULL)
         log_clear(past->log);
 }
@@ -175,6 +175,20 @@ static void totals_add(history_totals *sum, const history_round *round)
     }
 }
 
+/* Without memory it is left out: the times are for quantiles alone. */
+static void time_add(history *past, double seconds)
+{
+    const size_t room = memory_room(past->room, past->timed + 1, 64);
+    double *times = past->timed < past->room
+                        ? past->times
+                        : memory_grow(NULL, past->times, past->timed, room, sizeof(*times));
+    if (times == NULL)
+        return;
+    past->room = past->timed < past->room ? past->room : room;
+    past->times = times;
+    past->times[past->timed++] = seconds;
+}
+
 static void round_count(history *past, const history_round *round)
 {
     if (past->count == 0) {
@@ -184,7 +198,7 @@ static void round_count(history *past, const history_round *round)
     past->count++;
     totals_add(&past->totals, round);
     if (!round->lost)
-        sketch_add(&past->times, round->seconds);
+        time_add(past, round->seconds);
 }
 
 /* Adds a line to those that the seal is of. */
@@ -632,41 +646,6 @@ int round_line_read(const char *line, size_t length, history_round *round,
     if (error == TARRY_OK)
         *round = read;
     return error;
-}
-
-/* ---- sketch ---- */
-
-#define LEAST 1e-9
-#define MOST 1e9
-/* The ratio of neighbouring bounds: (1 + SKETCH_ERROR) / (1 - SKETCH_ERROR). */
-#define RATIO ((1 + SKETCH_ERROR) / (1 - SKETCH_ERROR))
-
-_Static_assert(SKETCH_BUCKETS > 4145, "log(MOST / LEAST) / log(RATIO) are 4145");
-
-static size_t bucket_of(double value)
-{
-    return (size_t)(log(fmin(fmax(value, LEAST), MOST) / LEAST) / log(RATIO));
-}
-
-void sketch_add(sketch *self, double value)
-{
-    if (self->count < SKETCH_EXACT)
-        self->exact[self->count] = value;
-    self->bucket[bucket_of(value)]++;
-    self->count++;
-}
-
-double sketch_quantile(sketch *self, double quantile)
-{
-    if (self->count <= SKETCH_EXACT)
-        return quantile_of(self->exact, self->count, quantile);
-    const uint64_t rank = (uint64_t)(quantile * (double)(self->count - 1));
-    uint64_t below = 0;
-    size_t i = 0;
-    while (i + 1 < SKETCH_BUCKETS && below + self->bucket[i] <= rank)
-        below += self->bucket[i++];
-    /* The harmonic middle of the bucket: equally far from both bounds, relative to each. */
-    return LEAST * pow(RATIO, (double)i) * 2 * RATIO / (1 + RATIO);
 }
 
 /* ---- sums file ---- */

@@ -28,28 +28,6 @@
 #include "cli/job/gradients.h"
 #include "learn/network.h"
 
-/*
- * Quantiles of a stream of values in bounded memory (65 kB). Up to SKETCH_EXACT values are kept as
- * they are, and quantiles are exact. Beyond that, values are counted in buckets whose bounds grow
- * geometrically (Masson, Rim and Lee 2019, "DDSketch", section 2): a quantile is then within
- * SKETCH_ERROR of a value of that rank, relative to it. Values beyond 1e-9 to 1e9 count as these
- * bounds.
- */
-#define SKETCH_ERROR 0.005
-enum { SKETCH_EXACT = 4096, SKETCH_BUCKETS = 4150 };
-
-/* Zeroed, it has no values. */
-typedef struct sketch {
-    size_t count;
-    double exact[SKETCH_EXACT]; /* the first values */
-    uint64_t bucket[SKETCH_BUCKETS];
-} sketch;
-
-void sketch_add(sketch *self, double value);
-/* As quantile_of the values so far, with that error; NaN if there are none. Sorts values that are
- * kept. */
-double sketch_quantile(sketch *self, double quantile);
-
 enum { HISTORY_SEAL_BYTES = 32 };
 
 /* NaN stands for what was not worked out. */
@@ -99,8 +77,9 @@ typedef struct history {
     size_t first;          /* rounds before it are not known: their record was lost */
     size_t count;          /* rounds done, those before `first` included */
     history_totals totals; /* of all rounds that are known */
-    sketch times;          /* their seconds */
-    history_log *log;      /* these rounds; NULL: they are not kept */
+    double *times;         /* their seconds, timed of them; sorting them harms nobody */
+    size_t timed, room;
+    history_log *log;                        /* these rounds; NULL: they are not kept */
     objective_score train_begin, test_begin; /* of the run; NaN if that round is not known */
     uint32_t workers;
     uint32_t chunks;

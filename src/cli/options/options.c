@@ -2,13 +2,13 @@
 #include "cli/options/options.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tarry/error.h>
@@ -20,41 +20,6 @@
 #include "cli/options/gone.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
-
-/* inih reads through next_line, which keeps the line number that inih does not give its handler. */
-typedef struct reading {
-    FILE *stream;
-    config_file *file;
-    const char *path;
-    tarry_diagnostic *diagnostic;
-    unsigned line;
-    int error; /* the first one */
-} reading;
-
-static char *next_line(char *line, int size, void *user)
-{
-    reading *state = user;
-    if (state->error != TARRY_OK || fgets(line, size, state->stream) == NULL)
-        return NULL;
-    state->line++;
-    size_t length = strlen(line);
-    bool whole = length > 0 && (line[length - 1] == '\n' || feof(state->stream));
-    if (!whole && length + 1 < (size_t)size) {
-        state->error = diagnose(state->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: a NUL byte",
-                                state->path, state->line);
-        return NULL;
-    }
-    if (!whole) {
-        state->error =
-            diagnose(state->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: longer than %d characters",
-                     state->path, state->line, size - 2);
-        return NULL;
-    }
-    /* An indented line would be the continuation of the one before. */
-    size_t blanks = strspn(line, " \t");
-    memmove(line, line + blanks, length + 1 - blanks);
-    return line;
-}
 
 static int grow(config_file *file)
 {
@@ -70,56 +35,73 @@ static int grow(config_file *file)
     return TARRY_OK;
 }
 
-/* inih's handler: nonzero to go on. */
-static int take_entry(void *user, const char *section, const char *key, const char *value)
+/* Without blanks around it; cuts them off in place. */
+static char *trimmed(char *text)
 {
-    reading *state = user;
-    if (state->error != TARRY_OK)
-        return 0;
-    if (*section != '\0') {
-        state->error = diagnose(state->diagnostic, TARRY_ERROR_FORMAT,
-                                "%s:%u: '%s' stands in section [%s]; sections have no meaning here",
-                                state->path, state->line, key, section);
-        return 0;
-    }
+    text += strspn(text, " \t");
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL)
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
+/* A line of `length` bytes, which is cut up in place: 'key = value', or nothing but a comment. */
+static int config_line(config_file *file, const char *path, unsigned number, char *line,
+                       size_t length, tarry_diagnostic *diagnostic)
+{
+    if (strlen(line) != length)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s:%u: a NUL byte", path, number);
+    for (char *comment = line; (comment = strchr(comment, ';')) != NULL; comment++)
+        if (comment > line && (comment[-1] == ' ' || comment[-1] == '\t')) {
+            *comment = '\0';
+            break;
+        }
+    char *key = trimmed(line), *equals = strchr(key, '=');
+    if (*key == '\0' || *key == '#' || *key == ';')
+        return TARRY_OK;
+    if (*key == '[')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s:%u: %s: sections have no meaning here",
+                        path, number, key);
+    if (equals == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s:%u: not of the form 'key = value'",
+                        path, number);
+    *equals = '\0';
+    key = trimmed(key);
+    const char *value = trimmed(equals + 1);
     config_entry entry = {memory_text(NULL, key, strlen(key), ""),
-                          memory_text(NULL, value, strlen(value), ""), state->line};
-    if (entry.key == NULL || entry.value == NULL || grow(state->file) != TARRY_OK) {
+                          memory_text(NULL, value, strlen(value), ""), number};
+    if (entry.key == NULL || entry.value == NULL || grow(file) != TARRY_OK) {
         memory_release(NULL, entry.key);
         memory_release(NULL, entry.value);
-        state->error = diagnose_no_memory(state->diagnostic, state->path);
-        return 0;
+        return diagnose_no_memory(diagnostic, path);
     }
-    state->file->entries[state->file->count++] = entry;
-    return 1;
+    file->entries[file->count++] = entry;
+    return TARRY_OK;
 }
 
 static int config_read(const char *path, config_file **out, tarry_diagnostic *diagnostic)
 {
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL)
+        return diagnose_file(diagnostic, path, errno);
     config_file *file = memory_allocate(NULL, 1, sizeof(*file));
-    if (file == NULL)
-        return diagnose_no_memory(diagnostic, path);
-    reading state = {.file = file, .path = path, .diagnostic = diagnostic};
-    state.stream = fopen(path, "re");
-    if (state.stream == NULL) {
-        state.error = diagnose_file(diagnostic, path, errno);
-        goto release;
-    }
-    int line = ini_parse_stream(next_line, &state, take_entry, &state);
-    if (state.error == TARRY_OK && ferror(state.stream))
-        state.error = diagnose(diagnostic, TARRY_ERROR_FILE, "%s: cannot be read", path);
-    else if (state.error == TARRY_OK && line != 0)
-        state.error = line < 0 ? diagnose_no_memory(diagnostic, path)
-                               : diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                                          "%s:%d: not of the form 'key = value'", path, line);
-    fclose(state.stream);
-    if (state.error == TARRY_OK) {
+    int error = file == NULL ? diagnose_no_memory(diagnostic, path) : TARRY_OK;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length = 0;
+    for (unsigned number = 1; error == TARRY_OK && (length = getline(&line, &room, stream)) > 0;
+         number++)
+        error = config_line(file, path, number, line, (size_t)length, diagnostic);
+    if (error == TARRY_OK && !feof(stream))
+        error = diagnose(diagnostic, TARRY_ERROR_FILE, "%s: cannot be read", path);
+    free(line);
+    fclose(stream);
+    if (error == TARRY_OK)
         *out = file;
-        return TARRY_OK;
-    }
-release:
-    config_free(file);
-    return state.error;
+    else
+        config_free(file);
+    return error;
 }
 
 void config_free(config_file *file)

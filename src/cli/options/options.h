@@ -29,7 +29,7 @@ typedef struct config_file {
 
 /*
  * Reads `path`. The caller owns *out and frees it with config_free. Errors, with file and line:
- * FILE (missing, unreadable), FORMAT (a line that is too long, in a section or not 'key = value'),
+ * FILE (missing, unreadable), FORMAT (a section, or a line that is not 'key = value'),
  * NO_MEMORY.
  */
 void config_free(config_file *file); /* NULL is allowed */

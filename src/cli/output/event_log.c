@@ -267,39 +267,6 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
     event_log_add(log, names[type], fields);
 }
 
-/* ---- rate ---- */
-
-static void add_mark(rate *its, uint64_t done, double time)
-{
-    if (its->count == RATE_MARKS) {
-        memmove(its->marks, its->marks + 1, (RATE_MARKS - 1) * sizeof(its->marks[0]));
-        its->count--;
-    }
-    its->marks[its->count].time = time;
-    its->marks[its->count++].done = done;
-}
-
-void rate_begin(rate *its, uint64_t done, double now)
-{
-    *its = (rate){.count = 0};
-    add_mark(its, done, now);
-}
-
-void rate_pass_over(rate *its, double seconds)
-{
-    its->passed_over += seconds;
-}
-
-double rate_look(rate *its, uint64_t done, double now)
-{
-    double time = now - its->passed_over;
-    double seconds = time - its->marks[0].time;
-    double result = seconds > 0 ? (double)(done - its->marks[0].done) / seconds : 0;
-    if (time - its->marks[its->count - 1].time >= RATE_STEP)
-        add_mark(its, done, time);
-    return result;
-}
-
 /* ---- progress ---- */
 
 #define REDRAW_SECONDS 0.1
@@ -308,15 +275,20 @@ void progress_begin(progress *line, uint64_t done, uint64_t total, const char *u
                     const char *what)
 {
     *line = (progress){
-        .quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1, .unit = unit, .total = total};
-    rate_begin(&line->rate, done, clock_seconds());
+        .quiet = quiet,
+        .terminal = isatty(STDERR_FILENO) == 1,
+        .unit = unit,
+        .total = total,
+        .before = done,
+        .begin = clock_seconds(),
+    };
     if (!quiet && !line->terminal)
         fprintf(stderr, "%s\n", what);
 }
 
 void progress_pass_over(progress *line, double seconds)
 {
-    rate_pass_over(&line->rate, seconds);
+    line->begin += seconds;
 }
 
 void terminal_line_draw(const char *text)
@@ -349,7 +321,7 @@ void progress_update(progress *line, uint64_t done, const char *detail)
     if (line->quiet)
         return;
     double now = clock_seconds();
-    double per_second = rate_look(&line->rate, done, now);
+    double per_second = now > line->begin ? (double)(done - line->before) / (now - line->begin) : 0;
     char text[256];
     if (line->terminal) {
         if (line->drawn && now - line->last < REDRAW_SECONDS && done != line->total)

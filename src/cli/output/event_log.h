@@ -29,31 +29,6 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice);
 /* How a round whose sum everyone gets came by it; else null. NULL if there is no memory. */
 json_t *sum_json(const tarry_round_result *result);
 
-/* How fast something gets on of late, by the times at which it was looked at. */
-
-enum { RATE_MARKS = 16 };
-
-#define RATE_STEP 1.0 /* seconds between two marks at least */
-
-typedef struct rate {
-    struct {
-        double time; /* seconds, without those that do not count */
-        uint64_t done;
-    } marks[RATE_MARKS]; /* the last ones, in order */
-    unsigned count;
-    double passed_over; /* seconds that do not count */
-} rate;
-
-/* `done` units were done before, and more follow from `now`, in seconds. */
-void rate_begin(rate *its, uint64_t done, double now);
-/* So many seconds since the last look say nothing: nothing could be done in them. */
-void rate_pass_over(rate *its, double seconds);
-/*
- * Units per second, over the last RATE_MARKS looks or RATE_MARKS steps, whichever is longer; 0 if
- * no time has passed. `done` and `now` never go back.
- */
-double rate_look(rate *its, uint64_t done, double now);
-
 /* How far a run is: one line redrawn in place on a terminal, otherwise a line now and then. */
 
 typedef struct progress {
@@ -62,7 +37,8 @@ typedef struct progress {
     bool drawn;       /* a line stands on the terminal */
     const char *unit; /* what is counted: "round" */
     uint64_t total;
-    rate rate;
+    uint64_t before;  /* done then */
+    double begin;     /* by clock_seconds, later by the seconds that do not count */
     double last;      /* when a line was drawn last, by clock_seconds */
     unsigned percent; /* tenths of the run that have been told, in percent */
 } progress;

@@ -141,7 +141,7 @@ static const double PROCESS_WORKER_BYTES = 6e6;
 enum {
     THREADS_PER_WORKER = 2, /* one talks, one computes, */
     MEMBER_THREADS = 3,     /* and one sums with others */
-    PROCESS_THREADS = 4,    /* those, one of the network, and the first */
+    PROCESS_THREADS = 5,    /* those, one of the network, the first, and one that waits for them */
 };
 
 double crew_room_bytes(const crew_size *crew)

@@ -6,19 +6,15 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,11 +58,11 @@ static void print_row(const char *name, const char *format, ...)
     printf("\n");
 }
 
-static void print_times(sketch *times)
+static void print_times(history *past)
 {
     char median[NUMBER_TEXT_SIZE], late[NUMBER_TEXT_SIZE];
-    seconds_text(sketch_quantile(times, 0.5), median);
-    seconds_text(sketch_quantile(times, 0.95), late);
+    seconds_text(quantile_of(past->times, past->timed, 0.5), median);
+    seconds_text(quantile_of(past->times, past->timed, 0.95), late);
     print_row("round time", "median %s, p95 %s", median, late);
 }
 
@@ -235,7 +231,7 @@ static void print_rounds(history *past)
            sum->rounds - sum->exact);
     print_cover(past);
     if (!past->privacy.counted)
-        print_times(&past->times);
+        print_times(past);
     print_costs(sum);
     if (sum->exact < sum->rounds)
         print_row("expected error", "%.3g (mean of the rounds)",
@@ -772,41 +768,41 @@ int train_run(const option_command *command, train_options *options, runner_crea
 
 /* ---- worker processes ---- */
 
-enum { MILLISECOND_NS = 1000000, LAST_SIZE = 512, ARGUMENTS_MOST = 48, LOOK_MILLISECONDS = 50 };
+enum { LAST_SIZE = 512, ARGUMENTS_MOST = 48, STACK_BYTES = 1 << 18 };
 
 #define LEAST_LIFE_NS UINT64_C(1000000000) /* from one start to the next */
 #define LAST_WAIT_NS UINT64_C(2000000000)  /* for those that were told to end */
 
 /*
- * Worker processes on this machine, one for each worker. A thread of its own starts them and takes
- * note when they end: one that was killed is started again, a second after its start at the
- * earliest; one that ended by itself is not. All of them are killed if this process is.
+ * Worker processes on this machine, one for each worker. A process is killed when the thread ends
+ * that started it, and so when this process does: each has a thread that starts it and waits for
+ * its end. One that was killed is started again, a second after its start at the earliest; one that
+ * ended by itself is not.
  */
 typedef struct children children;
 
 typedef struct child {
+    children *all;
+    uint32_t index;
     pid_t process; /* 0: none runs */
-    int handle;    /* a pidfd; -1: none */
-    uint64_t started_ns;
-    bool waits; /* to be started again */
+    pthread_t thread;
 } child;
 
 struct children {
-    uint32_t count;
+    uint32_t count; /* of threads */
     char *const *arguments;
     int input;
     bool quiet;
-    child *one;
-    struct pollfd *polled; /* count + 1: the last one is `wake` */
-    int wake;              /* an eventfd */
     pid_t parent;
-    pthread_t thread;
-    atomic_bool retired, ending;
-    _Atomic uint32_t left; /* that run, or are to be started again */
+    child *one;
+    pthread_mutex_t lock;   /* of what follows, and of the processes */
+    pthread_cond_t changed; /* on the monotonic clock */
+    bool retired;
+    uint32_t left; /* that run, or are to be started again */
 };
 
 /* What is left to do between fork and exec, where only few functions may be called. */
-static _Noreturn void become(const children *all, char *const *arguments)
+static _Noreturn void child_become(const children *all, char *const *arguments)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -826,141 +822,109 @@ static _Noreturn void become(const children *all, char *const *arguments)
     _exit(127);
 }
 
-static bool start(children *all, uint32_t index)
+/* With the lock held. */
+static bool child_start(child *one)
 {
-    child *one = &all->one[index];
+    const children *all = one->all;
     char last[LAST_SIZE];
     char *arguments[ARGUMENTS_MOST + 1];
     size_t count = 0;
     for (; all->arguments[count] != NULL; count++)
         arguments[count] = all->arguments[count];
-    snprintf(last, sizeof(last), "%s%" PRIu32, arguments[count - 1], index);
+    snprintf(last, sizeof(last), "%s%" PRIu32, arguments[count - 1], one->index);
     arguments[count - 1] = last;
     arguments[count] = NULL;
-    one->waits = false;
-    one->started_ns = clock_now_ns();
     pid_t process = fork();
     if (process == 0)
-        become(all, arguments);
-    if (process < 0)
-        return false;
-    one->process = process;
-    one->handle = (int)syscall(SYS_pidfd_open, process, 0);
-    return true;
+        child_become(all, arguments);
+    one->process = process > 0 ? process : 0;
+    return process > 0;
 }
 
-static void tell_of_child(const children *all, uint32_t index, pid_t process, int number)
+/* Until it ends, with the lock held, which is let go meanwhile; gives back the signal that killed
+ * it, or 0. Nobody else may get its number as long as others may send it a signal. */
+static int child_wait(child *one)
 {
-    if (all->quiet)
-        return;
-    /* A line that shows how far the run is makes room. */
-    fprintf(stderr, "%sworker %" PRIu32 " (process %d): killed by signal %d; it is started again\n",
-            isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", index, (int)process, number);
-}
-
-static void forget(children *all, child *one)
-{
-    if (one->handle >= 0)
-        close(one->handle);
-    one->handle = -1;
+    siginfo_t how = {.si_code = CLD_EXITED};
+    const pid_t process = one->process;
+    pthread_mutex_unlock(&one->all->lock);
+    while (waitid(P_PID, (id_t)process, &how, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+    pthread_mutex_lock(&one->all->lock);
+    waitpid(process, NULL, 0);
     one->process = 0;
-    atomic_fetch_sub(&all->left, 1);
+    return how.si_code == CLD_EXITED ? 0 : how.si_status;
 }
 
-/* Takes note of one that has ended. */
-static void reap(children *all, uint32_t index)
+/* Waits for a change, with the lock held; false once it is that time. */
+static bool children_wait(children *all, uint64_t until_ns)
 {
-    child *one = &all->one[index];
-    int status;
-    pid_t process = one->process;
-    if (process == 0 || waitpid(process, &status, WNOHANG) != process)
-        return;
-    forget(all, one);
-    if (!WIFSIGNALED(status) || atomic_load(&all->retired))
-        return;
-    tell_of_child(all, index, process, WTERMSIG(status));
-    one->waits = true;
-    atomic_fetch_add(&all->left, 1);
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    return pthread_cond_timedwait(&all->changed, &all->lock, &until) != ETIMEDOUT;
 }
 
-/* Starts those again whose time it is, and gives back the milliseconds to the next one; -1: there
- * is none. */
-static int start_again(children *all)
+static void *child_look_after(void *user)
 {
-    uint64_t now = clock_now_ns(), soonest = TARRY_NEVER;
-    for (uint32_t i = 0; i < all->count; i++) {
-        child *one = &all->one[i];
-        if (!one->waits)
-            continue;
-        if (atomic_load(&all->retired)) {
-            one->waits = false;
-            atomic_fetch_sub(&all->left, 1);
-            continue;
+    child *one = user;
+    children *all = one->all;
+    pthread_mutex_lock(&all->lock);
+    while (!all->retired) {
+        const uint64_t started_ns = clock_now_ns();
+        const bool runs = child_start(one);
+        const pid_t process = one->process;
+        const int killed = runs ? child_wait(one) : 0;
+        if (all->retired || (runs && killed == 0))
+            break;
+        if (runs && !all->quiet)
+            /* A line that shows how far the run is makes room. */
+            fprintf(stderr,
+                    "%sworker %" PRIu32 " (process %d): killed by signal %d; it is started again\n",
+                    isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", one->index, (int)process, killed);
+        while (!all->retired && children_wait(all, started_ns + LEAST_LIFE_NS)) {
         }
-        if (one->started_ns + LEAST_LIFE_NS <= now && start(all, i))
-            continue;
-        uint64_t due = one->started_ns + LEAST_LIFE_NS;
-        one->waits = true;
-        soonest = due < soonest ? due : soonest;
     }
-    if (soonest == TARRY_NEVER)
-        return -1;
-    return soonest <= now ? 1 : (int)((soonest - now) / MILLISECOND_NS) + 1;
+    all->left--;
+    pthread_cond_broadcast(&all->changed);
+    pthread_mutex_unlock(&all->lock);
+    return NULL;
 }
 
-static void wait_for_news(children *all, int milliseconds)
+static uint32_t children_left(children *all)
 {
-    for (uint32_t i = 0; i < all->count; i++) {
-        const child *one = &all->one[i];
-        all->polled[i] = (struct pollfd){.fd = one->handle, .events = POLLIN};
-        /* Where a kernel has no pidfds, it is looked every now and then. */
-        if (one->process > 0 && one->handle < 0 &&
-            (milliseconds < 0 || milliseconds > LOOK_MILLISECONDS))
-            milliseconds = LOOK_MILLISECONDS;
-    }
-    all->polled[all->count] = (struct pollfd){.fd = all->wake, .events = POLLIN};
-    poll(all->polled, all->count + 1, milliseconds);
-    uint64_t news;
-    ssize_t got = read(all->wake, &news, sizeof(news));
-    (void)got; /* nothing to read is well, too */
+    pthread_mutex_lock(&all->lock);
+    const uint32_t left = all->left;
+    pthread_mutex_unlock(&all->lock);
+    return left;
 }
 
-static void kill_all(const children *all)
+/* None is started again from now on. */
+static void children_retire(children *all)
 {
+    pthread_mutex_lock(&all->lock);
+    all->retired = true;
+    pthread_cond_broadcast(&all->changed);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* Waits a little until all have ended, and kills those that have not. NULL is allowed. */
+static void children_end(children *all)
+{
+    if (all == NULL)
+        return;
+    children_retire(all);
+    const uint64_t until_ns = clock_now_ns() + LAST_WAIT_NS;
+    pthread_mutex_lock(&all->lock);
+    while (all->left > 0 && children_wait(all, until_ns)) {
+    }
     for (uint32_t i = 0; i < all->count; i++)
         if (all->one[i].process > 0)
             kill(all->one[i].process, SIGKILL);
-}
-
-/* A process is killed when the thread ends that started it: all is done by this one. */
-static void *look_after(void *user)
-{
-    children *all = user;
-    uint64_t until = TARRY_NEVER;
+    pthread_mutex_unlock(&all->lock);
     for (uint32_t i = 0; i < all->count; i++)
-        all->one[i].waits = !start(all, i);
-    for (;;) {
-        int soonest = start_again(all);
-        if (atomic_load(&all->ending) && until == TARRY_NEVER)
-            until = clock_now_ns() + LAST_WAIT_NS;
-        if (until != TARRY_NEVER) {
-            if (atomic_load(&all->left) == 0)
-                return NULL;
-            if (clock_now_ns() >= until)
-                kill_all(all);
-            soonest = 10;
-        }
-        wait_for_news(all, soonest);
-        for (uint32_t i = 0; i < all->count; i++)
-            reap(all, i);
-    }
-}
-
-static void release_children(children *all)
-{
-    if (all->wake >= 0)
-        close(all->wake);
-    memory_release(NULL, all->polled);
+        pthread_join(all->one[i].thread, NULL);
+    pthread_cond_destroy(&all->changed);
+    pthread_mutex_destroy(&all->lock);
     memory_release(NULL, all->one);
     memory_release(NULL, all);
 }
@@ -977,50 +941,43 @@ static int children_start(uint32_t count, char *const *arguments, int input, boo
                           children **out, tarry_diagnostic *diagnostic)
 {
     children *all = memory_allocate(NULL, 1, sizeof(*all));
-    if (all == NULL)
-        return diagnose_no_memory(diagnostic, "worker processes");
-    all->count = count;
-    all->arguments = arguments;
-    all->input = input;
-    all->quiet = quiet;
-    all->parent = getpid();
-    all->left = count;
-    all->one = memory_allocate(NULL, count, sizeof(*all->one));
-    all->polled = memory_allocate(NULL, (size_t)count + 1, sizeof(*all->polled));
-    all->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (all->one == NULL || all->polled == NULL) {
-        release_children(all);
+    child *one = memory_allocate(NULL, count, sizeof(*one));
+    if (all == NULL || one == NULL) {
+        memory_release(NULL, one);
+        memory_release(NULL, all);
         return diagnose_no_memory(diagnostic, "worker processes");
     }
-    for (uint32_t i = 0; i < count; i++)
-        all->one[i].handle = -1;
-    int failed = all->wake < 0 ? errno : pthread_create(&all->thread, NULL, look_after, all);
-    if (failed != 0) {
-        release_children(all);
-        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "worker processes: %s", strerror(failed));
+    *all = (children){.arguments = arguments,
+                      .input = input,
+                      .quiet = quiet,
+                      .parent = getpid(),
+                      .one = one,
+                      .left = count};
+    pthread_condattr_t clock;
+    pthread_attr_t small;
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&all->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK_BYTES);
+    int failed = 0;
+    for (; all->count < count && failed == 0; all->count += failed == 0) {
+        one[all->count] = (child){.all = all, .index = all->count};
+        failed =
+            pthread_create(&one[all->count].thread, &small, child_look_after, &one[all->count]);
     }
-    *out = all;
-    return TARRY_OK;
-}
-
-/* None is started again from now on. */
-static void children_retire(children *all)
-{
-    atomic_store(&all->retired, true);
-}
-
-/* Waits a little until all have ended, and kills those that have not. NULL is allowed. */
-static void children_end(children *all)
-{
-    if (all == NULL)
-        return;
-    const uint64_t one = 1;
-    children_retire(all);
-    atomic_store(&all->ending, true);
-    ssize_t written = write(all->wake, &one, sizeof(one));
-    (void)written; /* an eventfd takes it unless its counter is full */
-    pthread_join(all->thread, NULL);
-    release_children(all);
+    pthread_attr_destroy(&small);
+    if (failed == 0) {
+        *out = all;
+        return TARRY_OK;
+    }
+    pthread_mutex_lock(&all->lock);
+    all->left -= count - all->count;
+    pthread_mutex_unlock(&all->lock);
+    children_end(all);
+    return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "worker processes: %s", strerror(failed));
 }
 
 /* ---- runner processes ---- */
@@ -1133,7 +1090,7 @@ static void write_arguments(runner_processes *own, const train_options *options,
 static uint32_t expected(void *user)
 {
     const runner_processes *own = user;
-    return atomic_load(&own->workers->left);
+    return children_left(own->workers);
 }
 
 static void retire(void *user)
