@@ -164,17 +164,17 @@ class Train(unittest.TestCase):
 
     def test_a_rank_without_the_data_ends_all(self):
         """All of them; and one alone, which names the file."""
-        done = ranks("--engine", "mpi", "--data", self.folder / "none.csv", count=2)
+        done = ranks("--engine", "mpi", "--data", self.folder / "none.svm", count=2)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("none.csv", done.stderr)
-        data = self.folder / "some.csv"
-        data.write_text("".join(f"{i % 2},{i},{i * i % 7}\n" for i in range(200)))
+        self.assertIn("none.svm", done.stderr)
+        data = self.folder / "some.svm"
+        data.write_text("".join(f"{i % 2} 1:{i} 2:{i * i % 7}\n" for i in range(200)))
         rank = "PMI_RANK" if MPIRUN.is_mpich else "OMPI_COMM_WORLD_RANK"
-        words = f"--engine mpi --rounds 2 --label-column 0 --data {data}$(test ${rank} != 1 || echo .none)"
+        words = f"--engine mpi --rounds 2 --data {data}$(test ${rank} != 1 || echo .none)"
         done = run(*MPIRUN.command(3, "sh", "-c", f"exec {TARRY} train {words}"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("train: rank 1: ", done.stderr)
-        self.assertEqual(done.stderr.count("some.csv.none"), 1, done.stderr)
+        self.assertEqual(done.stderr.count("some.svm.none"), 1, done.stderr)
         self.assertIn("another rank cannot begin, and says why", done.stderr)
 
 
