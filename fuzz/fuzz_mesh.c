@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "coding/vector_digest.h"
 #include "fuzz_input.h"
 #include "protocol/wire/wire_bodies.h"
 #include "runtime/tcp/mesh/mesh_state.h"
@@ -281,37 +282,31 @@ static tarry_sum_id any_sum(input *in)
     return (tarry_sum_id){.step = take(in) % 4, .digest = take(in) % 2};
 }
 
-static void say_ask(run *its, uint32_t who, input *in)
+/* An answer to what is asked for, or a question. */
+static void say_pass(run *its, uint32_t who, input *in)
 {
-    uint8_t frame[MOST_BYTES];
-    wire_ask ask = {.request = take(in) % 8, .kind = (wire_ask_kind)(take(in) % WIRE_ASKS)};
-    ask.sum = any_sum(in);
-    say(its, who, frame, wire_encode(WIRE_ASK, &ask, frame), in);
-}
-
-static void say_answer(run *its, uint32_t who, input *in)
-{
-    uint8_t frame[MOST_BYTES];
-    wire_answer answer = {
-        .request = its->mesh->request.number,
-        .outcome = (wire_outcome)(take(in) % WIRE_OUTCOMES),
-    };
-    answer.sum = any_sum(in);
-    if (answer.outcome == WIRE_OUTCOME_COMES)
-        answer.total = its->into != NULL ? its->dimension * sizeof(float) : take(in);
-    say(its, who, frame, wire_encode(WIRE_ANSWER, &answer, frame), in);
-}
-
-static void say_piece(run *its, uint32_t who, input *in)
-{
+    static const uint8_t zeros[8 * 256];
     uint8_t frame[MOST_BYTES] = {0};
-    const wire_piece piece = {
-        .request = its->mesh->request.number,
-        .first = its->mesh->request.got,
-        .count = 1 + take(in) % 200,
-    };
-    size_t size = wire_encode(WIRE_PIECE, &piece, frame);
-    say(its, who, frame, size + piece.count, in);
+    wire_pass message = {.type = (wire_pass_type)(take(in) % WIRE_PASSES)};
+    exchange *own = mesh_exchange(its->mesh);
+    exchange_progress now;
+    own->methods->wait(own, 0, &now);
+    message.ticket =
+        message.type <= WIRE_PASS_DONE ? take(in) % 8U : its->mesh->request.asked.ticket;
+    message.until = message.type == WIRE_PASS_COMES && its->into != NULL
+                        ? its->dimension * sizeof(float)
+                        : 8U * take(in);
+    if (message.type <= WIRE_PASS_ASK_STATE || message.type == WIRE_PASS_COMES)
+        message.sum = any_sum(in);
+    if (message.type == WIRE_PASS_COMES)
+        message.first =
+            vector_digest_bytes(zeros, message.until <= sizeof(zeros) ? message.until : 0);
+    if (message.type == WIRE_PASS_PIECE) {
+        message.first = now.got;
+        message.count = 1 + take(in) % 200;
+    }
+    size_t size = wire_encode(WIRE_PASS, &message, frame);
+    say(its, who, frame, size + message.count, in);
 }
 
 /* ---- transfers ---- */
@@ -339,18 +334,20 @@ static void fetch(run *its, uint32_t from, input *in)
     }
     its->into = calloc(its->dimension, sizeof(float));
     require(its->into != NULL);
-    own->methods->fetch(own, from, &wanted, its->into, its->dimension);
+    const exchange_numbers into = exchange_numbers_at(its->into, its->dimension);
+    own->methods->fetch(own, from, &wanted, &into);
 }
 
 static void hold(run *its, input *in)
 {
     exchange *own = mesh_exchange(its->mesh);
     const tarry_sum_id sum = any_sum(in);
-    own->methods->hold(own, NULL, NULL, 0);
+    own->methods->hold(own, NULL, NULL);
     free(its->held);
     its->held = calloc(DIMENSION_MOST, sizeof(float));
     require(its->held != NULL);
-    own->methods->hold(own, &sum, its->held, DIMENSION_MOST);
+    const exchange_numbers numbers = exchange_numbers_at(its->held, DIMENSION_MOST);
+    own->methods->hold(own, &sum, &numbers);
 }
 
 static void on_wanted(void *user)
@@ -393,13 +390,11 @@ static void step(run *its, input *in)
         say_block(its, who, in);
         break;
     case 7:
-        say_ask(its, who, in);
-        break;
     case 8:
-        say_answer(its, who, in);
+        say_pass(its, who, in);
         break;
     case 9:
-        say_piece(its, who, in);
+        mesh_exchange(its->mesh)->methods->give_way(mesh_exchange(its->mesh), take(in) % 2 == 0);
         break;
     case 10:
         fetch(its, who, in);
@@ -439,7 +434,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     engine->methods->abandon(engine);
     forget_sum(&its);
     forget_fetch(&its);
-    own->methods->hold(own, NULL, NULL, 0);
+    own->methods->hold(own, NULL, NULL);
     free(its.held);
     turn(&its);
     for (uint32_t i = 0; i < VISITORS; i++)

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* What is passed among workers and the server is no longer than that. */
-#define TARRY_PASS_MOST (65536 + 32) /* bytes */
+#define TARRY_PASS_MOST (65536 + 48) /* bytes */
 
 /* ---- the server ---- */
 

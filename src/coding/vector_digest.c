@@ -2,6 +2,7 @@
 #include "coding/vector_digest.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/mix.h"
 #include "coding/kernel.h"
@@ -44,4 +45,14 @@ uint64_t vector_digest(uint64_t step, const float *numbers, size_t dimension)
     vector_digester own;
     vector_digester_begin(&own, step, numbers, dimension);
     return vector_digester_end(&own);
+}
+
+uint64_t vector_digest_bytes(const void *bytes, size_t size)
+{
+    const kernel *with = kernel_best();
+    const uint64_t key = mix_u64(0);
+    uint8_t last[8] = {0};
+    memcpy(last, (const uint8_t *)bytes + size / 8 * 8, size % 8);
+    uint64_t sum = with->mix(bytes, 0, size / 8, key) + with->mix(last, size / 8, 1, key);
+    return mix_u64(sum ^ mix_u64(key + size));
 }

@@ -59,5 +59,7 @@ uint64_t vector_digester_end(const vector_digester *self);
 
 /* Of all at once. */
 uint64_t vector_digest(uint64_t step, const float *numbers, size_t dimension);
+/* The same of any bytes, 8 a word; zeros fill the last word. The length is in bytes, the step 0. */
+uint64_t vector_digest_bytes(const void *bytes, size_t size);
 
 #endif

@@ -92,28 +92,28 @@ channel_verdict __wrap_mesh_sum_begin(mesh_link *link, const wire_block *block, 
     return __real_mesh_sum_begin(link, block, place);
 }
 
-channel_verdict __real_mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
-channel_verdict __wrap_mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
-channel_verdict __wrap_mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place)
+channel_verdict __real_mesh_exchange_begin(mesh_link *link, const wire_pass *piece, void **place);
+channel_verdict __wrap_mesh_exchange_begin(mesh_link *link, const wire_pass *piece, void **place);
+channel_verdict __wrap_mesh_exchange_begin(mesh_link *link, const wire_pass *piece, void **place)
 {
-    pass(link->mesh->request.kind == WIRE_ASK_SUM ? MORTAL_FETCHES : MORTAL_LOADS);
+    pass(link->mesh->request.asked.type == WIRE_PASS_ASK_SUM ? MORTAL_FETCHES : MORTAL_LOADS);
     return __real_mesh_exchange_begin(link, piece, place);
 }
 
-bool __real_mesh_streams_ask(mesh_link *link, const wire_ask *ask);
-bool __wrap_mesh_streams_ask(mesh_link *link, const wire_ask *ask);
-bool __wrap_mesh_streams_ask(mesh_link *link, const wire_ask *ask)
+bool __real_mesh_exchange_take(mesh_link *link, const wire_pass *message);
+bool __wrap_mesh_exchange_take(mesh_link *link, const wire_pass *message);
+bool __wrap_mesh_exchange_take(mesh_link *link, const wire_pass *message)
 {
-    if (ask->kind == WIRE_ASK_SUM)
+    if (message->type == WIRE_PASS_ASK_SUM)
         pass(MORTAL_LENDS);
-    return __real_mesh_streams_ask(link, ask);
+    return __real_mesh_exchange_take(link, message);
 }
 
 size_t __real_wire_encode(wire_kind kind, const void *body, uint8_t *frame);
 size_t __wrap_wire_encode(wire_kind kind, const void *body, uint8_t *frame);
 size_t __wrap_wire_encode(wire_kind kind, const void *body, uint8_t *frame)
 {
-    if (kind == WIRE_PIECE)
+    if (kind == WIRE_PASS && ((const wire_pass *)body)->type == WIRE_PASS_PIECE)
         pass(MORTAL_SENDS);
     return __real_wire_encode(kind, body, frame);
 }

@@ -12,7 +12,7 @@ BLOB_BYTES = 24  # of a BLOB before its bytes, the first of which says what it h
 PLAN_BLOB, JOB_BLOB = 1, 2
 ANY_WORKER = 2**32 - 1
 ZEROS = bytes(32)
-VERSION = 12  # of the protocol
+VERSION = 13  # of the protocol
 RANKING = 2  # of ranks and coefficients
 
 HEAD = struct.Struct("<IB3s")

@@ -152,27 +152,14 @@ static const wire_field block_fields[] = {
     WIRE_FIELD(WIRE_FIELD_BEHIND, wire_block, bytes, 1, 1, WIRE_BLOCK_NUMBERS *NUMBER_BYTES),
 };
 
-static const wire_field ask_fields[] = {
-    WIRE_ANY_NUMBER(wire_ask, request),
-    WIRE_NUMBER(wire_ask, kind, 1, 0, WIRE_ASKS - 1),
+static const wire_field pass_fields[] = {
+    WIRE_NUMBER(wire_pass, type, 1, 0, WIRE_PASSES - 1),
     WIRE_RESERVED(3),
-    SUM(wire_ask, sum),
-};
-
-static const wire_field answer_fields[] = {
-    WIRE_ANY_NUMBER(wire_answer, request),
-    WIRE_NUMBER(wire_answer, outcome, 1, 0, WIRE_OUTCOMES - 1),
-    WIRE_RESERVED(3),
-    SUM(wire_answer, sum),
-    WIRE_NUMBER(wire_answer, total, 8, 0, WIRE_BLOB_MOST),
-    WIRE_ARRAY(wire_answer, digest),
-};
-
-static const wire_field piece_fields[] = {
-    WIRE_ANY_NUMBER(wire_piece, request),
-    WIRE_RESERVED(4),
-    WIRE_NUMBER(wire_piece, first, 8, 0, WIRE_BLOB_MOST),
-    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_piece, count, 1, 1, WIRE_PIECE_BYTES),
+    WIRE_ANY_NUMBER(wire_pass, ticket),
+    SUM(wire_pass, sum),
+    WIRE_ANY_NUMBER(wire_pass, first),
+    WIRE_NUMBER(wire_pass, until, 8, 0, WIRE_BLOB_MOST),
+    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_pass, count, 1, 0, WIRE_PIECE_BYTES),
 };
 
 /* ---- rules for several fields: the name of one that does not go with the others, or NULL ---- */
@@ -223,16 +210,12 @@ static const char *block_conflict(const wire_any *body)
     return plain && block->bytes != block->count * NUMBER_BYTES ? "count" : NULL;
 }
 
-static const char *answer_conflict(const wire_any *body)
+static const char *pass_conflict(const wire_any *body)
 {
-    static const uint8_t zeros[WIRE_DIGEST_BYTES] = {0};
-    const wire_answer *answer = &body->answer;
-    if (answer->outcome != WIRE_OUTCOME_COMES && answer->total != 0)
-        return "total";
-    return answer->outcome != WIRE_OUTCOME_WHOLE &&
-                   memcmp(answer->digest, zeros, sizeof(zeros)) != 0
-               ? "digest"
-               : NULL;
+    const wire_pass *pass = &body->pass;
+    if ((pass->count > 0) != (pass->type == WIRE_PASS_PIECE))
+        return "count";
+    return pass->count > 0 && pass->first > WIRE_BLOB_MOST - pass->count ? "first" : NULL;
 }
 
 /* ---- the kinds ---- */
@@ -278,10 +261,10 @@ static const wire_row rows[WIRE_KINDS] = {
                     WIRE_BLOCK_HEAD_BYTES + WIRE_BLOCK_NUMBERS *NUMBER_BYTES,
                     .fixed = WIRE_BLOCK_HEAD_BYTES, TABLE(wire_block, block_fields),
                     block_conflict},
-    [WIRE_ASK] = {"ASK", 32, 32, TABLE(wire_ask, ask_fields)},
-    [WIRE_ANSWER] = {"ANSWER", 72, 72, TABLE(wire_answer, answer_fields), answer_conflict},
-    [WIRE_PIECE] = {"PIECE", WIRE_PIECE_HEAD_BYTES + 1, WIRE_PIECE_HEAD_BYTES + WIRE_PIECE_BYTES,
-                    .fixed = WIRE_PIECE_HEAD_BYTES, TABLE(wire_piece, piece_fields)},
+    [WIRE_PASS] = {"PASS", WIRE_PASS_BYTES, WIRE_PASS_BYTES + WIRE_PIECE_BYTES,
+                   .fixed = WIRE_PASS_BYTES, TABLE(wire_pass, pass_fields), pass_conflict},
+    [WIRE_PASS + 1] = {.least = 1}, /* of no length, as the next one */
+    [WIRE_PASS + 2] = {.least = 1},
     [WIRE_BATCH] = {.least = WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_REPORT_BYTES,
                     .most = WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES},
     [WIRE_VIEW] = {"VIEW", 48 + 2, 48 + WIRE_VIEW_NUMBERS *NUMBER_BYTES, .fixed = 48,

@@ -29,7 +29,7 @@
 #include "protocol/wire/codec.h"
 
 enum {
-    WIRE_VERSION = 12,
+    WIRE_VERSION = 13,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -41,7 +41,7 @@ enum {
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
     WIRE_VIEW_NUMBERS = 1 << 14,  /* most numbers of a view in one frame */
     WIRE_SMALL_BYTES = 512, /* every body but those of WELCOME, MESSAGE, PARAMETERS, VIEW, BLOB,
-                               BATCH, STATUS, KEY, BLOCK and PIECE is at most this long */
+                               BATCH, STATUS, KEY, BLOCK and PASS is at most this long */
     WIRE_WELCOME_BYTES = 72 + TERMS_BYTES, /* longest body of a WELCOME */
 };
 
@@ -67,16 +67,14 @@ typedef enum wire_kind {
     WIRE_KEY = 12, /* worker, and from the server to all workers: a key to mask with */
     WIRE_STATUS,   /* server: how the run stands, to a viewer, as JSON (status.h) */
     /* Bodies in wire_bodies.h: */
-    WIRE_MEMBER,   /* server: another worker, that makes sums with this one */
-    WIRE_GREETING, /* worker, to another: the first frame of their connection */
-    WIRE_BEGUN,    /* worker, to another: it has begun a sum */
-    WIRE_BLOCK,    /* worker, to another: numbers of a sum */
-    WIRE_ASK,      /* worker, to another: asks for what that one holds */
-    WIRE_ANSWER,   /* worker, to another: whether it comes, and that all came */
-    WIRE_PIECE,    /* worker, to another: some bytes of it */
-    WIRE_BATCH,    /* worker: several reports */
-    WIRE_VIEW,     /* server: numbers of the view of the parameters, in a form; in the place of
-                      PARAMETERS */
+    WIRE_MEMBER,     /* server: another worker, that makes sums with this one */
+    WIRE_GREETING,   /* worker, to another: the first frame of their connection */
+    WIRE_BEGUN,      /* worker, to another: it has begun a sum */
+    WIRE_BLOCK,      /* worker, to another: numbers of a sum */
+    WIRE_PASS,       /* worker, to another: of what is held, and got, outside of a sum */
+    WIRE_BATCH = 21, /* worker: several reports; 19 and 20 are free */
+    WIRE_VIEW,       /* server: numbers of the view of the parameters, in a form; in the place of
+                        PARAMETERS */
     WIRE_KINDS,
 } wire_kind;
 
@@ -191,7 +189,7 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
 void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
 /*
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
- * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK and PIECE. For a MESSAGE it takes the first byte
+ * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK and PASS. For a MESSAGE it takes the first byte
  * of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't have the head's
  * length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came is not of this
  * protocol. Everything else: the whole body. Never more than the head's length, which
@@ -203,8 +201,8 @@ static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
  * What a kind of frame carries is a structure of this header or of wire_bodies.h, and a table of
  * its fields in wire.c: HELLO wire_hello, REFUSED wire_refused, BYE wire_bye, PARAMETERS
  * wire_parameters, VIEW view_piece, BLOB wire_blob, FETCH wire_fetch, READY wire_ready, KEY
- * wire_key, MEMBER wire_member, GREETING wire_greeting, BEGUN wire_begun, BLOCK wire_block, ASK
- * wire_ask, ANSWER wire_answer, PIECE wire_piece. A HEARTBEAT has no body (NULL). The other kinds
+ * wire_key, MEMBER wire_member, GREETING wire_greeting, BEGUN wire_begun, BLOCK wire_block, PASS
+ * wire_pass. A HEARTBEAT has no body (NULL). The other kinds
  * have functions of their own.
  */
 

@@ -35,11 +35,11 @@ typedef struct wire_key {
  */
 
 enum {
-    WIRE_PIECE_BYTES = 1 << 18,   /* most bytes in one PIECE */
+    WIRE_PIECE_BYTES = 1 << 18,   /* most bytes in one PASS */
     WIRE_BLOCK_NUMBERS = 1 << 15, /* numbers in one BLOCK: all but a share's last have as many */
     WIRE_PARTS_MOST = 1 << 16,    /* of a sum */
     WIRE_BLOCK_HEAD_BYTES = 36,   /* of a BLOCK, before its numbers */
-    WIRE_PIECE_HEAD_BYTES = 16,   /* of a PIECE, before its bytes */
+    WIRE_PASS_BYTES = 48,         /* of a PASS, before its bytes */
 };
 
 /* A worker that others may connect to and take connections of, or one that has gone. */
@@ -86,39 +86,26 @@ typedef struct wire_block {
     uint64_t bytes;      /* of the numbers; NONE: 4 each; else it is for the engine to check */
 } wire_block;
 
-typedef enum wire_ask_kind {
-    WIRE_ASK_NOTHING, /* the request is withdrawn */
-    WIRE_ASK_SUM,     /* a sum that the receiver holds, of this name and digest */
-    WIRE_ASK_STATE,   /* the receiver's state after this sum, or a later one */
-    WIRE_ASKS,
-} wire_ask_kind;
+typedef enum wire_pass_type {
+    WIRE_PASS_ASK_SUM,   /* the sum that the receiver holds, of this id */
+    WIRE_PASS_ASK_STATE, /* the receiver's state after this sum, or after a later one */
+    WIRE_PASS_MORE,      /* more of it may come; `first` bytes are there */
+    WIRE_PASS_DONE,      /* no more of it is wanted */
+    WIRE_PASS_NONE,      /* it can't be had */
+    WIRE_PASS_COMES,     /* `until` bytes in pieces: the sum `sum`, or the state after it */
+    WIRE_PASS_PIECE,     /* the bytes from `first` on */
+    WIRE_PASSES,
+} wire_pass_type;
 
-typedef struct wire_ask {
-    uint32_t request; /* the sender's number for it */
-    wire_ask_kind kind;
-    tarry_sum_id sum;
-} wire_ask;
-
-typedef enum wire_outcome {
-    WIRE_OUTCOME_NONE,  /* it can't be had */
-    WIRE_OUTCOME_COMES, /* in pieces, in their order */
-    WIRE_OUTCOME_WHOLE, /* that was the last one */
-    WIRE_OUTCOMES,
-} wire_outcome;
-
-typedef struct wire_answer {
-    uint32_t request;
-    wire_outcome outcome;
-    tarry_sum_id sum;                  /* COMES: of a state: that it is after; else as asked */
-    uint64_t total;                    /* COMES: bytes, at most WIRE_BLOB_MOST; else 0 */
-    uint8_t digest[WIRE_DIGEST_BYTES]; /* WHOLE: SHA-256 of all; else zeros */
-} wire_answer;
-
-typedef struct wire_piece {
-    uint32_t request;
-    uint64_t first; /* byte that these begin at */
-    uint64_t count; /* 1..WIRE_PIECE_BYTES */
-} wire_piece;
+/* What workers pass each other outside of a sum (runtime/worker/exchange.h). */
+typedef struct wire_pass {
+    wire_pass_type type;
+    uint32_t ticket;  /* what it belongs to: counted by who asks */
+    tarry_sum_id sum; /* ASK, COMES; else zeros */
+    uint64_t first;   /* MORE, PIECE; COMES: the digest of the state's bytes */
+    uint64_t until;   /* ASK, MORE: the bytes before this one may come; at most WIRE_BLOB_MOST */
+    uint64_t count;   /* PIECE: 1..WIRE_PIECE_BYTES; else 0 */
+} wire_pass;
 
 /* Any body that wire_encode and wire_decode know. */
 typedef union wire_any {
@@ -135,9 +122,7 @@ typedef union wire_any {
     wire_greeting greeting;
     wire_begun begun;
     wire_block block;
-    wire_ask ask;
-    wire_answer answer;
-    wire_piece piece;
+    wire_pass pass;
 } wire_any;
 
 #endif

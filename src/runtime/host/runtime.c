@@ -88,8 +88,8 @@ static int send_request(tarry_runtime *runtime)
 {
     copying *own = &runtime->copying;
     const exchange_methods *methods = own->by->methods;
-    return own->numbers != NULL ? methods->fetch(own->by, own->from, &own->wanted, own->numbers,
-                                                 dimension_of(runtime))
+    const exchange_numbers into = exchange_numbers_at(own->numbers, dimension_of(runtime));
+    return own->numbers != NULL ? methods->fetch(own->by, own->from, &own->wanted, &into)
                                 : methods->load(own->by, own->from, &own->wanted);
 }
 

@@ -59,7 +59,7 @@ static void leave_out(void *user, const tarry_effect *effect)
 {
     const server_host *own = user;
     if (own->others != NULL && effect->reason == TARRY_ABSENT_SILENT)
-        pass_exchange_lose(own->others, effect->worker);
+        exchange_lose(own->others, effect->worker, "is silent");
     if (own->transport.left_out != NULL)
         own->transport.left_out(own->transport.user, effect->worker, effect->reason);
 }
@@ -80,7 +80,7 @@ void tarry_host_lose(tarry_runtime *runtime, uint32_t worker)
     server_host *own = own_of(runtime);
     own->broken[worker] = true;
     if (own->others != NULL)
-        pass_exchange_lose(own->others, worker);
+        exchange_lose(own->others, worker, "is gone");
     host_lose(runtime->host, worker);
 }
 
@@ -94,7 +94,7 @@ void tarry_host_heard(tarry_runtime *runtime, uint32_t worker)
 int tarry_host_passed(tarry_runtime *runtime, uint32_t worker, const void *bytes, size_t size)
 {
     const server_host *own = own_of(runtime);
-    return own->others != NULL ? pass_exchange_take(own->others, worker, bytes, size)
+    return own->others != NULL ? exchange_take(own->others, worker, bytes, size)
                                : TARRY_ERROR_STATE;
 }
 
@@ -204,7 +204,7 @@ void server_host_wake(tarry_runtime *runtime)
 void server_host_end(server_host *self)
 {
     host_free(self->base.host);
-    pass_exchange_free(self->others);
+    exchange_free(self->others);
     memory_release(&self->allocator, self->broken);
 }
 
@@ -259,15 +259,19 @@ int server_host_init(server_host *self, const tarry_plan *plan, const host_setti
                      const tarry_allocator *allocator, tarry_diagnostic *diagnostic)
 {
     host_settings settings = *wanted;
-    const pass_exchange_settings passing = {
-        .parties = plan->workers, .pass = pass, .user = self, .unchecked = unchecked};
+    const exchange_settings passing = {.piece_bytes = EXCHANGE_PASSED_BYTES,
+                                       .now_ns = clock_now_ns,
+                                       .parties = plan->workers,
+                                       .pass = pass,
+                                       .user = self,
+                                       .unchecked = unchecked};
     self->allocator = memory_allocator(allocator);
     self->transport = *transport;
     self->parameters = wanted->parameters;
     self->broken = memory_allocate(allocator, plan->workers, sizeof(bool));
     int error = self->broken == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     if (error == TARRY_OK && wanted->server.sum == TARRY_SUM_EVERYWHERE && transport->pass != NULL)
-        error = pass_exchange_create(&passing, allocator, &self->others);
+        error = exchange_create(&passing, allocator, &self->others);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "%s: %s", wanted->name, tarry_error_text(error));
     settings.transport.user = self;

@@ -7,7 +7,7 @@
 #include <tarry/host.h>
 
 #include "runtime/host/runtime.h"
-#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/exchange.h"
 
 typedef struct server_host {
     tarry_runtime base;
@@ -22,7 +22,7 @@ typedef struct server_host {
 
 /*
  * `wanted` has all but the host's `send` and `left_out`, which go to `transport`; the `user` of its
- * other functions is `self`. unchecked: as pass_exchange_settings. `self` is zeros, but for its
+ * other functions is `self`. unchecked: as exchange_settings. `self` is zeros, but for its
  * methods. Errors: as tarry_host_create, but for what the settings may be; end it in any case.
  */
 int server_host_init(server_host *self, const tarry_plan *plan, const host_settings *wanted,

@@ -22,7 +22,7 @@
 #include "runtime/clock.h"
 #include "runtime/host/server_host.h"
 #include "runtime/worker/executor.h"
-#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/mailbox.h"
 #include "straggler/straggler.h"
 
 typedef struct local_runtime local_runtime;
@@ -252,7 +252,7 @@ static void lose_party(local_runtime *local, uint32_t party, uint32_t other)
 {
     const uint32_t server = workers_of(local);
     if (party != other && party == server)
-        pass_exchange_lose(local->base.others, other);
+        exchange_lose(local->base.others, other, "is gone");
     else if (party != other)
         tarry_worker_host_part(local->workers[party].host,
                                other == server ? TARRY_NO_WORKER : other);
@@ -441,7 +441,7 @@ static int init_mailboxes(local_runtime *local)
         return error;
     if (core->plan->workers >= UINT16_MAX)
         return TARRY_ERROR_NO_MEMORY; /* nor would what all know of each other fit into it */
-    error = mailbox_init(&local->post, PASS_MOST_HEAD, FIRST_PASSED, allocator);
+    error = mailbox_init(&local->post, WIRE_PASS_BYTES, FIRST_PASSED, allocator);
     local->has_post = error == TARRY_OK;
     return error;
 }

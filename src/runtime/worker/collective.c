@@ -251,7 +251,7 @@ static int load(collective *self, const exchange_progress *got)
 {
     const tarry_replica *replica = &self->settings.replica;
     exchange *others = self->settings.exchange;
-    others->methods->hold(others, NULL, NULL, 0);
+    others->methods->hold(others, NULL, NULL);
     self->held = (tarry_sum_id){0};
     pthread_mutex_lock(&self->replica_lock);
     int error = replica->load(replica->user, got->size, 0, got->bytes, (size_t)got->size);
@@ -401,7 +401,7 @@ void collective_free(collective *self)
     exchange *others = self->settings.exchange;
     collective_stop(self);
     others->methods->serve(others, NULL, NULL);
-    others->methods->hold(others, NULL, NULL, 0);
+    others->methods->hold(others, NULL, NULL);
     for (uint32_t i = 0; self->addresses != NULL && i < self->settings.workers; i++)
         memory_release(&allocator, self->addresses[i].bytes);
     if (self->has_change)
@@ -498,7 +498,7 @@ static void tell_failure(const collective *self, const char *why)
 static void let_go(collective *self)
 {
     exchange *others = self->settings.exchange;
-    others->methods->hold(others, NULL, NULL, 0);
+    others->methods->hold(others, NULL, NULL);
     self->held = (tarry_sum_id){0};
 }
 
@@ -508,7 +508,8 @@ static void hold(collective *self, const tarry_sum_id *name, uint64_t digest)
     exchange *others = self->settings.exchange;
     self->held = *name;
     self->held.digest = digest;
-    others->methods->hold(others, &self->held, self->sum, self->settings.dimension);
+    const exchange_numbers numbers = exchange_numbers_at(self->sum, self->settings.dimension);
+    others->methods->hold(others, &self->held, &numbers);
 }
 
 /* With the roster's lock held. The members of the group and what their parts are multiplied by;
@@ -562,11 +563,14 @@ static int form(collective *self, uint32_t *unknown, tarry_diagnostic *why)
 static void work(collective *self, tarry_engine_progress *progress)
 {
     tarry_engine *engine = self->settings.engine;
+    exchange *others = self->settings.exchange;
+    others->methods->give_way(others, true);
     while (progress->state == TARRY_ENGINE_RUNNING && !is_abandoned(self)) {
         if (take_wanted(self))
             serve(self);
         engine->methods->wait(engine, TARRY_NEVER, progress);
     }
+    others->methods->give_way(others, false);
     if (progress->state == TARRY_ENGINE_RUNNING)
         engine->methods->abandon(engine);
 }
@@ -653,11 +657,11 @@ static void run_fetch(collective *self)
     const collective_order *order = &self->order;
     size_t count = self->settings.dimension;
     exchange_progress progress;
+    const exchange_numbers into = exchange_numbers_at(self->sum, count);
     let_go(self);
-    bool done =
-        others->methods->fetch(others, order->from, &order->sum, self->sum, count) == TARRY_OK &&
-        finish(self, &progress) &&
-        vector_digest(order->sum.step, self->sum, count) == order->sum.digest;
+    bool done = others->methods->fetch(others, order->from, &order->sum, &into) == TARRY_OK &&
+                finish(self, &progress) &&
+                vector_digest(order->sum.step, self->sum, count) == order->sum.digest;
     if (done)
         hold(self, &order->sum, order->sum.digest);
     self->end = (tarry_event){

@@ -18,7 +18,6 @@
 #include "protocol/form.h"
 #include "runtime/clock.h"
 #include "runtime/worker/collective.h"
-#include "runtime/worker/pass_exchange.h"
 #include "runtime/worker/secure_sum.h"
 #include "runtime/worker/worker_host.h"
 

@@ -22,7 +22,7 @@
 #include "coding/kernel.h"
 #include "coding/layout.h"
 #include "runtime/worker/collective.h"
-#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/mailbox.h"
 #include "runtime/worker/secure_sum.h"
 #include "runtime/worker/worker_host.h"
 
@@ -248,7 +248,7 @@ void executor_claim(executor *self, size_t first, size_t count);
  * As tarry_worker_host_create, of settings that were checked. `compute` may be NULL. Numbers of any
  * form go to `send`, where they lie, and stay there until the server has withdrawn their attempt or
  * ended the round. shared: the snapshots of the parameters, which the caller publishes; NULL: its
- * own. unchecked: as pass_exchange_settings. Nothing is left to free on errors.
+ * own. unchecked: as exchange_settings. Nothing is left to free on errors.
  */
 int worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,
                        snapshots *shared, bool unchecked, const tarry_allocator *allocator,

@@ -15,9 +15,10 @@
 #include "coding/layout.h"
 #include "plan/plan.h"
 #include "protocol/form.h"
+#include "runtime/clock.h"
 #include "runtime/masked_words.h"
+#include "runtime/worker/exchange.h"
 #include "runtime/worker/executor.h"
-#include "runtime/worker/pass_exchange.h"
 #include "straggler/straggler.h"
 
 /* An executor for a transport that somebody else wrote. */
@@ -33,7 +34,8 @@ struct tarry_worker_host {
     exchange *others; /* TARRY_SUM_EVERYWHERE; else NULL */
 };
 
-_Static_assert((int)PASS_MOST_BYTES == TARRY_PASS_MOST, "what is passed has one limit");
+_Static_assert(EXCHANGE_PASSED_BYTES + WIRE_PASS_BYTES == TARRY_PASS_MOST,
+               "what is passed has one limit");
 
 static bool is_everywhere(const tarry_worker_host *own)
 {
@@ -118,7 +120,9 @@ static int make_executor(tarry_worker_host *own, snapshots *shared)
 
 static int make(tarry_worker_host *own, snapshots *shared, bool unchecked)
 {
-    const pass_exchange_settings exchanging = {
+    const exchange_settings exchanging = {
+        .piece_bytes = EXCHANGE_PASSED_BYTES,
+        .now_ns = clock_now_ns,
         .parties = own->workers + 1,
         .pass = pass,
         .user = own,
@@ -127,7 +131,7 @@ static int make(tarry_worker_host *own, snapshots *shared, bool unchecked)
     own->has_sending = pthread_mutex_init(&own->sending, NULL) == 0;
     int error = own->has_sending ? TARRY_OK : TARRY_ERROR_SYSTEM;
     if (error == TARRY_OK && is_everywhere(own))
-        error = pass_exchange_create(&exchanging, &own->allocator, &own->others);
+        error = exchange_create(&exchanging, &own->allocator, &own->others);
     return error == TARRY_OK ? make_executor(own, shared) : error;
 }
 
@@ -211,7 +215,7 @@ void tarry_worker_host_free(tarry_worker_host *worker)
     tarry_allocator allocator = worker->allocator;
     executor_close(&worker->executor);
     executor_destroy(&worker->executor);
-    pass_exchange_free(worker->others);
+    exchange_free(worker->others);
     if (worker->has_sending)
         pthread_mutex_destroy(&worker->sending);
     memory_release(&allocator, worker);
@@ -270,7 +274,7 @@ int tarry_worker_host_passed(tarry_worker_host *worker, uint32_t from, const voi
                              size_t size)
 {
     return worker->others != NULL
-               ? pass_exchange_take(worker->others, party_of(worker, from), bytes, size)
+               ? exchange_take(worker->others, party_of(worker, from), bytes, size)
                : TARRY_ERROR_FORMAT;
 }
 
@@ -278,7 +282,7 @@ void tarry_worker_host_part(tarry_worker_host *worker, uint32_t other)
 {
     uint32_t party = party_of(worker, other);
     if (worker->others != NULL && party <= worker->workers)
-        pass_exchange_lose(worker->others, party);
+        exchange_lose(worker->others, party, "is gone");
 }
 
 void tarry_worker_host_cut(tarry_worker_host *worker)

@@ -39,7 +39,7 @@ typedef struct bench {
     float got[DIMENSION];
     tarry_sum_id after, held, offered;
     uint64_t ahead; /* so many steps later is what is got */
-    bool holds;
+    bool holds, gives_way;
     uint8_t bytes[sizeof(float)];
     float handed;        /* the state that was offered last */
     size_t offers, torn; /* states that are not those of their step */
@@ -187,14 +187,14 @@ static const tarry_engine_methods engine_methods = {
 
 /* ---- the exchange ---- */
 
-static int paths_fetch(exchange *paths, uint32_t from, const tarry_sum_id *sum, float *into,
-                       size_t dimension)
+static int paths_fetch(exchange *paths, uint32_t from, const tarry_sum_id *sum,
+                       const exchange_numbers *into)
 {
     bench *own = BENCH_OF(paths, exchange);
     assert_int_equal(from, 2);
-    assert_int_equal(dimension, DIMENSION);
+    assert_int_equal(into->count, DIMENSION);
     assert_false(own->holds); /* what is overwritten is nobody's any more */
-    own->into = into;
+    own->into = into->user;
     puppet_begin(own, &own->paths);
     return TARRY_OK;
 }
@@ -238,15 +238,14 @@ static void paths_abandon(exchange *paths)
     stop(own, &own->paths);
 }
 
-static void paths_hold(exchange *paths, const tarry_sum_id *sum, const float *numbers,
-                       size_t dimension)
+static void paths_hold(exchange *paths, const tarry_sum_id *sum, const exchange_numbers *numbers)
 {
     bench *own = BENCH_OF(paths, exchange);
     own->holds = sum != NULL;
     if (sum == NULL)
         return;
     own->held = *sum;
-    assert_true(sum->digest == vector_digest(sum->step, numbers, dimension));
+    assert_true(sum->digest == vector_digest(sum->step, numbers->user, numbers->count));
 }
 
 static int paths_offer(exchange *paths, const tarry_sum_id *after, uint8_t *bytes, uint64_t size)
@@ -271,7 +270,13 @@ static void paths_serve(exchange *paths, void (*wanted)(void *user), void *user)
     own->asked = user;
 }
 
+static void paths_give_way(exchange *paths, bool sums)
+{
+    BENCH_OF(paths, exchange)->gives_way = sums;
+}
+
 static const exchange_methods paths_methods = {
+    .give_way = paths_give_way,
     .fetch = paths_fetch,
     .load = paths_load,
     .wait = paths_wait,

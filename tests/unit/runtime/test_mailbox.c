@@ -7,7 +7,7 @@
 
 #include "failing_allocator.h"
 #include "runtime/clock.h"
-#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/mailbox.h"
 #include "test.h"
 
 enum { SENDERS = 4, FRAMES = 5000, MAX_SIZE = 13 };

@@ -66,6 +66,7 @@ static void stop(mesh *self)
 static void on_wake(uv_async_t *handle)
 {
     mesh *self = handle->data;
+    mesh_exchange_turn(self);
     pthread_mutex_lock(&self->lock);
     const mesh_call call = self->call;
     bool stopping = self->stopping;
@@ -152,7 +153,6 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     if (self == NULL)
         return diagnose_no_memory(diagnostic, "connections between workers");
     self->engine.methods = &mesh_engine_methods;
-    self->exchange.methods = &mesh_exchange_methods;
     self->allocator = memory_allocator(settings->allocator);
     self->listen_fd = -1;
     self->unreached = settings->unreached;
@@ -169,6 +169,8 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     error = find_own(self, settings, diagnostic);
     if (error == TARRY_OK)
         error = mesh_listen(self, settings, diagnostic);
+    if (error == TARRY_OK && mesh_exchange_open(self) != TARRY_OK)
+        error = diagnose_no_memory(diagnostic, "connections between workers");
     if (error != TARRY_OK)
         goto release;
     if (pthread_mutex_init(&self->lock, NULL) != 0 || clock_init_condition(&self->called) != 0 ||
@@ -179,6 +181,7 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     *out = self;
     return TARRY_OK;
 release:
+    mesh_exchange_close(self);
     if (self->listen_fd >= 0)
         mesh_close_listener(self);
     credential_free(self->credential);
@@ -201,8 +204,7 @@ void mesh_free(mesh *self)
     (void)error;
     mesh_close_listener(self);
     mesh_engine_close(self);
-    mesh_exchange_free(self);
-    mesh_streams_free(self);
+    mesh_exchange_close(self);
     pthread_cond_destroy(&self->moved);
     pthread_cond_destroy(&self->called);
     pthread_mutex_destroy(&self->lock);
@@ -225,7 +227,7 @@ tarry_engine *mesh_engine(mesh *self)
 
 exchange *mesh_exchange(mesh *self)
 {
-    return &self->exchange;
+    return self->exchange;
 }
 
 /* ---- members by name ---- */
@@ -281,7 +283,6 @@ enum {
     STRANGERS_MOST = 64, /* and as many as there are members */
     MOST_WAITING = 1 << 20,
     CHANNEL_FAILURE_BYTES = 160,
-    UNSENT_BYTES = 4 << 20, /* that the system takes of a connection, if it has the room */
 };
 
 static const char NOT_HERE[] = "what came is not of this protocol";
@@ -303,13 +304,6 @@ static uint64_t mesh_watch_due_ns(const mesh *self)
 {
     const mesh_sum *sum = &self->sum;
     return sum->runs ? mesh_pace_due_ns(&sum->pace) : TARRY_NEVER;
-}
-
-/* When mesh_exchange_look is to be called; TARRY_NEVER: need not be. */
-static uint64_t mesh_exchange_due_ns(const mesh *self)
-{
-    const mesh_request *request = &self->request;
-    return request->kind != WIRE_ASK_NOTHING ? mesh_pace_due_ns(&request->pace) : TARRY_NEVER;
 }
 
 /* When the next thing has to be done without anything happening. */
@@ -357,7 +351,10 @@ static void close_link(mesh_link *link, const char *why, bool refused)
     char reason[CHANNEL_FAILURE_BYTES];
     snprintf(reason, sizeof(reason), "%s", why);
     unlist(self, link);
-    mesh_streams_close(link, refused ? reason : NULL);
+    if (refused)
+        session_refuse(link->session, WIRE_REFUSED_FORMAT, reason);
+    else
+        session_close(link->session, 0);
     if (member == NULL) {
         self->strangers--;
     } else {
@@ -375,7 +372,7 @@ static void close_link(mesh_link *link, const char *why, bool refused)
     memory_release(&self->allocator, link);
     if (member != NULL) {
         mesh_sum_lost(self, member, reason);
-        mesh_exchange_lost(self, member, reason);
+        exchange_lose(self->exchange, member->worker, reason);
     }
     mesh_set_tick(self);
 }
@@ -383,6 +380,13 @@ static void close_link(mesh_link *link, const char *why, bool refused)
 static void end_link(mesh_link *link, const char *why)
 {
     close_link(link, why, false);
+}
+
+void mesh_hold_unsent(mesh_link *link, int bytes)
+{
+    if (link->unsent_bytes != bytes)
+        channel_hold_unsent(link->channel, bytes);
+    link->unsent_bytes = bytes;
 }
 
 bool mesh_misbehaves(mesh_link *link, const char *why)
@@ -408,7 +412,7 @@ static void establish(mesh_link *link)
     mesh_member *member = link->member;
     link->greeted = true;
     link->since_ns = clock_now_ns();
-    channel_allow(link->channel, WIRE_PIECE_HEAD_BYTES + WIRE_PIECE_BYTES);
+    channel_allow(link->channel, WIRE_PASS_BYTES + WIRE_PIECE_BYTES);
     session_up(link->session, self->silence_ns);
     mesh_set_tick(self);
     mesh_sum_linked(self, member);
@@ -497,10 +501,8 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
     switch (head->kind) {
     case WIRE_BEGUN:
         return mesh_sum_begun(link, &read.begun);
-    case WIRE_ASK:
-        return mesh_streams_ask(link, &read.ask);
-    case WIRE_ANSWER:
-        return mesh_exchange_answer(link, &read.answer);
+    case WIRE_PASS:
+        return mesh_exchange_take(link, &read.pass);
     default:
         return refuse_frame(link, head, body);
     }
@@ -515,8 +517,8 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
     if (link->greeted && wire_decode(head, body, &read) == TARRY_OK) {
         if (head->kind == WIRE_BLOCK)
             return mesh_sum_begin(link, &read.block, place);
-        if (head->kind == WIRE_PIECE)
-            return mesh_exchange_begin(link, &read.piece, place);
+        if (head->kind == WIRE_PASS)
+            return mesh_exchange_begin(link, &read.pass, place);
     }
     refuse_frame(link, head, body);
     return CHANNEL_END;
@@ -529,8 +531,8 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *body)
     if (wire_decode(head, body, &read) == TARRY_OK) {
         if (head->kind == WIRE_BLOCK)
             return mesh_sum_complete(link, &read.block);
-        if (head->kind == WIRE_PIECE)
-            return mesh_exchange_complete(link, &read.piece);
+        if (head->kind == WIRE_PASS)
+            return mesh_exchange_complete(link, &read.pass);
     }
     return refuse_frame(link, head, body);
 }
@@ -557,7 +559,7 @@ static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
                 .most_length = WIRE_SMALL_BYTES,
                 .shared = self->shared,
             },
-        .unsent_bytes = UNSENT_BYTES,
+        .unsent_bytes = MESH_UNSENT_BYTES,
         .greeting_ns = member != NULL ? self->silence_ns : STRANGER_NS,
         .allocator = &self->allocator,
     };
@@ -575,7 +577,12 @@ static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
         .complete = on_complete,
         .ended = on_ended,
     };
-    *link = (mesh_link){.mesh = self, .since_ns = clock_now_ns(), .dialed = member != NULL};
+    *link = (mesh_link){
+        .mesh = self,
+        .since_ns = clock_now_ns(),
+        .dialed = member != NULL,
+        .unsent_bytes = MESH_UNSENT_BYTES,
+    };
     int error = member != NULL
                     ? session_connect(&self->loop, &settings, &handlers, &link->session)
                     : session_accept(&self->loop, fd, &settings, &handlers, &link->session);
@@ -625,7 +632,7 @@ static void not_reached(mesh *self, mesh_member *member, const char *why)
     member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
     tell_unreached(self, member, why);
     mesh_sum_lost(self, member, why);
-    mesh_exchange_lost(self, member, why);
+    exchange_lose(self->exchange, member->worker, why);
 }
 
 static void connect_to(mesh *self, mesh_member *member)
@@ -741,7 +748,7 @@ void mesh_drop(mesh *self, mesh_member *member, const char *why)
     if (member->link != NULL)
         end_link(member->link, why);
     mesh_sum_lost(self, member, why);
-    mesh_exchange_lost(self, member, why);
+    exchange_lose(self->exchange, member->worker, why);
     for (uint32_t i = 0; i < self->sum.count; i++)
         if (self->sum.members[i] == member) {
             self->sum.members[i] = NULL;

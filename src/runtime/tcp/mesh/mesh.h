@@ -62,10 +62,6 @@ int mesh_admit(mesh *self, uint32_t worker, const uint8_t *address, size_t size,
 /* It is none any more: its connection ends at once, and a sum with it fails. */
 void mesh_remove(mesh *self, uint32_t worker);
 
-/* Whoever asks for a state gets this one, after `after`: borrowed until the mesh is freed, or the
- * next call. */
-void mesh_lend(mesh *self, const tarry_sum_id *after, const uint8_t *bytes, uint64_t size);
-
 /* Its engine and its exchange; `free` of the engine does nothing. */
 tarry_engine *mesh_engine(mesh *self);
 exchange *mesh_exchange(mesh *self);

@@ -13,33 +13,18 @@
 #include "runtime/tcp/mesh/mesh_address.h"
 #include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/session.h"
+#include "runtime/worker/mailbox.h"
 
 /* What is dropped together. */
-enum mesh_tag { MESH_TAG_SUM = 1, MESH_TAG_HELD, MESH_TAG_STATE };
+enum mesh_tag { MESH_TAG_SUM = 1, MESH_TAG_PIECE };
 
 enum {
-    MESH_STREAMS = 4,                      /* that one peer gets at a time */
+    MESH_UNSENT_BYTES = 4 << 20, /* that the system takes of a connection, if it has the room */
     MESH_DIALER_BYTES = WIRE_ID_BYTES / 2, /* of the instance of one that connects to all: ones */
 };
 
 typedef struct mesh_member mesh_member; /* another worker that may be talked to */
 typedef struct mesh_link mesh_link;
-typedef struct mesh_copy mesh_copy;
-
-/* Something large on its way to a peer that asked for it. */
-typedef struct mesh_stream {
-    uint32_t request; /* 0: none */
-    wire_ask_kind kind;
-    bool waits;      /* for a copy of the state, */
-    mesh_copy *copy; /* which it reads then */
-    bool cut;        /* nothing more of it is sent */
-    tarry_sum_id sum;
-    const uint8_t *bytes;
-    uint64_t size, sent;
-    uint32_t loads; /* in the channel */
-    struct digest *digest;
-    mesh_link *link;
-} mesh_stream;
 
 /* A connection. */
 struct mesh_link {
@@ -53,7 +38,7 @@ struct mesh_link {
     wire_greeting greeting;                 /* `greeted`: what it said */
     uint8_t fingerprint[WIRE_DIGEST_BYTES]; /* of the certificate that it showed */
     wire_begun begun;                       /* the last one; step 0: none */
-    mesh_stream streams[MESH_STREAMS];
+    int unsent_bytes;                       /* that the system takes of it */
 };
 
 /* Another worker that may be talked to. */
@@ -131,28 +116,13 @@ typedef struct mesh_sum {
     mesh_pace pace;
 } mesh_sum;
 
-/* What is got from another worker. */
+/* What was last asked for of another worker. */
 typedef struct mesh_request {
-    uint32_t number;
-    wire_ask_kind kind; /* NOTHING: none runs */
+    wire_pass asked; /* ticket 0: nothing was */
     uint32_t from;
-    bool sent, comes;
+    bool sent;
     mesh_pace pace;
-    tarry_sum_id sum;
-    uint8_t *bytes; /* where they go */
-    uint8_t *state; /* of a load: the same, by the allocator; stays after the end */
-    uint64_t size, got;
-    struct digest *digest;
 } mesh_request;
-
-/* A copy of the own state. */
-struct mesh_copy {
-    uint32_t users; /* streams that read it, and the mesh while it is the newest */
-    uint8_t *bytes; /* NULL: there is none */
-    bool lent;      /* they are somebody else's, and stay */
-    uint64_t size;
-    tarry_sum_id after;
-};
 
 /* Of the group that was formed last, as its caller named it. */
 typedef struct mesh_formed {
@@ -168,7 +138,7 @@ typedef struct mesh_call {
 
 struct mesh {
     tarry_engine engine;
-    exchange exchange;
+    exchange *exchange;
     tarry_allocator allocator;
     credential *credential;
     uint64_t silence_ns;
@@ -190,7 +160,8 @@ struct mesh {
     size_t member_count, member_room;
     mesh_sum sum;
     mesh_request request;
-    mesh_copy *newest; /* copy of the state that others may have, or NULL */
+    mailbox said;     /* by the exchange, to be sent */
+    uint64_t pump_ns; /* when exchange_pump is to be called */
     /* The engine's caller's: */
     struct {
         uint64_t epoch; /* of the next sum */
@@ -202,18 +173,9 @@ struct mesh {
     pthread_mutex_t lock;
     pthread_cond_t called, moved; /* a call is over; there is progress */
     mesh_call call;
-    bool stopping, engine_woken, exchange_woken;
+    bool stopping, engine_woken;
     bool group_stands; /* the thread has the group that was formed last, and all its members */
     tarry_engine_progress engine_progress;
-    exchange_progress exchange_progress;
-    void (*wanted)(void *user);
-    void *wanted_user;
-    struct {
-        tarry_sum_id sum; /* step 0: none */
-        const uint8_t *bytes;
-        uint64_t size;
-        uint32_t streams; /* of it, which read it; the thread's to begin and to end */
-    } held;
 };
 
 /* Has the thread carry this out, and waits for that. */
@@ -248,6 +210,8 @@ void mesh_choose_links(mesh *self);
 void mesh_reach(mesh *self, mesh_member *member);
 /* The time at which something has to be done has changed. */
 void mesh_set_tick(mesh *self);
+/* The system takes so many bytes of it that are not sent yet, and no more. */
+void mesh_hold_unsent(mesh_link *link, int bytes);
 /* What came over it is not of this protocol. Gives back false. */
 bool mesh_misbehaves(mesh_link *link, const char *why);
 
@@ -287,22 +251,20 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block);
  * connected: the others may have ended because of that one. */
 void mesh_watch_look(mesh *self, uint64_t now_ns);
 
-/* ---- mesh_streams.c ---- */
+/* ---- mesh_exchange.c ---- */
 
-extern const exchange_methods mesh_exchange_methods;
+int mesh_exchange_open(mesh *self);
+void mesh_exchange_close(mesh *self);
+/* Sends what waits. */
+void mesh_exchange_turn(mesh *self);
 void mesh_exchange_linked(mesh *self, mesh_member *member);
-void mesh_exchange_lost(mesh *self, mesh_member *member, const char *why);
-bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer);
-channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
-bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece);
+bool mesh_exchange_take(mesh_link *link, const wire_pass *message);
+channel_verdict mesh_exchange_begin(mesh_link *link, const wire_pass *piece, void **place);
+bool mesh_exchange_complete(mesh_link *link, const wire_pass *piece);
+/* When mesh_exchange_look is to be called; TARRY_NEVER: need not be. */
+uint64_t mesh_exchange_due_ns(const mesh *self);
 /* A request of which nothing has moved for the silence limit fails: its source has not connected,
  * or sends nothing. */
 void mesh_exchange_look(mesh *self, uint64_t now_ns);
-void mesh_exchange_free(mesh *self);
-
-bool mesh_streams_ask(mesh_link *link, const wire_ask *ask);
-/* Closes the session, with these words to the peer unless they are NULL, and ends its streams. */
-void mesh_streams_close(mesh_link *link, const char *refusal);
-void mesh_streams_free(mesh *self);
 
 #endif

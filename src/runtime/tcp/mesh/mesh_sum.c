@@ -919,6 +919,7 @@ static bool send_block(mesh *self, mesh_member *to, const wire_block *block, con
         .released = on_released,
         .owner = self,
     };
+    mesh_hold_unsent(to->link, MESH_UNSENT_BYTES);
     if (!channel_send_load(to->link->channel, prefix, size, &load))
         return false;
     sum->loads++;

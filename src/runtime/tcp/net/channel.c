@@ -1345,6 +1345,11 @@ static bool channel_settle(channel *self)
     return self->out.first == NULL || detach(self, self->out.first);
 }
 
+void channel_hold_unsent(const channel *self, int bytes)
+{
+    setsockopt(self->link->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+}
+
 size_t channel_loads(const channel *self)
 {
     return self->out.loads;

@@ -118,6 +118,9 @@ bool channel_detach(channel *self, uint32_t tag);
 /* The rest of a large frame of this kind that is coming in, if one is, goes to nowhere: its place
  * is not written to any more. `complete` is called all the same. */
 void channel_divert(channel *self, wire_kind kind);
+/* Of TCP, the system takes so many bytes that are not sent yet, and no more: what is sent next
+ * waits behind them. */
+void channel_hold_unsent(const channel *self, int bytes);
 /* Loads that wait or are on their way. */
 size_t channel_loads(const channel *self);
 

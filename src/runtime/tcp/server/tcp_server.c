@@ -768,9 +768,10 @@ static int tcp_server_vectors(tarry_runtime *runtime, const tarry_sum_id *after,
     tarry_sum_id copy = *after;
     if (server->mesh == NULL)
         return TARRY_ERROR_SYSTEM;
-    mesh_lend(server->mesh, after, bytes, size);
-    tcp_server_ask(server, set_vectors, &copy);
-    return TARRY_OK;
+    int error = exchange_lend(mesh_exchange(server->mesh), after, bytes, size);
+    if (error == TARRY_OK)
+        tcp_server_ask(server, set_vectors, &copy);
+    return error;
 }
 
 void tcp_server_lend(tarry_tcp_server *server, uint32_t worker)

@@ -172,3 +172,16 @@ void mesh_group_lose_last(mesh_group *group, const sum_case *first, uint64_t aft
     mesh_group_form(group);
     mesh_group_sum(group, second);
 }
+
+void mesh_group_hold(exchange *giver, const tarry_sum_id *sum, const float *numbers, size_t count)
+{
+    const exchange_numbers held = exchange_numbers_at((float *)numbers, count);
+    giver->methods->hold(giver, sum, &held);
+}
+
+int mesh_group_fetch(exchange *taker, uint32_t from, const tarry_sum_id *sum, float *into,
+                     size_t count)
+{
+    const exchange_numbers place = exchange_numbers_at(into, count);
+    return taker->methods->fetch(taker, from, sum, &place);
+}

@@ -40,6 +40,10 @@ void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of);
 void mesh_group_start_but(mesh_group *group, uint32_t idle, const sum_case *of);
 /* Waits some seconds at most for the end of what runs at that member. */
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place);
+/* What that member's exchange holds or fetches, in host memory. */
+void mesh_group_hold(exchange *giver, const tarry_sum_id *sum, const float *numbers, size_t count);
+int mesh_group_fetch(exchange *taker, uint32_t from, const tarry_sum_id *sum, float *into,
+                     size_t count);
 /* The whole sum, by all; asserts that it is right. */
 void mesh_group_sum(mesh_group *group, const sum_case *of);
 /* All begin the first sum; after that time the last member ends, and the others make the second. */

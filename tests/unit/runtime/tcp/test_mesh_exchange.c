@@ -13,7 +13,7 @@
 #define PATIENCE_NS UINT64_C(60000000000)
 #define LIMIT_NS UINT64_C(3600000000000) /* of silence; beyond what a busy machine takes */
 
-enum { WRITING_LIMITS = 30 }; /* as in mesh_streams.c */
+enum { WRITING_LIMITS = 30 }; /* as in mesh_exchange.c */
 
 enum { TWO = 2, LENGTH = 1000000, STATE_BYTES = 3 << 20 };
 
@@ -57,10 +57,10 @@ PAIR(a_held_sum_is_fetched)
 {
     OWNED(float) got = calloc(LENGTH, sizeof(float));
     pair_make(its);
-    its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
+    mesh_group_hold(its->giver, &third, its->held, LENGTH);
     for (int again = 0; again < 2; again++) {
         memset(got, 0, LENGTH * sizeof(float));
-        assert_ok(its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH));
+        assert_ok(mesh_group_fetch(its->taker, 10, &third, got, LENGTH));
         exchange_progress progress = wait_for(its->taker);
         assert_int_equal(progress.state, EXCHANGE_DONE);
         assert_int_equal(progress.got, LENGTH * sizeof(float));
@@ -74,20 +74,20 @@ PAIR(what_is_not_there_fails)
     OWNED(float) got = calloc(LENGTH, sizeof(float));
     tarry_sum_id other = third;
     pair_make(its);
-    its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
+    mesh_group_hold(its->giver, &third, its->held, LENGTH);
     other.digest++;
-    its->taker->methods->fetch(its->taker, 10, &other, got, LENGTH);
+    mesh_group_fetch(its->taker, 10, &other, got, LENGTH);
     exchange_progress progress = wait_for(its->taker);
     assert_int_equal(progress.state, EXCHANGE_FAILED);
     assert_string_equal(progress.why, "worker 10: it does not have it any more");
-    its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH - 1);
+    mesh_group_fetch(its->taker, 10, &third, got, LENGTH - 1);
     assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
-    its->taker->methods->fetch(its->taker, 77, &third, got, LENGTH);
+    mesh_group_fetch(its->taker, 77, &third, got, LENGTH);
     assert_string_equal(wait_for(its->taker).why, "worker 77: it is no member");
     its->taker->methods->load(its->taker, 10, &third); /* nobody offers */
     assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
-    its->giver->methods->hold(its->giver, NULL, NULL, 0);
-    its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH);
+    its->giver->methods->hold(its->giver, NULL, NULL);
+    mesh_group_fetch(its->taker, 10, &third, got, LENGTH);
     assert_int_equal(wait_for(its->taker).state, EXCHANGE_FAILED);
 }
 
@@ -97,15 +97,15 @@ PAIR(transfers_end_at_once)
     OWNED(float) got = calloc(LENGTH, sizeof(float));
     pair_make(its);
     for (uint64_t trial = 0; trial < 20; trial++) {
-        its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
-        its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH);
+        mesh_group_hold(its->giver, &third, its->held, LENGTH);
+        mesh_group_fetch(its->taker, 10, &third, got, LENGTH);
         exchange_progress progress;
         its->taker->methods->wait(its->taker, clock_from_now(trial * 100000), &progress);
         if (trial % 2 == 0) {
             its->taker->methods->abandon(its->taker);
             memset(got, 0, LENGTH * sizeof(float));
         }
-        its->giver->methods->hold(its->giver, NULL, NULL, 0);
+        its->giver->methods->hold(its->giver, NULL, NULL);
         memset(its->held, 7, LENGTH * sizeof(float)); /* the sanitizers see who reads it */
         progress = wait_for(its->taker);
         assert_int_not_equal(progress.state, EXCHANGE_RUNNING);
@@ -275,7 +275,7 @@ PAIR(a_state_that_is_never_written_is_given_up)
     standing source;
     pair_make(its);
     its->giver->methods->serve(its->giver, on_wanted, &its->wanted);
-    its->giver->methods->hold(its->giver, &third, its->held, LENGTH);
+    mesh_group_hold(its->giver, &third, its->held, LENGTH);
     its->taker->methods->load(its->taker, 10, &third);
     wait_until_wanted(its, 1);
     begin_standing(&source, its->group.members[1]);
@@ -283,7 +283,7 @@ PAIR(a_state_that_is_never_written_is_given_up)
     assert_int_equal(progress.state, EXCHANGE_FAILED);
     assert_string_equal(progress.why, "worker 10: it does not write its state");
     end_standing(&source);
-    its->taker->methods->fetch(its->taker, 10, &third, got, LENGTH);
+    mesh_group_fetch(its->taker, 10, &third, got, LENGTH);
     assert_int_equal(wait_for(its->taker).state, EXCHANGE_DONE);
     assert_memory_equal(got, its->held, LENGTH * sizeof(float));
 }
@@ -296,8 +296,7 @@ static void see_asked(mesh *self, void *argument)
 static void see_begun(mesh *self, void *argument)
 {
     for (const mesh_link *link = self->links; link != NULL; link = link->next)
-        for (int i = 0; i < MESH_STREAMS; i++)
-            *(bool *)argument = *(bool *)argument || link->streams[i].sent > 0;
+        *(bool *)argument = *(bool *)argument || channel_loads(link->channel) > 0;
 }
 
 static void wait_until_seen(mesh *self, void (*see)(mesh *self, void *argument))
@@ -316,7 +315,7 @@ TEST(a_transfer_that_stands_still_ends)
     pair its;
     standing source, taker;
     pair_make(&its);
-    mesh_lend(its.group.members[1], &third, large, LARGE);
+    exchange_lend(its.giver, &third, large, LARGE);
     begin_standing(&source, its.group.members[1]);
     its.taker->methods->load(its.taker, 10, &third);
     wait_until_seen(its.group.members[0], see_asked);
@@ -377,8 +376,8 @@ PAIR(a_state_is_lent)
     for (int again = 0; again < 3; again++) {
         const tarry_sum_id *after = again < 2 ? &third : &later;
         if (again != 1)
-            mesh_lend(its->group.members[1], after, (const uint8_t *)its->held + again,
-                      STATE_BYTES);
+            assert_ok(
+                exchange_lend(its->giver, after, (const uint8_t *)its->held + again, STATE_BYTES));
         its->taker->methods->load(its->taker, 10, &third);
         exchange_progress progress = wait_for(its->taker);
         assert_int_equal(progress.state, EXCHANGE_DONE);
@@ -387,7 +386,7 @@ PAIR(a_state_is_lent)
                             STATE_BYTES);
     }
     /* More bytes than the wire can count: nobody gets them. */
-    mesh_lend(its->group.members[1], &third, (const uint8_t *)its->held, WIRE_BLOB_MOST + 1);
+    exchange_lend(its->giver, &third, (const uint8_t *)its->held, WIRE_BLOB_MOST + 1);
     its->taker->methods->load(its->taker, 10, &third);
     assert_string_equal(wait_for(its->taker).why, "worker 10: it does not have it any more");
 }

@@ -326,13 +326,13 @@ MESH_GROUP(who_was_reached_is_soon_called_again)
     mesh *called = group->members[seen.dialed ? 1 : 0],
          *caller = group->members[seen.dialed ? 0 : 1];
     exchange *taker = mesh_exchange(called), *giver = mesh_exchange(caller);
-    giver->methods->hold(giver, &name, held, LONG);
+    mesh_group_hold(giver, &name, held, LONG);
     wait_for_bond(caller, 0);
     for (int time = 0; time < BREAKS; time++) {
         exchange_progress progress;
         breaking its = {.bytes = 0};
         mesh_do(called, break_past, &its);
-        taker->methods->fetch(taker, seen.dialed ? 0 : 10, &name, got, LONG);
+        mesh_group_fetch(taker, seen.dialed ? 0 : 10, &name, got, LONG);
         taker->methods->wait(taker, TARRY_NEVER, &progress);
         assert_int_equal(progress.state, EXCHANGE_DONE);
         assert_memory_equal(got, held, sizeof(held));

@@ -57,12 +57,12 @@ static void fetch(mesh_group *group, uint32_t from, uint32_t to)
     exchange_progress progress;
     for (size_t i = 0; i < LENGTH; i++)
         held[i] = (float)i;
-    giver->methods->hold(giver, &sum, held, LENGTH);
-    taker->methods->fetch(taker, group->workers[from], &sum, got, LENGTH);
+    mesh_group_hold(giver, &sum, held, LENGTH);
+    mesh_group_fetch(taker, group->workers[from], &sum, got, LENGTH);
     taker->methods->wait(taker, TARRY_NEVER, &progress);
     assert_int_equal(progress.state, EXCHANGE_DONE);
     assert_memory_equal(got, held, sizeof(got));
-    giver->methods->hold(giver, NULL, NULL, 0);
+    giver->methods->hold(giver, NULL, NULL);
 }
 
 /* All know each other; five of eight make a sum. */

@@ -2,10 +2,10 @@
 /* Exchanges whose messages go through a queue that the test reads and tampers with. */
 #include "base/memory.h"
 #include "failing_allocator.h"
-#include "runtime/worker/pass_exchange.h"
+#include "runtime/worker/exchange.h"
 #include "test.h"
 
-enum { PARTIES = 3, NUMBERS = 200000, STATE_BYTES = 7 * PASS_PIECE_BYTES + 5, QUEUE = 64 };
+enum { PARTIES = 3, NUMBERS = 200000, STATE_BYTES = 7 * EXCHANGE_PASSED_BYTES + 5, QUEUE = 2048 };
 
 typedef struct carried {
     uint32_t from, to;
@@ -30,11 +30,18 @@ typedef struct bench {
 
 static const tarry_sum_id SUM = {.step = 3, .term = 1, .attempt = 4, .digest = 77};
 
+static uint64_t the_time_ns;
+
+static uint64_t now_ns(void)
+{
+    return the_time_ns;
+}
+
 static void carry(void *user, uint32_t to, const void *bytes, size_t size)
 {
     const party *own = user;
     bench *its = own->of;
-    assert_true(its->count < QUEUE && size <= PASS_MOST_BYTES);
+    assert_true(its->count < QUEUE && size <= EXCHANGE_PASSED_BYTES + WIRE_PASS_BYTES);
     carried *item = &its->queue[(its->first + its->count++) % QUEUE];
     *item = (carried){.from = own->id, .to = to, .size = size, .bytes = malloc(size)};
     assert_non_null(item->bytes);
@@ -56,7 +63,7 @@ static bool deliver(bench *its)
     carried item = its->queue[its->first];
     its->first = (its->first + 1) % QUEUE;
     its->count--;
-    assert_ok(pass_exchange_take(its->parties[item.to].exchange, item.from, item.bytes, item.size));
+    assert_ok(exchange_take(its->parties[item.to].exchange, item.from, item.bytes, item.size));
     free(item.bytes);
     return true;
 }
@@ -70,9 +77,14 @@ static void deliver_all(bench *its)
 static int make(bench *its, uint32_t id, const tarry_allocator *allocator)
 {
     its->parties[id] = (party){.of = its, .id = id};
-    const pass_exchange_settings settings = {
-        .parties = PARTIES, .pass = carry, .user = &its->parties[id]};
-    return pass_exchange_create(&settings, allocator, &its->parties[id].exchange);
+    const exchange_settings settings = {
+        .parties = PARTIES,
+        .piece_bytes = EXCHANGE_PASSED_BYTES,
+        .now_ns = now_ns,
+        .pass = carry,
+        .user = &its->parties[id],
+    };
+    return exchange_create(&settings, allocator, &its->parties[id].exchange);
 }
 
 static exchange *of(bench *its, uint32_t id)
@@ -98,7 +110,7 @@ static void finish(bench *its)
     for (; its->count > 0; its->count--)
         free(its->queue[its->first++ % QUEUE].bytes);
     for (uint32_t id = 0; id < PARTIES; id++)
-        pass_exchange_free(of(its, id));
+        exchange_free(of(its, id));
     free(its->into);
     free(its->numbers);
 }
@@ -115,7 +127,8 @@ static exchange_progress look(bench *its, uint32_t id)
 static void fetch(bench *its, uint32_t id, uint32_t from, const tarry_sum_id *sum)
 {
     memset(its->into, 0, NUMBERS * sizeof(float));
-    assert_ok(of(its, id)->methods->fetch(of(its, id), from, sum, its->into, NUMBERS));
+    const exchange_numbers into = exchange_numbers_at(its->into, NUMBERS);
+    assert_ok(of(its, id)->methods->fetch(of(its, id), from, sum, &into));
 }
 
 static void load(bench *its, uint32_t id)
@@ -125,7 +138,8 @@ static void load(bench *its, uint32_t id)
 
 static void hold_sum(bench *its)
 {
-    of(its, 0)->methods->hold(of(its, 0), &SUM, its->numbers, NUMBERS);
+    const exchange_numbers numbers = exchange_numbers_at(its->numbers, NUMBERS);
+    of(its, 0)->methods->hold(of(its, 0), &SUM, &numbers);
 }
 
 /* What party 1 has asked for comes to nothing. */
@@ -166,7 +180,7 @@ BENCH(a_sum_is_fetched_a_few_pieces_at_a_time)
     size_t most = 0;
     for (; its->count > 0; deliver(its))
         most = its->count > most ? its->count : most;
-    assert_in_range(most, 2, 4);
+    assert_in_range(most, 2, 8); /* four pieces, and as many words that they came */
     assert_int_equal(look(its, 1).state, EXCHANGE_DONE);
     assert_memory_equal(its->into, its->numbers, NUMBERS * sizeof(float));
 }
@@ -183,7 +197,7 @@ BENCH(a_sum_that_is_not_held_or_no_more_fails)
     fetch(its, 1, 0, &SUM);
     for (int i = 0; i < 6; i++) /* some pieces come */
         assert_true(deliver(its));
-    of(its, 0)->methods->hold(of(its, 0), NULL, NULL, 0);
+    of(its, 0)->methods->hold(of(its, 0), NULL, NULL);
     fails(its);
 }
 
@@ -226,7 +240,7 @@ BENCH(a_state_that_is_none_fails)
 
 BENCH(a_byte_that_flips_is_found)
 {
-    its->tampers = PASS_PIECE;
+    its->tampers = WIRE_PASS_PIECE;
     load(its, 1);
     deliver_all(its);
     offer(its, 0, &SUM);
@@ -241,11 +255,11 @@ BENCH(what_is_got_from_one_who_is_gone_fails)
     offer(its, 0, &SUM);
     for (int i = 0; i < 6; i++)
         assert_true(deliver(its));
-    pass_exchange_lose(of(its, 1), 2); /* not its source */
+    exchange_lose(of(its, 1), 2, "is gone"); /* not its source */
     assert_int_equal(look(its, 1).state, EXCHANGE_RUNNING);
-    pass_exchange_lose(of(its, 1), 0);
+    exchange_lose(of(its, 1), 0, "is gone");
     assert_int_equal(look(its, 1).state, EXCHANGE_FAILED);
-    pass_exchange_lose(of(its, 0), 1); /* its copy is kept for the other */
+    exchange_lose(of(its, 0), 1, "is gone"); /* its copy is kept for the other */
     deliver_all(its);
     exchange_progress progress = look(its, 2);
     is_the_state(&progress, &SUM);
@@ -270,30 +284,165 @@ BENCH(what_was_abandoned_comes_too_late)
     assert_int_equal(its->count, 0);
 }
 
+static size_t encode(const wire_pass *message, uint8_t *bytes)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_PASS_BYTES];
+    wire_encode(WIRE_PASS, message, frame);
+    memcpy(bytes, frame + WIRE_HEAD_BYTES, WIRE_PASS_BYTES);
+    return WIRE_PASS_BYTES;
+}
+
 BENCH(other_bytes_are_refused)
 {
-    uint8_t bytes[PASS_MOST_HEAD + 1] = {0};
-    for (unsigned type = 0; type <= PASS_PIECE + 1; type++) {
+    uint8_t bytes[WIRE_PASS_BYTES + 2] = {0};
+    for (unsigned type = 0; type <= WIRE_PASSES; type++) {
         size_t fits = 0;
         for (size_t size = 0; size <= sizeof(bytes); size++) {
             bytes[0] = (uint8_t)type;
-            fits += pass_exchange_take(of(its, 0), 1, bytes, size) == TARRY_OK;
+            fits += exchange_take(of(its, 0), 1, bytes, size) == TARRY_OK;
         }
-        assert_int_equal(fits, type <= PASS_PIECE);
+        assert_int_equal(fits, type == WIRE_PASSES ? 0 : type == WIRE_PASS_PIECE ? 2 : 1);
     }
-    assert_int_equal(pass_exchange_take(of(its, 0), PARTIES, bytes, 9), TARRY_ERROR_FORMAT);
-    pass_message long_piece = {.type = PASS_ASK_SUM_PIECE, .size = PASS_PIECE_BYTES + 1};
-    size_t size = pass_encode(&long_piece, bytes);
-    assert_int_equal(pass_exchange_take(of(its, 0), 1, bytes, size), TARRY_ERROR_FORMAT);
-    /* A piece from far behind the end. */
+    assert_int_equal(exchange_take(of(its, 0), PARTIES, bytes, WIRE_PASS_BYTES),
+                     TARRY_ERROR_FORMAT);
+    OWNED(uint8_t) longer = calloc(EXCHANGE_PASSED_BYTES + WIRE_PASS_BYTES + 1, 1);
+    longer[0] = WIRE_PASS_PIECE;
+    assert_int_equal(
+        exchange_take(of(its, 0), 1, longer, EXCHANGE_PASSED_BYTES + WIRE_PASS_BYTES + 1),
+        TARRY_ERROR_FORMAT);
+}
+
+/* Of pieces that its source may not send: none is written. */
+BENCH(a_piece_that_is_not_the_next_one_is_refused)
+{
+    OWNED(uint8_t) bytes = calloc(EXCHANGE_PASSED_BYTES + WIRE_PASS_BYTES, 1);
     hold_sum(its);
-    pass_message far = {
-        .type = PASS_ASK_SUM_PIECE, .sum = SUM, .first = UINT64_MAX, .size = PASS_PIECE_BYTES};
-    while (its->count > 0)
-        free(its->queue[(its->first + --its->count) % QUEUE].bytes);
-    size = pass_encode(&far, bytes);
-    assert_ok(pass_exchange_take(of(its, 0), 1, bytes, size));
-    assert_int_equal(its->queue[its->first].bytes[0], PASS_NONE);
+    fetch(its, 1, 0, &SUM);
+    wire_pass piece = {.type = WIRE_PASS_PIECE, .ticket = 1, .count = 64};
+    encode(&piece, bytes);
+    assert_int_equal(exchange_take(of(its, 1), 0, bytes, WIRE_PASS_BYTES + 64),
+                     TARRY_ERROR_FORMAT); /* nobody has said that it comes */
+    for (int i = 0; i < 3; i++)           /* ASK, COMES and a piece */
+        assert_true(deliver(its));
+    for (int wrong = 0; wrong < 3; wrong++) {
+        piece.first = wrong == 0 ? 0 : wrong == 1 ? 1 << 20 : EXCHANGE_PASSED_BYTES;
+        piece.count = wrong == 2 ? 63 : 64;
+        encode(&piece, bytes);
+        assert_int_equal(exchange_take(of(its, 1), 0, bytes, WIRE_PASS_BYTES + piece.count),
+                         TARRY_ERROR_FORMAT);
+        assert_ok(exchange_take(of(its, 1), 2, bytes, WIRE_PASS_BYTES + piece.count));
+    }
+    deliver_all(its);
+    assert_int_equal(look(its, 1).state, EXCHANGE_DONE);
+    assert_memory_equal(its->into, its->numbers, NUMBERS * sizeof(float));
+}
+
+static void load_of_size(bench *its, uint64_t size)
+{
+    load(its, 1);
+    deliver_all(its);
+    assert_ok(of(its, 0)->methods->offer(of(its, 0), &SUM, make_state(size), size));
+    deliver_all(its);
+    exchange_progress progress = look(its, 1);
+    OWNED(uint8_t) expected = make_state(size);
+    assert_int_equal(progress.state, EXCHANGE_DONE);
+    assert_int_equal(progress.size, size);
+    assert_memory_equal(progress.bytes, expected, size);
+    of(its, 1)->methods->abandon(of(its, 1));
+}
+
+BENCH(states_of_any_size_are_loaded)
+{
+    for (uint64_t size = 0; size < 20; size++)
+        load_of_size(its, size);
+    load_of_size(its, EXCHANGE_PASSED_BYTES);
+    load_of_size(its, EXCHANGE_PASSED_BYTES + 1);
+}
+
+/* Whoever comes while another one gets a state that does gets the same, and the owner is not asked
+ * again. */
+BENCH(a_state_on_its_way_is_shared)
+{
+    load(its, 1);
+    deliver_all(its);
+    offer(its, 0, &SUM);
+    load(its, 2);
+    deliver_all(its);
+    assert_int_equal(its->parties[0].wanted, 1);
+    for (uint32_t id = 1; id < PARTIES; id++) {
+        exchange_progress progress = look(its, id);
+        is_the_state(&progress, &SUM);
+    }
+}
+
+/* ---- a way that takes time ---- */
+
+enum { LARGE = 64 << 20 };
+
+/* Seconds that a state takes by messages that take so long each way at so many bytes a second, and
+ * the most that was on its way. */
+static double time_of_load(bench *its, uint64_t delay_ns, double rate, uint64_t *most)
+{
+    uint64_t free_ns = the_time_ns = 1;
+    carried *queue = calloc(1 << 16, sizeof(carried));
+    uint64_t *due = calloc(1 << 16, sizeof(uint64_t)), waits = 0;
+    size_t first = 0, end = 0;
+    *most = 0;
+    load(its, 1);
+    for (bool offered = false;;) {
+        for (; its->count > 0; its->count--) {
+            carried item = its->queue[its->first++ % QUEUE];
+            uint64_t begins = item.from == 0 && free_ns > the_time_ns ? free_ns : the_time_ns;
+            uint64_t passed = begins + (uint64_t)((double)item.size / rate * 1e9);
+            free_ns = item.from == 0 ? passed : free_ns;
+            waits += item.size;
+            *most = waits > *most ? waits : *most;
+            /* Sorted by when it is there. */
+            size_t place = end++;
+            assert_true(end < 1 << 16);
+            for (; place > first && due[place - 1] > passed + delay_ns; place--) {
+                due[place] = due[place - 1];
+                queue[place] = queue[place - 1];
+            }
+            due[place] = passed + delay_ns;
+            queue[place] = item;
+        }
+        if (first == end && offered)
+            break;
+        if (first == end) {
+            assert_ok(of(its, 0)->methods->offer(of(its, 0), &SUM, make_state(LARGE), LARGE));
+            offered = true;
+            continue;
+        }
+        carried item = queue[first];
+        the_time_ns = due[first++];
+        waits -= item.size;
+        assert_ok(exchange_take(of(its, item.to), item.from, item.bytes, item.size));
+        free(item.bytes);
+    }
+    assert_int_equal(look(its, 1).state, EXCHANGE_DONE);
+    free(queue);
+    free(due);
+    return (double)the_time_ns / 1e9;
+}
+
+/* Near and far, slow and fast: seven tenths of the way are used, and no more is on it than some
+ * round trips' worth. */
+BENCH(what_may_come_grows_with_the_round_trip)
+{
+    static const struct {
+        uint64_t delay_ns;
+        double rate;
+    } ways[] = {{40000000, 125e6}, {1000000, 125e6}, {100000, 1.25e9}, {100000000, 12.5e6}};
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        uint64_t most;
+        double seconds = time_of_load(its, ways[i].delay_ns, ways[i].rate, &most);
+        double round_trip = 2 * (double)ways[i].delay_ns / 1e9;
+        double least = LARGE / ways[i].rate + 8 * round_trip; /* it doubles with each */
+        assert_true(seconds < least / 0.7);
+        assert_true((double)most < 3 * (ways[i].rate * round_trip) + 8 * EXCHANGE_PASSED_BYTES);
+        of(its, 1)->methods->abandon(of(its, 1));
+    }
 }
 
 static int try_to_load(void *user, const tarry_allocator *allocator)
@@ -312,8 +461,8 @@ static int try_to_load(void *user, const tarry_allocator *allocator)
         exchange_progress progress = look(its, 1);
         error = progress.state == EXCHANGE_DONE ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
     }
-    pass_exchange_free(of(its, 1));
-    pass_exchange_free(of(its, 0));
+    exchange_free(of(its, 1));
+    exchange_free(of(its, 0));
     return error;
 }
 
