@@ -5,6 +5,7 @@
 #include "program/allreduce.h"
 #include "program/connections.h"
 #include "program/forms.h"
+#include "program/join.h"
 #include "program/kernels.h"
 #include "program/masks.h"
 #include "program/network.h"
@@ -25,6 +26,7 @@ static int run(int argc, char **argv)
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
         {"connections", command_bench_connections, "a server with thousands of workers"},
         {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
+        {"join", command_bench_join, "a state over a long link, beside sums"},
         {"step", command_bench_step, "steps of workers that all get the sum"},
         {"sampling", command_bench_sampling, "what sampling chunks is worth"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},
