@@ -50,7 +50,7 @@ def make_samples(path, dimension):
 def run(mode, rate, options, cluster, namespaces):
     """Seconds of each round over TCP that counts."""
     with namespaces.Namespaces(WORKERS + 1) as machines, tempfile.TemporaryDirectory() as folder:
-        data = ["--data", os.path.join(folder, "samples"), "--format", "libsvm"]
+        data = ["--data", os.path.join(folder, "samples")]
         make_samples(data[1], options.dimension)
         rounds = str(options.rounds)
         job = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", str(PIECES), "--replication", "3", "--order",

@@ -121,12 +121,19 @@ class Gone(TarryTest):
     def test_csv(self):
         said = "no longer exists; docs/data-formats.md has a line that makes LIBSVM of CSV"
         for command in "train", "serve", "work":
-            self.fail_with(2, f"tarry: --format: 'csv' {said}", command, "--format", "csv")
+            self.fail_with(2, "tarry: --format: no longer exists; leave it out, as the first bytes of a file tell its format",
+                           command, "--format", "csv")
             self.fail_with(2, f"tarry: --label-column: {said}", command, "--label-column", "0")
 
     def test_intervals(self):
         self.fail_with(2, "tarry: --interval: no longer exists; pictures come as often as the server tells, twice a second",
                        "top", "--connect", "node0:1", "--insecure", "--interval", "1")
+
+    def test_links(self):
+        for option in "up-bandwidth", "slow-links", "log-time":
+            self.fail_with(2, f"tarry: --{option}: no longer exists; tarry/sim.h has it for programs", "simulate", f"--{option}=1")
+        self.fail_with(2, "tarry: --decode-threads: no longer exists; leave it out, as the number of cores decides", "serve",
+                       "--decode-threads", "2")
 
     def test_pictures(self):
         said = "plot: no longer exists; draw the JSON of --report, as examples/plot.py does"

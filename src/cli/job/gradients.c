@@ -783,30 +783,6 @@ int numerics_fingerprint(const objective_settings *settings, bool sparse, uint64
     return TARRY_OK;
 }
 
-int numerics_rounding(const objective_settings *settings, bool sparse, double *rounding)
-{
-    trial of;
-    objective_workspace *work = NULL;
-    int error = make_trial(settings, sparse, &of);
-    if (error != TARRY_OK)
-        return error;
-    double *exact = memory_allocate(NULL, of.dimension, sizeof(*exact)), apart = 0, length = 0;
-    error = exact == NULL ? TARRY_ERROR_NO_MEMORY
-                          : objective_workspace_create(of.model, OBJECTIVE_DOUBLE, NULL, &work);
-    if (error == TARRY_OK) {
-        chunk_gradient_add_double(of.gradients, work, NULL, 0, of.parameters, 0, exact);
-        for (size_t i = 0; i < of.dimension; i++) {
-            apart += (of.gradient[i] - exact[i]) * (of.gradient[i] - exact[i]);
-            length += exact[i] * exact[i];
-        }
-        *rounding = apart == 0 ? 0 : sqrt(apart / length);
-    }
-    objective_workspace_free(work);
-    memory_release(NULL, exact);
-    trial_free(&of);
-    return error;
-}
-
 /* ---- verification ---- */
 
 struct verification {

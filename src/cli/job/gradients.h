@@ -123,9 +123,6 @@ bool round_scores_end(round_scores *state, uint64_t round, objective_score *trai
 /* *fingerprint: of that gradient's bits, not 0. Errors: NO_MEMORY. */
 int numerics_fingerprint(const objective_settings *settings, bool sparse, uint64_t *fingerprint);
 
-/* *rounding: |that gradient - the one in double| / |the one in double|. Errors: NO_MEMORY. */
-int numerics_rounding(const objective_settings *settings, bool sparse, double *rounding);
-
 /* What a round's estimate is off, relative as below; NaN where it was not verified. */
 typedef struct verified_round {
     double error, squared_error; /* the coding's: against the chunks' float32 gradients, summed in

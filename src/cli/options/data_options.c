@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options/data_options.h"
 
-static const option_choice formats[] = {
-    {"auto", DATASET_AUTO},
-    {"libsvm", DATASET_LIBSVM},
-    {"idx", DATASET_IDX},
-    {NULL, 0},
-};
-
 #define FIELD(name) .offset = offsetof(dataset_source, name)
 
 static const option_entry data_entries[] = {
@@ -21,12 +14,6 @@ static const option_entry data_entries[] = {
      .help = "Labels of an IDX file (default: the name of --data with labels-idx1)",
      .kind = OPTION_TEXT,
      FIELD(labels_path)},
-    {.name = "format",
-     .argument = "FORMAT",
-     .help = "auto (default), libsvm or idx",
-     .kind = OPTION_CHOICE,
-     .choices = formats,
-     FIELD(format)},
     {.name = "zero-based",
      .help = "Indices of a LIBSVM file start at 0 instead of 1",
      .kind = OPTION_FLAG,
@@ -36,9 +23,4 @@ static const option_entry data_entries[] = {
 option_group data_options_group(dataset_source *source)
 {
     return OPTION_GROUP("Data", data_entries, source);
-}
-
-const char *data_format_name(dataset_format format)
-{
-    return option_choice_name(formats, (int)format);
 }

@@ -8,6 +8,5 @@
 
 /* Without --data the path is NULL; what the labels are is no option. */
 option_group data_options_group(dataset_source *source);
-const char *data_format_name(dataset_format format);
 
 #endif

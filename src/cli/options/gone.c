@@ -7,6 +7,7 @@
 
 #define CSV "no longer exists; docs/data-formats.md has a line that makes LIBSVM of CSV"
 #define DESIGN "no longer exists; write a file with examples/designs.py, and use file:PATH"
+#define LINKS "no longer exists; tarry/sim.h has it for programs"
 #define PILOT                                                                                      \
     "no longer exists; compare tarry simulate --scheme tarry:compress=FORM and tarry train "       \
     "--compress FORM --report"
@@ -25,18 +26,20 @@ static const struct {
     {"compress:topk:dense",
      "dense rounds no longer exist; use topk:F with a larger F, or int4 for all rounds"},
     {"connect:LIST", "takes one address, the server's; second connections no longer exist"},
+    {"decode-threads", "no longer exists; leave it out, as the number of cores decides"},
     {"design:affine", DESIGN},
     {"design:difference", DESIGN},
     {"design:projective", DESIGN},
     {"early", "no longer exists; use --sum everywhere to make sums faster where vectors take long"},
     {"faults", "no longer exists; it is a program for developers now, "
                "build/tests/worlds/tarry-worlds of a build with tests"},
-    {"format:csv", CSV},
+    {"format", "no longer exists; leave it out, as the first bytes of a file tell its format"},
     {"importance", "no longer exists; use --sample-chunks K or --batch N for cheaper rounds"},
     {"interval", "no longer exists; pictures come as often as the server tells, twice a second"},
     {"label-column", CSV},
     {"local-seconds", "no longer exists; use fewer --local-steps, or leave out late chunks with "
                       "--stop deadline:SECONDS"},
+    {"log-time", LINKS},
     {"member:relay", RELAYS},
     {"no-share", "no longer exists; leave it out, as a server shares no memory with workers"},
     {"order:dynamic:capacity", RULE},
@@ -54,9 +57,11 @@ static const struct {
     {"relays", RELAYS},
     {"sample-chunks:norm", "sampling by norm no longer exists; write K for uniform sampling"},
     {"shape", "no longer exists; leave it out, as every sum among workers is direct"},
+    {"slow-links", LINKS},
     {"sum:auto", SHAPE},
     {"sum:grid", SHAPE},
     {"sum:tree", SHAPE},
+    {"up-bandwidth", LINKS},
     {"usage", "no longer exists; use --help"},
     {"vectors",
      "no longer exists; tarry train --verify compares the sums of a run with the true ones"},

@@ -186,49 +186,6 @@ int crew_room_check(const crew_size *crew, double bytes, const char *what, bool 
                     need, have, room.free_by);
 }
 
-/* ---- mixture ---- */
-
-uint32_t mixture_kinds(const uint64_t *numerics, uint32_t workers)
-{
-    uint32_t kinds = 0;
-    for (uint32_t worker = 0; worker < workers; worker++) {
-        bool known = numerics[worker] == 0;
-        for (uint32_t before = 0; before < worker && !known; before++)
-            known = numerics[before] == numerics[worker];
-        kinds += !known;
-    }
-    return kinds;
-}
-
-bool mixture_meets(const tarry_plan *plan, const uint64_t *numerics, uint32_t *one, uint32_t *other)
-{
-    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
-        bool found = false;
-        for (uint32_t i = 0; i < tarry_plan_replication(plan, chunk); i++) {
-            uint32_t holder = tarry_plan_holder(plan, chunk, i);
-            if (numerics[holder] == 0)
-                continue;
-            *other = holder;
-            if (!found)
-                *one = holder;
-            found = true;
-            if (numerics[*one] != numerics[*other])
-                return true;
-        }
-    }
-    return false;
-}
-
-double mixture_bound(const tarry_plan *plan, uint32_t parts, double rounding, double limit)
-{
-    uint32_t most = 0;
-    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++)
-        most =
-            tarry_plan_replication(plan, chunk) > most ? tarry_plan_replication(plan, chunk) : most;
-    return 2 * rounding * sqrt((double)most * parts) *
-           fmin(tarry_plan_conditioning(plan).worst, limit);
-}
-
 /* ---- refusals ---- */
 
 /* True if the same was printed a short while ago; else it is remembered as printed now. */
@@ -494,20 +451,11 @@ struct runner_network {
     const runner_tcp_settings *settings;
     tarry_runtime *server; /* the runner's */
     shipped_data *shipped;
-    uint8_t *state;         /* that the server hands out; NULL: none */
-    const tarry_plan *plan; /* in force */
+    uint8_t *state; /* that the server hands out; NULL: none */
     uint32_t workers;
     void (*say)(void *user, const char *line);
     void *say_user;
     bool begun;
-    /* How the workers compute, as far as copies of it meet. */
-    objective_settings model;
-    bool sparse;
-    double conditioning_limit;
-    uint64_t *numerics; /* of each worker, as they stood after so many arrivals: */
-    unsigned long looked;
-    bool mixed;         /* copies of different ones met in a round of 2 parts or more */
-    double mixed_bound; /* of those rounds' errors; NaN: not known */
     event_counts counts;
     refusals refused; /* the server's thread's */
 };
@@ -605,57 +553,6 @@ static json_t *worker_json(runner_network *own, uint32_t worker)
         (json_int_t)state.sent, "numerics", json_fingerprint(state.numerics));
 }
 
-/* ---- copies that are not the same to the bit ---- */
-
-static unsigned long count_arrivals(const runner_network *own)
-{
-    const event_counts *counts = &own->counts;
-    unsigned long sum = 0;
-    for (size_t kind = 0; kind <= TARRY_ARRIVAL_RESTARTED; kind++)
-        sum += atomic_load(&counts->arrivals[kind]);
-    return sum;
-}
-
-static void look_at_numerics(runner_network *own)
-{
-    for (uint32_t worker = 0; worker < own->workers; worker++)
-        own->numerics[worker] = tarry_runtime_worker(own->server, worker).numerics;
-}
-
-/* Of a round with more than one part; says it once. */
-static void watch_numerics(runner_network *own, const tarry_round_result *result)
-{
-    unsigned long arrivals = count_arrivals(own);
-    uint32_t one, other;
-    if (result->parts < 2 || own->mixed || arrivals == own->looked)
-        return;
-    own->looked = arrivals;
-    look_at_numerics(own);
-    own->mixed = mixture_meets(own->plan, own->numerics, &one, &other);
-    if (!own->mixed)
-        return;
-    double rounding;
-    char bound[64] = "";
-    if (numerics_rounding(&own->model, own->sparse, &rounding) == TARRY_OK) {
-        own->mixed_bound =
-            mixture_bound(own->plan, result->parts, rounding, own->conditioning_limit);
-        snprintf(bound, sizeof(bound), " by up to about %.2g of the chunks' sizes",
-                 own->mixed_bound);
-    }
-    tell(own,
-         "workers %" PRIu32 " and %" PRIu32 " compute the same chunks to different bits: their "
-         "machines differ; in %" PRIu32 " parts, that can put the sum off%s",
-         one, other, result->parts, bound);
-}
-
-static json_t *numerics_json(runner_network *own)
-{
-    look_at_numerics(own);
-    return json_pack("{s:I, s:b, s:o}", "kinds",
-                     (json_int_t)mixture_kinds(own->numerics, own->workers), "meet", own->mixed,
-                     "error_bound", number_json(own->mixed_bound));
-}
-
 json_t *runner_describe(runner *self)
 {
     runner_network *own = self->network;
@@ -677,9 +574,9 @@ json_t *runner_describe(runner *self)
                                counted(&counts->gone), "silent", counted(&counts->silent), "late",
                                counted(&counts->late), "failed", counted(&counts->failed),
                                "differs", counted(&counts->differs));
-    return json_pack("{s:o, s:I, s:o, s:o, s:o}", "listen", listen, "rounds_without_estimate",
+    return json_pack("{s:o, s:I, s:o, s:o}", "listen", listen, "rounds_without_estimate",
                      (json_int_t)atomic_load(&counts->without_estimate), "events", events,
-                     "workers", workers, "numerics", numerics_json(own));
+                     "workers", workers);
 }
 
 /* ---- waiting for workers ---- */
@@ -766,18 +663,6 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
     int error = runner_gather(self, diagnostic);
     if (error == TARRY_OK)
         error = tarry_runtime_round(self->runtime, parameters, sum, result, diagnostic);
-    if (error == TARRY_OK && self->network != NULL)
-        watch_numerics(self->network, result);
-    return error;
-}
-
-int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
-{
-    int error = tarry_runtime_replan(self->runtime, next, diagnostic);
-    if (error == TARRY_OK && self->network != NULL) {
-        self->network->plan = next;
-        self->network->looked = 0;
-    }
     return error;
 }
 
@@ -823,7 +708,6 @@ static void release_network(runner *self)
     if (own != NULL) {
         shipped_data_free(own->shipped);
         memory_release(NULL, own->state);
-        memory_release(NULL, own->numerics);
     }
     job_replicas_free(self->replicas);
     memory_release(NULL, own);
@@ -877,7 +761,6 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.listen = wanted->listen;
     settings.listen_count = wanted->listen_count;
     settings.security = wanted->security;
-    settings.decode_threads = wanted->decode_threads;
     settings.patience_ns = wanted->patience_ns;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
@@ -993,17 +876,10 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
     made->network = own;
     made->asks = true;
     own->settings = user;
-    own->plan = request->plan;
     own->workers = tarry_plan_workers(request->plan);
     own->say = request->say;
     own->say_user = request->say_user;
-    own->model = request->job->model;
-    own->sparse = request->job->sparse;
-    own->conditioning_limit = request->server->conditioning_limit;
-    own->mixed_bound = NAN;
-    own->numerics = memory_allocate(NULL, own->workers, sizeof(*own->numerics));
-    int error = own->numerics == NULL ? diagnose_no_memory(diagnostic, "network server")
-                                      : allow_files(own, diagnostic);
+    int error = allow_files(own, diagnostic);
     if (error == TARRY_OK)
         error = hold_one(made, request, diagnostic);
     if (error == TARRY_OK)

@@ -51,8 +51,6 @@ int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameter
                 optimizer_state *state, tarry_diagnostic *diagnostic);
 /* The last sum that the workers made, as tarry_runtime_sum; waits as runner_look. */
 int runner_last_sum(runner *self, uint64_t wait_ns, float *sum, tarry_diagnostic *diagnostic);
-/* As tarry_runtime_replan. */
-int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
 /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
  * those that say nothing to what the plan has; *said: whether any says something. Errors:
  * NO_MEMORY. */
@@ -147,22 +145,6 @@ double crew_room_bytes(const crew_size *crew);
 int crew_room_check(const crew_size *crew, double bytes, const char *what, bool tell,
                     tarry_diagnostic *diagnostic);
 
-/* Where workers of different numerics (cli/job/gradients.h) hold copies of the same chunk. */
-
-/* How many kinds there are in numerics[0..workers-1], 0 being none. */
-uint32_t mixture_kinds(const uint64_t *numerics, uint32_t workers);
-
-/* Whether two of them share a chunk; *one and *other are then the first such workers. */
-bool mixture_meets(const tarry_plan *plan, const uint64_t *numerics, uint32_t *one,
-                   uint32_t *other);
-
-/*
- * How far the sum of a round of `parts` (>= 2) parts can be off where such copies meet, over the
- * sum of the chunks' sizes: d sqrt(|S| l) / sigma_min, for gradients of two kinds that are d apart,
- * and `rounding` each from the truth (docs/conditioning.md). `limit` is that of 1/sigma_min.
- */
-double mixture_bound(const tarry_plan *plan, uint32_t parts, double rounding, double limit);
-
 /* Which refused connections are printed: each address and reason once in a while, and few lines in
  * all, however many come. */
 
@@ -234,8 +216,7 @@ typedef struct runner_tcp_settings {
     uint64_t wait_ns;     /* for all workers, before the first round */
     uint64_t patience_ns; /* from the first of several rounds on that too few workers were left for
                              until the run ends; 0: it ends at once */
-    uint32_t decode_threads; /* 0: chosen */
-    event_log *log;          /* NULL for none */
+    event_log *log;       /* NULL for none */
     const runner_crew *crew; /* NULL: workers come by themselves */
 } runner_tcp_settings;
 

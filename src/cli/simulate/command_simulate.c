@@ -745,9 +745,6 @@ static int simulate_options_check(simulate_options *options, simulate_variants *
     if (options->jobs == 0)
         options->jobs = simulate_usual_jobs();
     fit_workers(options);
-    if (options->thin.count > options->workers)
-        return complain(EXIT_USAGE, "--slow-links: %u of %u workers", options->thin.count,
-                        options->workers);
     if (options->defaults.ignore == UINT32_MAX)
         options->defaults.ignore = scheme_ignored(options->workers);
     const scheme_frame common = simulate_options_frame(options);

@@ -779,23 +779,6 @@ static const char *cut(const char *text, char first[FIRST_SIZE], const char *for
     return comma + 1;
 }
 
-/* Reads "K,FACTOR". Errors: FORMAT. */
-static int slow_links_read(const char *text, slow_links *links, tarry_diagnostic *diagnostic)
-{
-    char count[FIRST_SIZE];
-    const char *second = cut(text, count, "K,FACTOR", diagnostic);
-    uint64_t whole;
-    double factor;
-    if (second == NULL)
-        return TARRY_ERROR_FORMAT;
-    int error = parse_whole(count, 0, SIMULATE_MOST_COUNT, &whole, diagnostic);
-    if (error == TARRY_OK)
-        error = parse_real(second, 1, 1e9, false, &factor, diagnostic);
-    if (error == TARRY_OK)
-        *links = (slow_links){(uint32_t)whole, factor};
-    return error;
-}
-
 /* Reads "SECONDS,SD". Errors: FORMAT. */
 static int jitter_links_read(const char *text, jitter_links *links, tarry_diagnostic *diagnostic)
 {
@@ -816,12 +799,6 @@ static int read_deadlines(const char *text, void *values, tarry_diagnostic *diag
 {
     simulate_options *options = values;
     return list_ascending(text, SIMULATE_MOST_SECONDS, &options->deadlines, diagnostic);
-}
-
-static int read_slow_links(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    simulate_options *options = values;
-    return slow_links_read(text, &options->thin, diagnostic);
 }
 
 static int read_jitter(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -943,21 +920,6 @@ static const option_entry message_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = cards,
      FIELD(card_shared)},
-    {.name = "up-bandwidth",
-     .argument = "B",
-     .help = "Bytes per second away from each worker, where they differ from those to it "
-             "(default: --bandwidth)",
-     .kind = OPTION_REAL,
-     .high = 1e18,
-     .open = true,
-     FIELD(up_bandwidth)},
-    {.name = "slow-links",
-     .argument = "K,FACTOR",
-     .help = "K workers, drawn anew in each trial, whose links carry FACTOR times less (default "
-             "none)",
-     .kind = OPTION_TEXT,
-     .read = read_slow_links,
-     FIELD(slow_links)},
     {.name = "link-jitter",
      .argument = "SECONDS,SD",
      .help = "What each message waits besides the latency: a lognormal time of that mean, whose "
@@ -979,13 +941,6 @@ static const option_entry message_entries[] = {
      .high = SIMULATE_MOST_SECONDS,
      .open = true,
      FIELD(silence)},
-    {.name = "log-time",
-     .argument = "SECONDS",
-     .help = "Where everyone gets the sum: until an entry of the server's log is durable (default "
-             "0)",
-     .kind = OPTION_REAL,
-     .high = SIMULATE_MOST_SECONDS,
-     FIELD(log)},
 };
 
 static const option_entry run_entries[] = {
@@ -1096,7 +1051,6 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     tarry_sim_settings *sim = &frame.sim;
     tarry_sim_settings_init(sim);
     sim->server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
-    sim->log_ns = (uint64_t)ceil(options->log * 1e9);
     sim->chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
     sim->overhead_ns = (uint64_t)ceil(options->overhead * 1e9);
     sim->dimension = (size_t)options->dimension;
@@ -1106,7 +1060,6 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->link.jitter_ns = (uint64_t)llround(options->waits.mean * 1e9);
     sim->link.jitter_spread = options->waits.spread;
     sim->link.bytes_per_second = options->bandwidth;
-    sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;
     sim->card_shared = options->card_shared != 0;
     return frame;

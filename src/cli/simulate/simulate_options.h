@@ -104,11 +104,6 @@ void simulate_variants_free(simulate_variants *variants);
 
 /* Workers whose links carry less than the others', and what messages wait. */
 
-typedef struct slow_links {
-    uint32_t count; /* at most the workers */
-    double factor;  /* >= 1: how many times less they carry */
-} slow_links;
-
 /* A lognormal time of that mean, in seconds, and of a standard deviation so many times that. */
 typedef struct jitter_links {
     double mean, spread;
@@ -131,20 +126,16 @@ typedef struct simulate_options {
      * answers; NULL: nothing. */
     const double *worker_seconds;
 
-    double latency;         /* seconds */
-    double message_time;    /* seconds */
-    double bandwidth;       /* bytes per second of each worker's link */
-    double up_bandwidth;    /* the same away from the worker; 0: the same */
-    const char *slow_links; /* as it was given; NULL: none */
-    slow_links thin;
-    const char *jitter; /* as it was given; NULL: none */
+    double latency;      /* seconds */
+    double message_time; /* seconds */
+    double bandwidth;    /* bytes per second of each worker's link */
+    const char *jitter;  /* as it was given; NULL: none */
     jitter_links waits;
     double server_bandwidth;  /* of the server's card */
     int card_shared;          /* as a choice */
     uint64_t dimension;       /* d */
     uint64_t parameter_bytes; /* UINT64_MAX until checked: as many as a gradient's */
     double silence;           /* seconds */
-    double log;               /* the same, until an entry of the server's log is durable */
 
     uint64_t trials;
     uint32_t rounds; /* of each trial */

@@ -262,7 +262,6 @@ typedef struct trial_draws {
     /* By piece, of one round after the other, with room for any variant's; NULL: all 1. */
     double *costs;
     double *uncoded; /* by round: what it takes without a code; NULL: not asked for */
-    double *links;   /* by worker: how many times less its link carries; NULL: all as much */
 } trial_draws;
 
 static tarry_sim_settings make_settings(const simulate_trials *trials,
@@ -271,7 +270,6 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     tarry_sim_settings settings = variant->sim;
     settings.straggler = draws->straggler;
     settings.chunk_cost = draws->costs;
-    settings.link_factor = draws->links;
     settings.seed = draws->seed;
     settings.first_round = (uint64_t)draws->trial * trials->options->rounds;
     return settings;
@@ -445,35 +443,6 @@ static int run_variant(const crew *all, const trial_draws *draws, size_t index,
     return error;
 }
 
-/* Draws who they are; factor[j]: how many times less worker j's link carries. order: scratch of as
- * many. */
-static void slow_links_draw(const slow_links *links, uint64_t seed, uint32_t workers,
-                            double *factor, uint32_t *order)
-{
-    random_stream stream = random_stream_make(seed, RANDOM_LINK, 0, 0);
-    for (uint32_t worker = 0; worker < workers; worker++) {
-        factor[worker] = 1;
-        order[worker] = worker;
-    }
-    random_shuffle(&stream, order, workers);
-    for (uint32_t i = 0; i < links->count; i++)
-        factor[order[i]] = links->factor;
-}
-
-static int draw_links(const simulate_options *options, trial_draws *draws,
-                      tarry_diagnostic *diagnostic)
-{
-    if (options->thin.count == 0)
-        return TARRY_OK;
-    draws->links = memory_allocate(NULL, options->workers, sizeof(*draws->links));
-    uint32_t *order = memory_allocate(NULL, options->workers, sizeof(*order));
-    if (draws->links != NULL && order != NULL)
-        slow_links_draw(&options->thin, draws->seed, options->workers, draws->links, order);
-    memory_release(NULL, order);
-    return draws->links != NULL && order != NULL ? TARRY_OK
-                                                 : diagnose_no_memory(diagnostic, "links");
-}
-
 static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
                 tarry_diagnostic *diagnostic)
 {
@@ -487,8 +456,6 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
         if (draws->uncoded == NULL)
             error = diagnose_no_memory(diagnostic, "rounds");
     }
-    if (error == TARRY_OK)
-        error = draw_links(options, draws, diagnostic);
     if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
         return error;
     size_t pieces = 1;
@@ -519,7 +486,6 @@ static int run_trial(crew *all, size_t trial, tarry_diagnostic *diagnostic)
         if (error == TARRY_OK)
             finish_run(all);
     }
-    memory_release(NULL, draws.links);
     memory_release(NULL, draws.uncoded);
     memory_release(NULL, draws.costs);
     tarry_straggler_free(draws.straggler);

@@ -25,7 +25,6 @@ typedef struct serve_options {
     listen_list where;  /* or the default */
     bool ship_data;
     double wait, patience; /* seconds */
-    uint32_t decode_threads;
 } serve_options;
 
 enum { SERVE_GROUPS = 2 };
@@ -92,13 +91,6 @@ static const option_entry serve_entries[] = {
      .kind = OPTION_REAL,
      .high = MOST_SECONDS,
      FIELD(patience)},
-    {.name = "decode-threads",
-     .argument = "N",
-     .help = "Threads that add up coded parts (default: chosen by the number of cores)",
-     .kind = OPTION_U32,
-     .least = 1,
-     .most = 256,
-     FIELD(decode_threads)},
 };
 
 static void serve_options_init(serve_options *options)
@@ -175,7 +167,6 @@ static int serve(const option_command *command, train_options *training,
         .tells_draws = true,
         .wait_ns = network_ns(serving->wait),
         .patience_ns = network_ns(serving->patience),
-        .decode_threads = serving->decode_threads,
         .log = log,
     };
     training->outlived_ns = outlived_ns(serving);

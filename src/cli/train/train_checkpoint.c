@@ -48,23 +48,9 @@ enum { FEW_ARRIVALS = TARRY_CHECKPOINT_ARRIVALS / 2 };
 /* The options that may change from one process of a run to the next: where things are read from and
  * written to, how long it takes, and what it says. What is read is compared by itself. */
 static const char *const free_options[] = {
-    "data",
-    "labels",
-    "test",
-    "test-labels",
-    "format",
-    "rounds",
-    "verify",
-    "evaluate",
-    "report",
-    "save",
-    "quiet",
-    "checkpoint",
-    "checkpoint-every",
-    "resume",
-    "silence",
-    "attempt-limit",
-    "digest-steps",
+    "data",     "labels",  "test",          "test-labels",  "rounds",     "verify",
+    "evaluate", "report",  "save",          "quiet",        "checkpoint", "checkpoint-every",
+    "resume",   "silence", "attempt-limit", "digest-steps",
 };
 
 static bool is_free(const char *name)

@@ -1223,7 +1223,7 @@ static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
         *changes = (tarry_plan_changes){0};
         return TARRY_OK;
     }
-    error = runner_replan(runs, look.next, why);
+    error = tarry_runtime_replan(runs->runtime, look.next, why);
     if (error != TARRY_OK) {
         tarry_plan_free(look.next);
         return error;

@@ -1064,10 +1064,8 @@ static void write_arguments(runner_processes *own, const train_options *options,
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
         own->arguments[count++] = (char *)always[i];
     if (options->source.path != NULL) {
-        const char *const data[] = {"--data", options->source.path, "--format",
-                                    data_format_name(options->source.format)};
-        for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++)
-            own->arguments[count++] = (char *)data[i];
+        own->arguments[count++] = "--data";
+        own->arguments[count++] = (char *)options->source.path;
     }
     if (options->source.zero_based)
         own->arguments[count++] = "--zero-based";
