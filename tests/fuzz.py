@@ -26,7 +26,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz" / "corpus"
 # Bytes of an input; longer ones take longer and reach little more.
-LONGEST = {"assembly": 256, "checkpoint": 320, "codec": 128, "compress": 2600, "data": 1024, "design": 512, "job": 400, "ledger": 256, "mesh": 200,
+LONGEST = {"assembly": 256, "checkpoint": 320, "codec": 128, "compress": 2600, "control": 200, "data": 1024, "design": 512, "job": 400, "ledger": 256, "mesh": 200,
            "peer": 320, "plan": 512, "roster": 256, "server": 200, "settings": 512, "status": 1024, "trace": 512, "training": 1024, "view": 130, "worker": 256}
 # Lines of a crash that suffice to find it again: what it was, and the input.
 TELLING = re.compile(r"^(?:SUMMARY|Base64): .+", re.MULTILINE)

@@ -5,7 +5,8 @@
  * A plan (plan.h) says which worker holds which chunk, in which order, and with which weights the
  * server decodes. The server (server.h) and the worker (worker.h) are pure state machines that
  * exchange events and effects (event.h). local.h runs them over threads: most users need only
- * plan.h and local.h. tcp.h runs them over a network, sim.h in virtual time. settings.h says what
+ * plan.h and local.h. tcp.h runs them over a network, control.h
+ * has messages between their processes, sim.h runs them in virtual time. settings.h says what
  * goes together.
  */
 #ifndef TARRY_TARRY_H
@@ -15,6 +16,7 @@
 #include <tarry/codec.h>
 #include <tarry/compress.h>
 #include <tarry/compute.h>
+#include <tarry/control.h>
 #include <tarry/direct.h>
 #include <tarry/dp.h>
 #include <tarry/engine.h>

@@ -83,3 +83,12 @@ def revoke(folder: pathlib.Path, name: str) -> None:
     openssl(*ca, "-revoke", folder / name / "cert.pem")
     openssl(*ca, "-gencrl", "-out", folder / "revoked.pem")
     shutil.copy(folder / "revoked.pem", folder / "server" / "revoked.pem")
+
+
+def context(folder: pathlib.Path, *, accepting: bool) -> ssl.SSLContext:
+    """Of a member, towards others of its cluster."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if accepting else ssl.PROTOCOL_TLS_CLIENT)
+    made.verify_mode, made.check_hostname = ssl.CERT_REQUIRED, not accepting
+    made.load_verify_locations(folder / "ca.pem")
+    made.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return made

@@ -50,6 +50,11 @@ BENCH(refuses_what_makes_no_sense)
     assert_int_equal(script_reason(&one), WIRE_REFUSED_RANGE);
     script_close(&one);
 
+    script_open(&one, its->address, 1);
+    script_say_hello(&one, WIRE_ROLE_CONTROL, WIRE_ANY_WORKER);
+    assert_int_equal(script_reason(&one), WIRE_REFUSED_IDENTITY);
+    script_close(&one);
+
     script_open(&one, its->address, 1); /* another plan */
     script_say_hello(&one, WIRE_ROLE_WORKER, WIRE_ANY_WORKER);
     script_await(&one, WIRE_WELCOME);
@@ -57,8 +62,8 @@ BENCH(refuses_what_makes_no_sense)
     assert_int_equal(script_reason(&one), WIRE_REFUSED_DATA);
     script_close(&one);
 
-    bench_await_count(its, &its->refused, 7);
-    assert_non_null(strstr(its->told, "HELLO: role must be 0 to 1, not 2\n"));
+    bench_await_count(its, &its->refused, 8);
+    assert_non_null(strstr(its->told, "HELLO: role must be 0 to 2, not 3\n"));
     assert_int_equal(its->joined, 0);
 }
 

@@ -2,17 +2,13 @@
 """Addresses of a hub: 'HOST:PORT', ':PORT' (all of this machine, to listen on), or 'unix:PATH' on this machine."""
 
 import contextlib
-import errno
 import ipaddress
-import os
 import socket
-import struct
 
 from ..errors import ArgumentError, SystemResourceError
 
 # A peer whose machine or network is gone is noticed after so many seconds, though nothing is sent.
 GONE_SECONDS = 20
-_PROBE_SECONDS = 5
 # Addresses that documents may name: nothing is sent there.
 _NOBODIES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
@@ -77,74 +73,3 @@ def _is_number(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _unix(address: str) -> str | None:
-    """'@' stands for the zero byte of Linux's abstract names."""
-    if not is_unix(address):
-        return None
-    path = address.removeprefix("unix:")
-    return "\0" + path[1:] if path.startswith("@") else path
-
-
-def listen(address: str) -> socket.socket:
-    path = _unix(address)
-    try:
-        if path is not None:
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind(path)
-            listener.listen(128)
-            return listener
-        host, port = split(address)
-        both = not host and socket.has_dualstack_ipv6()
-        family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
-        return socket.create_server((host, port), backlog=128, family=family, dualstack_ipv6=both)
-    except OSError as error:
-        raise SystemResourceError(f"the hub can't listen on {address}: {error.strerror or error}") from None
-
-
-def connect(address: str, timeout: float) -> socket.socket:
-    """The timeout is still set. Raises OSError."""
-    path = _unix(address)
-    if path is None:
-        connection = socket.create_connection(split(address), timeout=timeout)
-        watch(connection)
-        return connection
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(timeout)
-    connection.connect(path)
-    if not is_of_this_user(connection):
-        connection.close()
-        raise PermissionError(errno.EPERM, "a process of another user listens there")
-    return connection
-
-
-def watch(connection: socket.socket) -> None:
-    """A TCP connection ends when the other machine does not answer any more."""
-    if connection.family == socket.AF_UNIX:
-        return
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_SECONDS)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, GONE_SECONDS // _PROBE_SECONDS - 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * GONE_SECONDS)
-
-
-def peer_of(connection: socket.socket) -> str:
-    """Where the other side is, for people."""
-    if connection.family == socket.AF_UNIX:
-        return "this machine"
-    with contextlib.suppress(OSError):
-        host, port = connection.getpeername()[:2]
-        return joined(str(host).removeprefix("::ffff:"), port)
-    return "somewhere"
-
-
-def is_of_this_user(connection: socket.socket) -> bool:
-    """Over a Unix socket: whether the other side is of the same user, or root. Abstract names have no permissions."""
-    if connection.family != socket.AF_UNIX:
-        return True
-    size = struct.calcsize("3i")
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return user in (os.geteuid(), 0)

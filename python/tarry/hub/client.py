@@ -3,23 +3,18 @@
 
 import contextlib
 import dataclasses
-import socket
-import ssl
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ..control import Control
 from ..errors import Error, FormatError, StateError, SystemResourceError
 from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
 from .blob import Blob
 from .evaluation import Key
-from .trust import ON_THIS_MACHINE, Member, reason, wrap_client
+from .trust import ON_THIS_MACHINE, Member
 from .wire import Closed, Message, Wire
-
-_HANDSHAKE_SECONDS = 20.0
-_QUIET_SECONDS = 1.0  # of trying to connect, before anybody hears of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +68,16 @@ class Client:
     ) -> None:
         """Tries to connect for `patience` seconds; over TCP as the member. Where that takes long, `tell` hears so.
 
-        Raises SystemResourceError; ArgumentError, FileError and FormatError for credentials.
+        Raises SystemResourceError; Refused, ArgumentError, FileError and FormatError for credentials.
         """
-        member.check(address)
         self._address = address
-        self._heard = False
         self.training_failed = False  # as the hub has said
-        self._plain = member.folder is None and not addresses.is_unix(address)
-        self._wire = Wire(_connect(address, member, patience, tell))
+        self._control = Control(connect=address, patience=patience, **member.library(address))
+        try:
+            self._wire = _connect(self._control, address, tell)
+        except BaseException:
+            self._control.close()
+            raise
 
     def join(
         self,
@@ -279,20 +276,13 @@ class Client:
     def close(self) -> None:
         with contextlib.suppress(Closed):
             self._wire.send({"type": "bye"})
-        self._wire.close()
+        self._control.close()
 
     def _send(self, message: Message, payload: Blob = b"") -> None:
         try:
             self._wire.send(message, payload)
-        except Closed as closed:
-            raise self._gone(closed) from None
-
-    def _gone(self, closed: Closed) -> Exception:
-        if closed.refused:
-            return Refused(f"the hub at {self._address} does not take this credential: {closed}")
-        if self._plain and not self._heard:
-            return SystemResourceError(f"closed by the hub at {self._address} (does it want credentials?)")
-        return SystemResourceError("the hub is gone, and with it the training's coordinator")
+        except Closed:
+            raise _gone() from None
 
     def _answer_after_state(self, state: Callable[[], bytes], *wanted: str) -> tuple[Message, bytes]:
         """The answer, before which the hub may ask for this worker's state."""
@@ -305,11 +295,10 @@ class Client:
     def _answer(self, *wanted: str) -> tuple[Message, bytes]:
         try:
             message, payload = self._wire.receive()
-        except Closed as closed:
-            raise self._gone(closed) from None
+        except Closed:
+            raise _gone() from None
         except FormatError as error:
             raise SystemResourceError(f"{self._address} is no hub of this version: {error}") from None
-        self._heard = True
         kind: Any = message.get("type")
         if kind == "refused":
             refused = Refused(message["why"])
@@ -322,42 +311,21 @@ class Client:
         return message, payload
 
 
-def _connect(address: str, member: Member, patience: float, tell: Callable[[str], None] | None) -> socket.socket:
-    begun = time.monotonic()
-    until = begun + patience
-    pause = 0.02
-    while True:
-        try:
-            return _try_connect(address, member, max(1.0, until - time.monotonic()))
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
-            why = error.strerror or str(error)
-            if isinstance(error, ssl.SSLError):
-                why = "ended by the peer in the TLS handshake (does it speak plain text?)"
-        except (ssl.SSLError, PermissionError) as error:  # which waiting does not mend
-            raise SystemResourceError(f"the hub at {address}: {reason(error)}") from None
-        except OSError as error:
-            why = error.strerror or str(error)
-        if time.monotonic() + pause > until:
-            raise SystemResourceError(f"no hub at {address}: {why}")
-        if tell is not None and time.monotonic() - begun > _QUIET_SECONDS:
-            tell(f"no hub at {address} yet: {why}")
-            tell = None
-        time.sleep(pause)
-        pause = min(2 * pause, 1.0)
+def _gone() -> Exception:
+    return SystemResourceError("the hub is gone, and with it the training's coordinator")
 
 
-def _try_connect(address: str, member: Member, seconds: float) -> socket.socket:
-    """Raises OSError; FileError and FormatError for credentials."""
-    connection = addresses.connect(address, seconds)
+def _connect(control: Control, address: str, tell: Callable[[str], None] | None) -> Wire:
     try:
-        if member.folder is not None and not addresses.is_unix(address):
-            connection.settimeout(_HANDSHAKE_SECONDS)
-            connection = wrap_client(member, connection)
-        connection.settimeout(None)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        while isinstance(found := control.accept(), str):
+            if tell is not None:
+                tell(f"no hub at {address} yet: {found.removeprefix(f'{address}: ')}")
+        return Wire(found)
+    except Closed as closed:
+        raise SystemResourceError(f"no hub at {address}: {str(closed).removeprefix(f'{address}: ')}") from None
+    except StateError as error:
+        why = str(error).removeprefix(f"{address}: ")
+        raise Refused(f"the hub at {address} does not take this credential: {why}") from None
 
 
 def _reached(server: str, hub: str) -> str:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hub's process: takes workers in, and has their trainings run."""
 
+import contextlib
 import dataclasses
 import os
-import socket
 import threading
 import time
 from typing import Any, Self
 
+from ..control import Connection, Control
 from ..errors import Error, SystemResourceError
 from . import address as addresses
 from .agreement import Agreement
 from .attendants import Attendants, named
-from .door import Door
 from .drift import kind_told
 from .session import Ended, OtherTraining, Peer, Session, status_of
 from .settings import HubSettings, default_listen
@@ -41,8 +41,9 @@ class Hub:
         self._why = ""  # it closes
         self._left_out: set[int] = set()
         self._attendants = Attendants(settings.workers, settings.here)
-        self._door = Door(address, settings.security.of_server(), self._enter, settings.say)
-        self.address = self._door.address
+        self._control = Control(listen=address, **settings.security.of_server().library(address))
+        self.address = self._control.address
+        threading.Thread(target=self._accept, name="tarry-hub", daemon=True).start()
 
     @property
     def training(self) -> Training | None:
@@ -79,7 +80,7 @@ class Hub:
             self._closing, self._why = True, why
             self._lock.notify_all()
             sessions = list(self._sessions)
-        self._door.close()
+        self._control.stop_listening()
         for session in sessions:
             session.end()
         for session in sessions:
@@ -89,6 +90,7 @@ class Hub:
             peers = list(self._peers)
         for peer in peers:
             peer.wire.close()
+        self._control.close()
 
     def _await_told(self) -> None:
         """Workers hear why the training has failed, and those who attend workers that it is over."""
@@ -146,8 +148,18 @@ class Hub:
 
     # ---- connections: a thread for each ----
 
-    def _enter(self, connection: socket.socket, name: str | None) -> None:
-        peer = Peer(Wire(connection), name, addresses.peer_of(connection))
+    def _accept(self) -> None:
+        with contextlib.suppress(Closed, Error):
+            while True:
+                found = self._control.accept()
+                if isinstance(found, str):
+                    self.settings.say(found)
+                else:
+                    threading.Thread(target=self._enter, args=(found,), name="tarry-hub-worker", daemon=True).start()
+
+    def _enter(self, connection: Connection) -> None:
+        where = "this machine" if connection.where.startswith("unix") else connection.where
+        peer = Peer(Wire(connection), connection.name, where)
         with self._lock:
             if self._closing:
                 peer.wire.close()

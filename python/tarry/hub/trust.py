@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may talk to whom: TLS 1.3 with the credentials of `tarry keys`, as the library's own connections have it.
+"""Who may talk to whom, by the credentials of `tarry keys`, as the library's connections have it.
 
 A certificate says by its only common name what its owner may be: 'server', 'worker-3', 'worker' (any number) or others
 that have no business with a hub.
@@ -7,21 +7,15 @@ that have no business with a hub.
 
 import contextlib
 import dataclasses
-import errno
 import os
 import re
-import ssl
-import stat
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from ..errors import ArgumentError, FileError, FormatError
+from ..errors import ArgumentError, FileError
 from . import address as addresses
 
-_SERVER_NAME = "tarry-server"  # in a server's certificate, wherever it runs
 _WORKER = re.compile(r"worker(?:-(0|[1-9][0-9]{0,5}))?", re.ASCII)
-_OF_ANOTHER_CLUSTER = (2, 7, 18, 19, 20, 21)  # what OpenSSL finds in the chain of such a certificate
-_FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +88,8 @@ class Member:
     folder: str | None
 
     def library(self, address: str) -> dict[str, Any]:
-        """What tarry.Server and tarry.Worker take for this address. Raises ArgumentError for what is not allowed."""
+        """What servers, workers and control connections take for this address. Raises ArgumentError for what is not
+        allowed."""
         if addresses.is_unix(address):
             return {"insecure": True}
         self.check(address)
@@ -117,91 +112,8 @@ class Member:
                 f"{address}: plain text is for loopback addresses, unless it is forced (--force, TARRY_INSECURE=force)"
             )
 
-    def context(self, *, accepting: bool) -> ssl.SSLContext:
-        """As it is on disk now. Raises FileError, FormatError."""
-        assert self.folder is not None
-        authority, certificate, key = (os.path.join(self.folder, name) for name in _FILES)
-        revoked = os.path.join(self.folder, "revoked.pem")
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if accepting else ssl.PROTOCOL_TLS_CLIENT)
-        made.minimum_version = made.maximum_version = ssl.TLSVersion.TLSv1_3
-        made.verify_mode = ssl.CERT_REQUIRED
-        made.check_hostname = not accepting
-        made.hostname_checks_common_name = False
-        made.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-        if accepting:
-            made.num_tickets = 0
-        _check_key(key)
-        _load(authority, lambda: made.load_verify_locations(authority))
-        _load(certificate, lambda: made.load_cert_chain(certificate, key, _no_pass_phrase))
-        if os.path.exists(revoked):
-            _load(revoked, lambda: made.load_verify_locations(revoked))
-            made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        return made
-
-
-def wrap_client(member: Member, connection: Any) -> ssl.SSLSocket:
-    """TLS towards a hub, which has shown that it is one. Raises OSError, FileError, FormatError."""
-    context = member.context(accepting=False)
-    made = context.wrap_socket(connection, server_hostname=_SERVER_NAME, do_handshake_on_connect=False)
-    try:
-        made.do_handshake()
-    except OSError:
-        made.close()
-        raise
-    name = common_name(made)
-    if name != "server":
-        made.close()
-        raise PermissionError(errno.EACCES, f"{name or 'somebody without a name'} is no server")
-    return made
-
-
-def common_name(connection: ssl.SSLSocket) -> str:
-    """The only common name in the other side's certificate; '': it has none, or several."""
-    told = cast("dict[str, Any]", connection.getpeercert() or {})
-    names = [value for part in told.get("subject", ()) for key, value in part if key == "commonName"]
-    return names[0] if len(names) == 1 else ""
-
 
 def number_of(name: str) -> int | None:
     """Of the worker that the owner of a certificate of that name is; None: it may be any, or is none."""
     found = _WORKER.fullmatch(name)
     return int(found[1]) if found is not None and found[1] is not None else None
-
-
-def is_worker(name: str) -> bool:
-    return _WORKER.fullmatch(name) is not None
-
-
-def reason(error: OSError) -> str:
-    """Why a handshake failed, in words."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _OF_ANOTHER_CLUSTER:
-            return "certificate of another cluster than ca.pem"
-        return f"certificate: {error.verify_message}"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
-    return str(error.strerror or error)
-
-
-def _check_key(path: str) -> None:
-    try:
-        mode = os.stat(path).st_mode
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from None
-    if stat.S_IMODE(mode) & 0o077:
-        raise FileError(
-            f"{path}: others may read or write this key (chmod 600 it; if they may have read it, revoke it)"
-        )
-
-
-def _load(path: str, load: Any) -> None:
-    try:
-        load()
-    except ssl.SSLError as error:
-        raise FormatError(f"{path}: {error.reason or error}") from None
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from None
-
-
-def _no_pass_phrase() -> str:
-    raise FormatError("a key with a pass phrase can't be used")

@@ -1,90 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between the hub and a worker: a line of JSON, and as many bytes behind it as its `bytes` says."""
+"""Messages between the hub and a worker, over the library's control connections: JSON, and as many bytes behind it as
+its `bytes` says."""
 
-import contextlib
+import io
 import json
-import select
-import socket
-import ssl
 from typing import Any, cast
 
+from ..control import MOST_MESSAGE, Closed, Connection
 from ..errors import FormatError
 from .blob import Blob, view_of
-from .trust import reason
 
-MOST_LINE = 1 << 22
+__all__ = ["MOST_BYTES", "Closed", "Message", "Wire"]
+
+MOST_TEXT = 1 << 22
 MOST_BYTES = 1 << 48
 Message = dict[str, Any]
-
-
-class Closed(Exception):
-    """The other side is gone; `refused`: it has said by TLS that it does not take this side's credential."""
-
-    def __init__(self, why: str, *, refused: bool = False) -> None:
-        super().__init__(why)
-        self.refused = refused
+# Kinds of the library's messages, each of which has a part of one of ours.
+_TEXT, _END_OF_TEXT, _NUMBERS = 0, 1, 2
 
 
 class Wire:
-    """One connection, over TLS or in plain text. For one thread at a time, but `close` for any."""
+    """One connection. For one thread at a time, but `close` for any."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._file = connection.makefile("rb")
 
     def send(self, message: Message, payload: Blob = b"") -> None:
-        numbers = view_of(payload)
-        size = numbers.nbytes
-        line = json.dumps(message | {"bytes": size}, separators=(",", ":")).encode() + b"\n"
-        try:
-            self._connection.sendall(line)
-            if size:
-                self._connection.sendall(numbers)
-        except OSError as error:
-            raise _closed(error) from None
+        """Raises Closed."""
+        numbers = view_of(payload).cast("B")
+        text = memoryview(json.dumps(message | {"bytes": numbers.nbytes}, separators=(",", ":")).encode())
+        for first in range(0, len(text), MOST_MESSAGE):
+            is_end = first + MOST_MESSAGE >= len(text)
+            self._connection.say(_END_OF_TEXT if is_end else _TEXT, text[first : first + MOST_MESSAGE])
+        for first in range(0, len(numbers), MOST_MESSAGE):
+            self._connection.say(_NUMBERS, numbers[first : first + MOST_MESSAGE])
 
     def receive(self, most_bytes: int = MOST_BYTES) -> tuple[Message, bytes]:
         """A message, and at most so many bytes behind it. Raises Closed, and FormatError for what is no message."""
+        text, kind = b"", _TEXT
+        while kind == _TEXT:
+            kind, part = self._connection.take(bytes)
+            text += part
+            if len(text) > MOST_TEXT:
+                raise FormatError("a message of the hub's protocol is too long")
         try:
-            if self._file.peek(1)[:1] not in (b"{", b""):
-                raise FormatError("what came is no message of the hub's protocol")
-            line = self._file.readline(MOST_LINE)
-            if not line.endswith(b"\n"):
-                if len(line) == MOST_LINE:
-                    raise FormatError("a line of the hub's protocol is too long")
-                raise Closed("the connection was closed")
-            told: Any = json.loads(line)
-            message = cast(Message, told) if isinstance(told, dict) else {}
-            size: Any = message.get("bytes")
-            if not isinstance(size, int) or not 0 <= size <= most_bytes:
-                raise FormatError("a message of the hub's protocol has no length, or too large a one")
-            payload = self._file.read(size)
-        except (OSError, ValueError, KeyError) as error:
-            if isinstance(error, FormatError):
-                raise
-            if isinstance(error, OSError):
-                raise _closed(error) from None
+            told: Any = json.loads(text)
+        except ValueError as error:
             raise FormatError(f"no message of the hub's protocol: {error}") from None
-        if len(payload) != size:
-            raise Closed("the connection was closed")
-        return message, payload
+        message = cast(Message, told) if isinstance(told, dict) else {}
+        size: Any = message.get("bytes")
+        if kind != _END_OF_TEXT or not isinstance(size, int) or not 0 <= size <= most_bytes:
+            raise FormatError("a message of the hub's protocol has no length, or too large a one")
+        payload = io.BytesIO()
+        while payload.tell() < size:
+            kind, _ = self._connection.take(payload.write)
+            if kind != _NUMBERS or payload.tell() > size:
+                raise FormatError("what follows a message of the hub's protocol is not as long as it says")
+        return message, payload.getvalue()
 
     def is_open(self) -> bool:
-        """Where nothing is due from the other side: whether it is still there."""
-        look = select.poll()
-        try:
-            look.register(self._connection, select.POLLIN)
-        except ValueError:  # closed on this side
-            return False
-        return not look.poll(0)
+        """Whether the other side is still there."""
+        return self._connection.is_open()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # beneath TLS, which another thread may be reading
-            socket.socket.shutdown(self._connection, socket.SHUT_RDWR)
-        self._file.close()
+        """What was sent before still arrives."""
         self._connection.close()
-
-
-def _closed(error: OSError) -> Closed:
-    refused = isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or "")
-    return Closed(reason(error), refused=refused)

@@ -28,7 +28,6 @@ from tarry.hub.secure import check_secure, job_text  # noqa: E402
 from tarry.hub.session import Session  # noqa: E402
 from tarry.hub.settings import HubSettings  # noqa: E402
 from tarry.hub.training import Training, plan_of  # noqa: E402
-from tarry.hub.trust import common_name  # noqa: E402
 from tarry.settings import ServerSettings  # noqa: E402
 from tarry.torch.loader import Loader  # noqa: E402
 from tarry.torch.secure import Secret, digest_of, numerics  # noqa: E402
@@ -165,16 +164,16 @@ class Tap:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        accepting = Security(str(self.keys)).of_server().context(accepting=True)
+        accepting = credentials_of.context(self.keys / "server", accepting=True)
         while True:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
             worker = accepting.wrap_socket(connection, server_side=True)
-            number = int(common_name(worker).removeprefix("worker-"))
+            subject = dict(part[0] for part in worker.getpeercert()["subject"])
             host, _, port = self.server.rpartition(":")
-            context = Security(str(self.keys)).of_worker(number).context(accepting=False)
+            context = credentials_of.context(self.keys / subject["commonName"], accepting=False)
             server = context.wrap_socket(socket.create_connection((host, int(port))), server_hostname="tarry-server")
             threading.Thread(target=self._pass, args=(worker, server, True), daemon=True).start()
             threading.Thread(target=self._pass, args=(server, worker, False), daemon=True).start()

@@ -162,6 +162,11 @@ static const wire_field pass_fields[] = {
     WIRE_FIELD(WIRE_FIELD_BEHIND, wire_pass, count, 1, 0, WIRE_PIECE_BYTES),
 };
 
+static const wire_field say_fields[] = {
+    WIRE_ANY_NUMBER(wire_say, kind),
+    WIRE_FIELD(WIRE_FIELD_BEHIND, wire_say, count, 1, 1, WIRE_SAY_BYTES),
+};
+
 /* ---- rules for several fields: the name of one that does not go with the others, or NULL ---- */
 
 static const char *parameters_conflict(const wire_any *body)
@@ -269,6 +274,7 @@ static const wire_row rows[WIRE_KINDS] = {
                     .most = WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES},
     [WIRE_VIEW] = {"VIEW", 48 + 2, 48 + WIRE_VIEW_NUMBERS *NUMBER_BYTES, .fixed = 48,
                    TABLE(view_piece, view_fields), view_conflict},
+    [WIRE_SAY] = {"SAY", 4 + 1, 4 + WIRE_SAY_BYTES, .fixed = 4, TABLE(wire_say, say_fields)},
 };
 
 uint32_t wire_most_length(wire_kind kind)

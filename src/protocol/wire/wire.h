@@ -41,8 +41,9 @@ enum {
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
     WIRE_VIEW_NUMBERS = 1 << 14,  /* most numbers of a view in one frame */
     WIRE_SMALL_BYTES = 512, /* every body but those of WELCOME, MESSAGE, PARAMETERS, VIEW, BLOB,
-                               BATCH, STATUS, KEY, BLOCK and PASS is at most this long */
+                               BATCH, STATUS, KEY, BLOCK, PASS and SAY is at most this long */
     WIRE_WELCOME_BYTES = 72 + TERMS_BYTES, /* longest body of a WELCOME */
+    WIRE_SAY_BYTES = 1 << 20,              /* longest message of a control connection */
 };
 
 #define WIRE_ANY_WORKER UINT32_MAX
@@ -52,7 +53,8 @@ enum {
 #define WIRE_BLOB_MOST (UINT64_C(1) << 48)
 
 typedef enum wire_kind {
-    WIRE_HELLO = 1,  /* worker or viewer: the first frame of a connection */
+    WIRE_HELLO = 1,  /* worker or viewer: the first frame of a connection; of a control connection
+                        that of both sides */
     WIRE_WELCOME,    /* server: its answer */
     WIRE_REFUSED,    /* server: its other answer; a worker, too: the last word to a peer that breaks
                         a rule */
@@ -75,6 +77,7 @@ typedef enum wire_kind {
     WIRE_BATCH = 21, /* worker: several reports; 19 and 20 are free */
     WIRE_VIEW,       /* server: numbers of the view of the parameters, in a form; in the place of
                         PARAMETERS */
+    WIRE_SAY,        /* both, over a control connection: a message of the program's own */
     WIRE_KINDS,
 } wire_kind;
 
@@ -89,6 +92,7 @@ typedef char wire_rack[TARRY_RACK_BYTES + 1];
 typedef enum wire_role {
     WIRE_ROLE_WORKER,
     WIRE_ROLE_VIEWER,
+    WIRE_ROLE_CONTROL, /* either side of a control connection (tarry/control.h) */
     WIRE_ROLES,
 } wire_role;
 
@@ -179,6 +183,11 @@ typedef struct wire_ready {
     uint8_t address[WIRE_ENGINE_BYTES]; /* how others reach its engine */
 } wire_ready;
 
+typedef struct wire_say {
+    uint32_t kind;  /* the program's own */
+    uint64_t count; /* bytes of the message, 1..WIRE_SAY_BYTES */
+} wire_say;
+
 /* ---- frames ---- */
 
 /* The longest body that a frame of this kind can have. */
@@ -189,9 +198,9 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
 void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
 /*
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
- * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK and PASS. For a MESSAGE it takes the first byte
- * of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't have the head's
- * length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came is not of this
+ * them: for MESSAGE, PARAMETERS, VIEW, BLOB, BLOCK, PASS and SAY. For a MESSAGE it takes the first
+ * byte of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't have the
+ * head's length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came is not of this
  * protocol. Everything else: the whole body. Never more than the head's length, which
  * wire_head_decode has checked.
  */
@@ -202,7 +211,7 @@ static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
  * its fields in wire.c: HELLO wire_hello, REFUSED wire_refused, BYE wire_bye, PARAMETERS
  * wire_parameters, VIEW view_piece, BLOB wire_blob, FETCH wire_fetch, READY wire_ready, KEY
  * wire_key, MEMBER wire_member, GREETING wire_greeting, BEGUN wire_begun, BLOCK wire_block, PASS
- * wire_pass. A HEARTBEAT has no body (NULL). The other kinds
+ * wire_pass, SAY wire_say. A HEARTBEAT has no body (NULL). The other kinds
  * have functions of their own.
  */
 

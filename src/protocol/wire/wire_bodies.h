@@ -123,6 +123,7 @@ typedef union wire_any {
     wire_begun begun;
     wire_block block;
     wire_pass pass;
+    wire_say say;
 } wire_any;
 
 #endif

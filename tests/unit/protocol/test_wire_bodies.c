@@ -321,7 +321,7 @@ static const struct {
     wire_kind kind;
     unsigned at, least, most;
 } bounded[] = {
-    {WIRE_HELLO, 0, 'T', 'T'}, {WIRE_HELLO, 5, 0, 0},       {WIRE_HELLO, 10, 0, 1},
+    {WIRE_HELLO, 0, 'T', 'T'}, {WIRE_HELLO, 5, 0, 0},       {WIRE_HELLO, 10, 0, 2},
     {WIRE_HELLO, 11, 0, 255},  {WIRE_WELCOME, 0, 13, 13},   {WIRE_WELCOME, 1, 0, 0},
     {WIRE_WELCOME, 2, 0, 0},   {WIRE_WELCOME, 3, 0, 0},     {WIRE_WELCOME, 63, 0, 0},
     {WIRE_WELCOME, 71, 0, 0},  {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},

@@ -156,6 +156,7 @@ static const known all[] = {
                 .bytes = 20}},
      {56, 0, 0, 0, 17, 0, 0, 0, NAME_BYTES, 0, 2, 0, 0, 0, 0, 0, 0, 12, [48 - 8] = 16},
      44},
+    {WIRE_SAY, {.say = {.kind = 13, .count = 100}}, {104, 0, 0, 0, 23, 0, 0, 0, 13}, 12},
     {WIRE_PASS,
      {.pass = {.type = WIRE_PASS_ASK_STATE, .ticket = 13, .sum = SUM, .until = 14}},
      {48, 0, 0, 0, 18, 0, 0, 0, 1, 0, 0, 0, 13, 0, 0, 0, SUM_BYTES, 0, 0, 0, 0, 0, 0, 0, 0, 14},
@@ -293,7 +294,7 @@ TEST(what_is_refused_is_named)
         int longer;
         const char *text;
     } cases[] = {
-        {WIRE_HELLO, 18, 7, 0, "HELLO: role must be 0 to 1, not 7"},
+        {WIRE_HELLO, 18, 7, 0, "HELLO: role must be 0 to 2, not 7"},
         {WIRE_HELLO, 8, 't', 0, "HELLO: oldest is malformed or cut short"},
         {WIRE_HELLO, 89, ' ', 0, "HELLO: rack is malformed or cut short"},
         {WIRE_HELLO, 4, 1, -1, "HELLO: rack is malformed or cut short"},

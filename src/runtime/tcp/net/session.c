@@ -21,6 +21,8 @@ enum {
     LEAST_TICK_MS = 5,
     MOST_TICK_MS = 250,
     LATE_TICKS = 4,
+    PROBE_SECONDS = 5,
+    PROBES = 3,
 };
 
 typedef enum session_stage {
@@ -153,8 +155,9 @@ bool session_lose(session *self, const char *format, ...)
 bool session_misfit(session *self)
 {
     return session_lose(self, "%s",
-                        self->stage == SESSION_UP ? "what came is not of this protocol"
-                                                  : "what answers does not speak this protocol");
+                        self->stage == SESSION_UP || self->accepted
+                            ? "what came is not of this protocol"
+                            : "what answers does not speak this protocol");
 }
 
 void session_end(session *self, int error, const char *text)
@@ -277,6 +280,18 @@ static void session_set_tick(session *self, uint64_t tick_ms)
     uv_timer_start(&self->timer, on_timer, tick_ms, tick_ms);
 }
 
+/* A machine or network that is gone is noticed after PROBES + 1 times PROBE_SECONDS. */
+static void session_probe(int fd)
+{
+    const int on = 1, seconds = PROBE_SECONDS, probes = PROBES;
+    const unsigned gone_ms = (PROBES + 1) * PROBE_SECONDS * 1000U;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &gone_ms, sizeof(gone_ms));
+}
+
 /* Takes over the socket. Errors: NO_MEMORY, SYSTEM. */
 static int session_open_channel(session *self, int fd, bool plain)
 {
@@ -305,6 +320,8 @@ static int session_open_channel(session *self, int fd, bool plain)
                              &self->allocator, &self->channel);
     if (error != TARRY_OK)
         return error;
+    if (settings->probed)
+        session_probe(fd);
     /* What the system refuses of this is done without. */
     if (settings->unsent_bytes > 0)
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &settings->unsent_bytes,
@@ -321,7 +338,8 @@ static bool session_dial(session *self, const address *to)
     tarry_diagnostic why = {""};
     int fd;
     int error = address_connect(to, &fd, &why);
-    if (error == TARRY_OK && address_is_unix(to) && geteuid() != 0 && !address_is_own_user(fd)) {
+    if (error == TARRY_OK && address_is_unix(to) && (geteuid() != 0 || !address_is_file(to)) &&
+        !address_is_own_user(fd)) {
         close(fd);
         error = diagnose(&why, TARRY_ERROR_SYSTEM, "another user's socket");
     } else if (error == TARRY_OK) {

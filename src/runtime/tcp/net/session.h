@@ -62,6 +62,7 @@ typedef struct session_settings {
     const credential *credential; /* as `connect`; NULL: plain text */
     bool between;                 /* two workers: TLS with the certificates of both, and no BYE */
     channel_settings channel;
+    bool probed;          /* TCP finds out when the other machine is gone, though nothing is sent */
     int unsent_bytes;     /* that the system takes of the connection; 0: as the channel has it */
     uint64_t greeting_ns; /* to connect and greet, for each address */
     backoff *wait;        /* between attempts, borrowed; NULL: there is only one attempt */

@@ -944,6 +944,8 @@ static wire_reason admit_role(tarry_tcp_server *server, peer *who, const wire_he
 {
     if (hello->role == WIRE_ROLE_VIEWER)
         return admit_viewer(server, who);
+    if (hello->role != WIRE_ROLE_WORKER)
+        return WIRE_REFUSED_IDENTITY;
     if (hello->ranking != COEFFICIENTS_VERSION)
         return WIRE_REFUSED_RANKING;
     return admit_worker(server, who, hello);
