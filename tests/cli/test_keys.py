@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import ssl
-import shutil
 import stat
 import subprocess
 import time

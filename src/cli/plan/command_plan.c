@@ -105,7 +105,7 @@ static json_t *plan_endurance_json(const plan_endurance *endurance)
 static int plan_exposure_measure(const tarry_plan *plan, uint32_t colluders, plan_exposure *out)
 {
     exposure *held;
-    int error = exposure_create(tarry_plan_workers(plan), NULL, &held);
+    int error = exposure_create(NULL, &held);
     if (error != TARRY_OK)
         return error;
     error = exposure_add_plan(held, plan, NULL);

@@ -96,15 +96,15 @@ static uint64_t secure_options_least(const secure_options *options, uint64_t sam
 static int check_left(const train_job *job, const held_cut *cut, tarry_diagnostic *why)
 {
     const secure_options *secure = &job->inputs.options->secure;
-    held *samples = NULL;
-    int error = held_create(&samples);
+    exposure *samples = NULL;
+    int error = exposure_create(NULL, &samples);
     if (error == TARRY_OK)
         error = held_add(samples, job->inputs.plan, cut, why);
     const uint64_t least = secure_options_least(secure, cut->samples);
     uint64_t left = least;
     if (error == TARRY_OK)
         error = held_left(samples, cut->samples, secure->colluders, &left);
-    held_free(samples);
+    exposure_free(samples);
     if (error != TARRY_OK || left >= least)
         return error;
     return diagnose(why, TARRY_ERROR_ARGUMENT,

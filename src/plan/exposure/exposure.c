@@ -6,25 +6,18 @@
 
 #include "base/memory.h"
 
-typedef struct range {
-    uint64_t begin, end;
-    uint32_t worker;
-} range;
-
 struct exposure {
     tarry_allocator allocator;
-    uint32_t workers;
-    range *ranges;
+    exposure_range *ranges;
     size_t count, room;
 };
 
-int exposure_create(uint32_t workers, const tarry_allocator *allocator, exposure **self)
+int exposure_create(const tarry_allocator *allocator, exposure **self)
 {
     exposure *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return TARRY_ERROR_NO_MEMORY;
     made->allocator = memory_allocator(allocator);
-    made->workers = workers;
     *self = made;
     return TARRY_OK;
 }
@@ -40,7 +33,7 @@ void exposure_free(exposure *self)
 
 static int by_worker(const void *a, const void *b)
 {
-    const range *one = a, *other = b;
+    const exposure_range *one = a, *other = b;
     if (one->worker != other->worker)
         return one->worker < other->worker ? -1 : 1;
     return (one->begin > other->begin) - (one->begin < other->begin);
@@ -53,8 +46,8 @@ static void join(exposure *self)
     if (self->count > 0)
         qsort(self->ranges, self->count, sizeof(*self->ranges), by_worker);
     for (size_t i = 0; i < self->count; i++) {
-        const range next = self->ranges[i];
-        range *last = kept == 0 ? NULL : &self->ranges[kept - 1];
+        const exposure_range next = self->ranges[i];
+        exposure_range *last = kept == 0 ? NULL : &self->ranges[kept - 1];
         if (last != NULL && last->worker == next.worker && next.begin <= last->end)
             last->end = next.end > last->end ? next.end : last->end;
         else
@@ -65,7 +58,7 @@ static void join(exposure *self)
 
 int exposure_add(exposure *self, uint32_t worker, uint64_t begin, uint64_t end)
 {
-    assert(worker < self->workers && begin <= end);
+    assert(begin <= end);
     if (begin == end)
         return TARRY_OK;
     if (self->count == self->room) {
@@ -73,16 +66,23 @@ int exposure_add(exposure *self, uint32_t worker, uint64_t begin, uint64_t end)
         /* Half of the room stays free, so that joining is rare. */
         if (2 * self->count >= self->room) {
             const size_t room = memory_room(self->room, 2 * self->count + 1, 64);
-            range *grown = memory_grow(&self->allocator, self->ranges, self->count, room,
-                                       sizeof(*self->ranges));
+            exposure_range *grown = memory_grow(&self->allocator, self->ranges, self->count, room,
+                                                sizeof(*self->ranges));
             if (grown == NULL)
                 return TARRY_ERROR_NO_MEMORY;
             self->ranges = grown;
             self->room = room;
         }
     }
-    self->ranges[self->count++] = (range){begin, end, worker};
+    self->ranges[self->count++] = (exposure_range){begin, end, worker};
     return TARRY_OK;
+}
+
+size_t exposure_ranges(exposure *self, const exposure_range **ranges)
+{
+    join(self);
+    *ranges = self->ranges;
+    return self->count;
 }
 
 /* The holders of a chunk get its spans. */
@@ -107,7 +107,6 @@ static int add_chunk(exposure *self, const tarry_plan *plan, uint32_t chunk,
 
 int exposure_add_plan(exposure *self, const tarry_plan *plan, const uint64_t *samples)
 {
-    assert(plan->workers <= self->workers);
     uint64_t *start = NULL;
     if (samples != NULL) {
         start = memory_allocate(&self->allocator, plan->origins, sizeof(*start));
@@ -135,6 +134,7 @@ typedef struct heavy {
 typedef struct pieces {
     uint64_t *cut;
     size_t cuts;
+    uint32_t workers;
     size_t *offset; /* workers + 1 */
     size_t *piece;
     uint32_t *taken; /* per piece: how many of the chosen workers hold it */
@@ -162,14 +162,14 @@ static void pieces_free(const exposure *self, pieces *of)
     memory_release(&self->allocator, of->order);
 }
 
-static void set_cuts(const range *ranges, size_t count, pieces *of)
+static void set_cuts(const exposure *self, pieces *of)
 {
-    for (size_t i = 0; i < count; i++) {
-        of->cut[2 * i] = ranges[i].begin;
-        of->cut[2 * i + 1] = ranges[i].end;
+    for (size_t i = 0; i < self->count; i++) {
+        of->cut[2 * i] = self->ranges[i].begin;
+        of->cut[2 * i + 1] = self->ranges[i].end;
     }
-    qsort(of->cut, 2 * count, sizeof(*of->cut), compare_cuts);
-    for (size_t i = 0; i < 2 * count; i++) {
+    qsort(of->cut, 2 * self->count, sizeof(*of->cut), compare_cuts);
+    for (size_t i = 0; i < 2 * self->count; i++) {
         if (of->cuts == 0 || of->cut[of->cuts - 1] != of->cut[i])
             of->cut[of->cuts++] = of->cut[i];
     }
@@ -183,49 +183,45 @@ static int by_load(const void *a, const void *b)
     return (one->worker > other->worker) - (one->worker < other->worker);
 }
 
-/* Lists each worker's pieces; ranges are by worker, and joined. */
-static int list_pieces(const exposure *self, const range *ranges, size_t count, pieces *of)
+/* Lists each worker's pieces. */
+static int list_pieces(const exposure *self, pieces *of)
 {
+    const exposure_range *ranges = self->ranges;
     size_t all = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < self->count; i++)
         all += find_cut(of, ranges[i].end) - find_cut(of, ranges[i].begin);
     of->piece = memory_allocate(&self->allocator, all, sizeof(*of->piece));
     of->taken = memory_allocate(&self->allocator, of->cuts, sizeof(*of->taken));
     if (of->piece == NULL || of->taken == NULL)
         return TARRY_ERROR_NO_MEMORY;
     size_t at = 0, next = 0;
-    for (uint32_t j = 0; j < self->workers; j++) {
+    for (uint32_t j = 0; j < of->workers; j++) {
         of->offset[j] = at;
         of->order[j].worker = j;
-        for (; next < count && ranges[next].worker == j; next++) {
+        for (; next < self->count && ranges[next].worker == j; next++) {
             of->order[j].load += ranges[next].end - ranges[next].begin;
             const size_t end = find_cut(of, ranges[next].end);
             for (size_t p = find_cut(of, ranges[next].begin); p < end; p++)
                 of->piece[at++] = p;
         }
     }
-    of->offset[self->workers] = at;
-    qsort(of->order, self->workers, sizeof(*of->order), by_load);
+    of->offset[of->workers] = at;
+    qsort(of->order, of->workers, sizeof(*of->order), by_load);
     return TARRY_OK;
 }
 
-static int pieces_make(const exposure *self, pieces *of)
+static int pieces_make(exposure *self, pieces *of)
 {
-    *of = (pieces){.cuts = 0};
-    int error = TARRY_ERROR_NO_MEMORY;
-    range *ranges = memory_allocate(&self->allocator, self->count, sizeof(*ranges));
+    join(self);
+    *of = (pieces){.workers = self->count > 0 ? self->ranges[self->count - 1].worker + 1 : 0};
     of->cut = memory_allocate(&self->allocator, self->count, 2 * sizeof(*of->cut));
-    of->offset = memory_allocate(&self->allocator, (size_t)self->workers + 1, sizeof(*of->offset));
-    of->order = memory_allocate(&self->allocator, self->workers, sizeof(*of->order));
-    if (ranges != NULL && of->cut != NULL && of->offset != NULL && of->order != NULL) {
-        exposure joined = {.ranges = ranges, .count = self->count};
-        for (size_t i = 0; i < self->count; i++)
-            ranges[i] = self->ranges[i];
-        join(&joined);
-        set_cuts(ranges, joined.count, of);
-        error = list_pieces(self, ranges, joined.count, of);
+    of->offset = memory_allocate(&self->allocator, (size_t)of->workers + 1, sizeof(*of->offset));
+    of->order = memory_allocate(&self->allocator, of->workers, sizeof(*of->order));
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (of->cut != NULL && of->offset != NULL && of->order != NULL) {
+        set_cuts(self, of);
+        error = list_pieces(self, of);
     }
-    memory_release(&self->allocator, ranges);
     if (error != TARRY_OK)
         pieces_free(self, of);
     return error;
@@ -250,7 +246,6 @@ static void put_back(pieces *of, uint32_t worker)
 
 typedef struct hunt {
     pieces *of;
-    uint32_t workers;
     uint64_t best;  /* samples of the worst set yet */
     uint64_t steps; /* left */
     uint32_t *at;   /* per depth: the chosen place of the order */
@@ -260,7 +255,7 @@ typedef struct hunt {
 /* Whether choosing `left` from place `from` on may be worse than the worst yet. */
 static bool is_worth(const hunt *run, uint64_t sum, uint32_t from, uint32_t left)
 {
-    if (from + left > run->workers)
+    if (from + left > run->of->workers)
         return false;
     for (uint32_t i = from; i < from + left && sum <= run->best; i++)
         sum += run->of->order[i].load;
@@ -302,29 +297,29 @@ static uint64_t largest_loads(const pieces *of, uint32_t count)
 }
 
 /* All that anybody holds. */
-static uint64_t count_samples(const exposure *self, pieces *of)
+static uint64_t count_samples(pieces *of)
 {
     uint64_t samples = 0;
-    for (uint32_t j = 0; j < self->workers; j++)
+    for (uint32_t j = 0; j < of->workers; j++)
         samples += take(of, j);
-    for (uint32_t j = 0; j < self->workers; j++)
+    for (uint32_t j = 0; j < of->workers; j++)
         put_back(of, j);
     return samples;
 }
 
-int exposure_unheld(const exposure *self, uint32_t colluders, uint64_t steps, exposure_bound *bound)
+int exposure_unheld(exposure *self, uint32_t colluders, uint64_t steps, exposure_bound *bound)
 {
-    const uint32_t chosen = colluders < self->workers ? colluders : self->workers;
     pieces of;
     int error = pieces_make(self, &of);
     if (error != TARRY_OK)
         return error;
-    hunt run = {.of = &of, .workers = self->workers, .steps = steps};
+    const uint32_t chosen = colluders < of.workers ? colluders : of.workers;
+    hunt run = {.of = &of, .steps = steps};
     run.at = memory_allocate(&self->allocator, (size_t)chosen + 1, sizeof(*run.at));
     run.sum = memory_allocate(&self->allocator, (size_t)chosen + 1, sizeof(*run.sum));
     error = TARRY_ERROR_NO_MEMORY;
     if (run.at != NULL && run.sum != NULL) {
-        const uint64_t samples = count_samples(self, &of);
+        const uint64_t samples = count_samples(&of);
         const bool exact = search_sets(&run, chosen);
         const uint64_t held = exact ? run.best : largest_loads(&of, chosen);
         *bound = (exposure_bound){

@@ -11,7 +11,7 @@
 typedef struct exposure exposure;
 
 /* Nobody held anything. Errors: NO_MEMORY. */
-int exposure_create(uint32_t workers, const tarry_allocator *allocator, exposure **self);
+int exposure_create(const tarry_allocator *allocator, exposure **self);
 void exposure_free(exposure *self); /* NULL is allowed */
 
 /* The worker holds the samples begin .. end - 1; more of them may have been held before. Errors:
@@ -19,12 +19,22 @@ void exposure_free(exposure *self); /* NULL is allowed */
 int exposure_add(exposure *self, uint32_t worker, uint64_t begin, uint64_t end);
 
 /*
- * Every worker holds the samples of its chunks in the plan, which is for no more workers. samples:
- * per original chunk, how many it has (at most 2^32), one chunk after the other; NULL:
- * PLAN_ORIGIN_WEIGHT each. All of them, whoever holds them, are what is counted. Errors: NO_MEMORY,
- * on which part of the plan may have been added.
+ * Every worker holds the samples of its chunks in the plan. samples: per original chunk, how many
+ * it has (at most 2^32), one chunk after the other; NULL: PLAN_ORIGIN_WEIGHT each. All of them,
+ * whoever holds them, are what is counted. Errors: NO_MEMORY, on which part of the plan may have
+ * been added.
  */
 int exposure_add_plan(exposure *self, const tarry_plan *plan, const uint64_t *samples);
+
+/* Samples begin .. end - 1 of a worker. */
+typedef struct exposure_range {
+    uint64_t begin, end;
+    uint32_t worker;
+} exposure_range;
+
+/* What is held, by worker and then by place: (*ranges)[0..count-1], of which none touch or are
+ * empty; borrowed until more is added. Gives back the count. */
+size_t exposure_ranges(exposure *self, const exposure_range **ranges);
 
 typedef struct exposure_bound {
     uint64_t samples; /* that are held by anybody */
@@ -40,8 +50,7 @@ typedef struct exposure_bound {
  * left without the largest loads, as if they had nothing in common: true, but it may not be exact.
  * Errors: NO_MEMORY.
  */
-int exposure_unheld(const exposure *self, uint32_t colluders, uint64_t steps,
-                    exposure_bound *bound);
+int exposure_unheld(exposure *self, uint32_t colluders, uint64_t steps, exposure_bound *bound);
 
 /* About a second. */
 #define EXPOSURE_STEPS UINT64_C(200000000)

@@ -33,7 +33,7 @@ static uint64_t enumerate(const table *of, uint32_t colluders, uint64_t *all)
     return least;
 }
 
-static void assert_bounds(const exposure *held, const table *of)
+static void assert_bounds(exposure *held, const table *of)
 {
     for (uint32_t colluders = 0; colluders <= WORKERS + 1; colluders++) {
         exposure_bound bound, quick;
@@ -53,7 +53,7 @@ static void assert_bounds(const exposure *held, const table *of)
 static exposure *make(void)
 {
     exposure *held;
-    assert_ok(exposure_create(WORKERS, NULL, &held));
+    assert_ok(exposure_create(NULL, &held));
     return held;
 }
 
@@ -142,7 +142,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     const uint64_t samples[40] = {5, 6, 7, 8};
     OWNED(exposure) held = NULL;
     exposure_bound bound;
-    int error = exposure_create(tarry_plan_workers(plan), allocator, &held);
+    int error = exposure_create(allocator, &held);
     if (error == TARRY_OK)
         error = exposure_add_plan(held, plan, samples);
     return error == TARRY_OK ? exposure_unheld(held, 2, STEPS, &bound) : error;

@@ -8,7 +8,7 @@
 #include "seed.h"
 #include "test.h"
 
-OWNED_BY(held, held_free)
+OWNED_BY(exposure, exposure_free)
 
 enum { SAMPLES = 60, WORKERS = 6 };
 
@@ -62,14 +62,14 @@ static uint64_t judge(const oracle *its, uint32_t colluders)
     return left;
 }
 
-static uint64_t left_by(const held *samples, uint32_t colluders)
+static uint64_t left_by(exposure *samples, uint32_t colluders)
 {
     uint64_t left;
     assert_ok(held_left(samples, SAMPLES, colluders, &left));
     return left;
 }
 
-static void check(const held *samples, const oracle *its)
+static void check(exposure *samples, const oracle *its)
 {
     for (uint32_t colluders = 0; colluders <= WORKERS; colluders++)
         assert_int_equal(left_by(samples, colluders), judge(its, colluders));
@@ -116,8 +116,8 @@ TEST(it_is_what_all_plans_gave)
         const held_cut cut = {.samples = batch.rows, .origins = batch.chunks};
         static const oracle nothing;
         oracle its = nothing;
-        OWNED(held) samples, again;
-        assert_ok(held_create(&samples));
+        OWNED(exposure) samples, again;
+        assert_ok(exposure_create(NULL, &samples));
         check(samples, &its);
         for (int i = 0; i < 3; i++) {
             OWNED(tarry_plan)
@@ -152,9 +152,9 @@ TEST(a_plan_of_other_chunks_is_refused)
 {
     OWNED(tarry_plan) plan = make_plan(1, 5, 2);
     const held_cut cut = {.samples = SAMPLES, .origins = 11};
-    OWNED(held) samples;
+    OWNED(exposure) samples;
     tarry_diagnostic why;
-    assert_ok(held_create(&samples));
+    assert_ok(exposure_create(NULL, &samples));
     assert_int_equal(held_add(samples, plan, &cut, &why), TARRY_ERROR_FORMAT);
     assert_string_equal(why.text, "the plan is of other chunks than the job");
     assert_int_equal(left_by(samples, 1), SAMPLES);
@@ -179,14 +179,14 @@ TEST(other_texts_are_refused)
         "16777216 0 1\n",
         "0 0 99999999999999999999999999999999999999999999999999999999999999999999\n",
     };
-    held *read;
+    exposure *read;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(held_read(wrong[i], strlen(wrong[i]), SAMPLES, &read), TARRY_ERROR_FORMAT);
     assert_int_equal(held_read("0 0 10\0", 8, SAMPLES, &read), TARRY_ERROR_FORMAT);
     assert_ok(held_read("", 0, SAMPLES, &read));
-    held_free(read);
+    exposure_free(read);
     assert_ok(held_read("0 0 10\n0 11 60\n4 0 1\n", 21, SAMPLES, &read));
     assert_int_equal(left_by(read, 1), 1);
     assert_int_equal(left_by(read, UINT32_MAX), 1); /* that nobody holds */
-    held_free(read);
+    exposure_free(read);
 }

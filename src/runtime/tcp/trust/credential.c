@@ -512,12 +512,6 @@ int credential_own_der(const credential *self, uint8_t *der, size_t room, size_t
     return TARRY_OK;
 }
 
-/* The own private key, borrowed. */
-static EVP_PKEY *credential_key(const credential *self)
-{
-    return SSL_CTX_get0_privatekey(self->context);
-}
-
 void credential_own_fingerprint(const credential *self,
                                 uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES])
 {
@@ -613,37 +607,42 @@ static void write_statement(const key_claim *claim, uint8_t statement[STATEMENT_
     memcpy(at, claim->key, KEY_PROOF_KEY_BYTES);
 }
 
+bool bytes_sign(EVP_PKEY *key, const void *bytes, size_t count, uint8_t *signature, size_t *size)
+{
+    EVP_MD_CTX *signing = EVP_MD_CTX_new();
+    bool good = signing != NULL &&
+                EVP_DigestSignInit(signing, NULL, EVP_sha256(), NULL, key) == 1 &&
+                EVP_DigestSign(signing, signature, size, bytes, count) == 1;
+    EVP_MD_CTX_free(signing);
+    return good;
+}
+
+bool bytes_are_signed(const X509 *owner, const void *bytes, size_t count, const uint8_t *signature,
+                      size_t size)
+{
+    EVP_PKEY *key = X509_get0_pubkey(owner);
+    EVP_MD_CTX *verifying = EVP_MD_CTX_new();
+    bool good = verifying != NULL && key != NULL &&
+                EVP_DigestVerifyInit(verifying, NULL, EVP_sha256(), NULL, key) == 1 &&
+                EVP_DigestVerify(verifying, signature, size, bytes, count) == 1;
+    EVP_MD_CTX_free(verifying);
+    ERR_clear_error();
+    return good;
+}
+
 int key_proof_sign(const credential *self, const key_claim *claim,
                    uint8_t signature[KEY_PROOF_MOST], size_t *size)
 {
     uint8_t statement[STATEMENT_BYTES];
     size_t written = KEY_PROOF_MOST;
     write_statement(claim, statement);
-    EVP_MD_CTX *signing = EVP_MD_CTX_new();
-    bool good = signing != NULL &&
-                EVP_DigestSignInit(signing, NULL, EVP_sha256(), NULL, credential_key(self)) == 1 &&
-                EVP_DigestSign(signing, signature, &written, statement, sizeof(statement)) == 1;
-    EVP_MD_CTX_free(signing);
+    bool good = bytes_sign(SSL_CTX_get0_privatekey(self->context), statement, sizeof(statement),
+                           signature, &written);
     ERR_clear_error();
     if (!good)
         return TARRY_ERROR_SYSTEM;
     *size = written;
     return TARRY_OK;
-}
-
-static bool is_signed(X509 *certificate, const uint8_t *signature, size_t size,
-                      const key_claim *claim)
-{
-    uint8_t statement[STATEMENT_BYTES];
-    write_statement(claim, statement);
-    EVP_PKEY *key = X509_get0_pubkey(certificate);
-    EVP_MD_CTX *verifying = EVP_MD_CTX_new();
-    bool good = verifying != NULL && key != NULL &&
-                EVP_DigestVerifyInit(verifying, NULL, EVP_sha256(), NULL, key) == 1 &&
-                EVP_DigestVerify(verifying, signature, size, statement, sizeof(statement)) == 1;
-    EVP_MD_CTX_free(verifying);
-    ERR_clear_error();
-    return good;
 }
 
 int key_proof_verify(const credential *self, const uint8_t *certificate, size_t certificate_size,
@@ -653,14 +652,16 @@ int key_proof_verify(const credential *self, const uint8_t *certificate, size_t 
 {
     X509 *verified;
     credential_identity owner;
+    uint8_t statement[STATEMENT_BYTES];
     int error = credential_verify_passed_on(self, certificate, certificate_size, &verified, text);
     if (error != TARRY_OK)
         return error;
     const char *fault = NULL;
+    write_statement(claim, statement);
     if (identity_of_certificate(verified, &owner) != TARRY_OK || owner.role != CREDENTIAL_WORKER ||
         owner.worker != claim->worker)
         fault = "its certificate is not that of this worker";
-    else if (!is_signed(verified, signature, signature_size, claim))
+    else if (!bytes_are_signed(verified, statement, sizeof(statement), signature, signature_size))
         fault = "it is not signed by the key of its certificate";
     if (fault == NULL)
         credential_fingerprint(verified, fingerprint);

@@ -96,6 +96,13 @@ SSL *credential_open_between(const credential *self, bool accepting);
 /* Errors: FORMAT if the own certificate is a viewer's, with a diagnostic that names the file. */
 int credential_check_between(const credential *self, tarry_diagnostic *diagnostic);
 
+/* Signs bytes by SHA-256 and the key; *size is how much room there is, and then the length. False:
+ * OpenSSL's error queue says why. */
+bool bytes_sign(EVP_PKEY *key, const void *bytes, size_t count, uint8_t *signature, size_t *size);
+/* True if the key of this certificate has signed the bytes so. */
+bool bytes_are_signed(const X509 *owner, const void *bytes, size_t count, const uint8_t *signature,
+                      size_t size);
+
 enum { CREDENTIAL_FINGERPRINT_BYTES = 32 };
 /* SHA-256 of a certificate's DER. Zeros if there is no memory. */
 void credential_fingerprint(const X509 *certificate,

@@ -103,19 +103,6 @@ static bool take_entries(text *from, roster_file *out)
     return out->count > 0;
 }
 
-static bool is_signed(const void *bytes, size_t size, const uint8_t *signature, size_t length,
-                      X509 *authority)
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool good =
-        context != NULL &&
-        EVP_DigestVerifyInit(context, NULL, EVP_sha256(), NULL, X509_get0_pubkey(authority)) == 1 &&
-        EVP_DigestVerify(context, signature, length, bytes, size) == 1;
-    EVP_MD_CTX_free(context);
-    ERR_clear_error();
-    return good;
-}
-
 /* What is wrong with it; NULL: nothing. */
 static const char *read_all(text from, X509 *authority, roster_file *out)
 {
@@ -140,7 +127,7 @@ static const char *read_all(text from, X509 *authority, roster_file *out)
     size_t length = take_bytes(&from, signature, sizeof(signature));
     if (!take_word(&from, "\n") || from.left > 0)
         return "has no end";
-    if (!is_signed(start, size, signature, length, authority))
+    if (!bytes_are_signed(authority, start, size, signature, length))
         return "not signed by the authority in ca.pem";
     return digest_of_bytes((const uint8_t *)start, size, out->digest) == 0 ? NULL : "out of memory";
 }
@@ -237,12 +224,7 @@ static size_t put_signature(char *bytes, size_t size, EVP_PKEY *key)
     static const char word[] = "signature ";
     uint8_t signature[SIGNATURE_BYTES];
     size_t length = sizeof(signature);
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool good = context != NULL &&
-                EVP_DigestSignInit(context, NULL, EVP_sha256(), NULL, key) == 1 &&
-                EVP_DigestSign(context, signature, &length, (const uint8_t *)bytes, size) == 1;
-    EVP_MD_CTX_free(context);
-    if (!good)
+    if (!bytes_sign(key, bytes, size, signature, &length))
         return 0;
     memcpy(bytes + size, word, sizeof(word) - 1);
     return sizeof(word) - 1 + put_bytes(bytes + size + sizeof(word) - 1, signature, length);
