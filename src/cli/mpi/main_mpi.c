@@ -54,18 +54,18 @@ typedef struct meeting {
     char member[CREW_KEYS_PATH]; /* the folder of this rank's worker; "": none */
 } meeting;
 
-/* The worker of a rank: what tarry work is, in a process that trains by the same command line as
- * rank 0. */
-typedef struct rank_worker rank_worker;
-
 typedef struct mpi_job {
     const train_options *options;
     bool mpi_only; /* sums over MPI on one machine, too */
     bool told;     /* rank 0: the others know whether they begin */
     bool whole;    /* MPI_Finalize may be called */
     meeting met;
-    tarry_mpi *sums;     /* NULL: not there */
-    rank_worker *worker; /* NULL: not there */
+    tarry_mpi *sums; /* NULL: not there */
+    /* The worker of this rank: what tarry work is, in a process that trains by the same command
+     * line as rank 0. NULL: not there. */
+    work_options work;
+    work_job *computing;
+    tarry_tcp_worker *worker;
 } mpi_job;
 
 /* ---- how ranks meet ---- */
@@ -304,88 +304,55 @@ static void meeting_end(meeting *self)
 /* For a rank whose rank 0 is dead, if the launcher does not see to that. */
 #define WORKER_PATIENCE_NS UINT64_C(120000000000)
 
-struct rank_worker {
-    work_options options;
-    work_job *job;
-    tarry_tcp_worker *worker; /* NULL: not prepared */
-};
-
-/* NULL is allowed */
-static void rank_worker_free(rank_worker *self)
+/* Reads the samples if they are in a file. Errors: as dataset_read. */
+static int worker_begin(mpi_job *self, tarry_diagnostic *diagnostic)
 {
-    if (self == NULL)
-        return;
-    tarry_tcp_worker_free(self->worker);
-    work_job_free(self->job);
-    memory_release(NULL, self);
-}
-
-/* Reads the samples if they are in a file. `options` are checked, and borrowed. Errors: as
- * data_options_read. */
-static int rank_worker_create(const train_options *options, rank_worker **out,
-                              tarry_diagnostic *diagnostic)
-{
-    rank_worker *made = memory_allocate(NULL, 1, sizeof(*made));
-    if (made == NULL)
+    const train_options *options = self->options;
+    dataset_source source = options->source;
+    dataset *samples;
+    work_options_init(&self->work);
+    self->work.source = source;
+    self->work.straggler = options->straggler;
+    self->work.straggler_seed = options->run.settings.plan.seed;
+    self->work.straggler_seeded = true;
+    self->work.quiet = true;
+    if (work_job_create(&self->work, &self->computing) != TARRY_OK)
         return diagnose_no_memory(diagnostic, "worker");
-    work_options_init(&made->options);
-    made->options.source = options->source;
-    made->options.straggler = options->straggler;
-    made->options.straggler_seed = options->run.settings.plan.seed;
-    made->options.straggler_seeded = true;
-    made->options.quiet = true;
-    dataset *samples = NULL;
-    int error = work_job_create(&made->options, &made->job);
-    if (error != TARRY_OK)
-        diagnose_no_memory(diagnostic, "worker");
-    if (error == TARRY_OK && options->source.path != NULL) {
-        dataset_source source = options->source;
-        source.labels = objective_labels(options->model);
-        error = dataset_read(&source, NULL, &samples, diagnostic);
-    }
-    if (error != TARRY_OK) {
-        rank_worker_free(made);
-        return error;
-    }
-    if (samples != NULL)
-        work_job_bring(made->job, samples);
-    *out = made;
-    return TARRY_OK;
+    if (source.path == NULL)
+        return TARRY_OK;
+    source.labels = objective_labels(options->model);
+    int error = dataset_read(&source, NULL, &samples, diagnostic);
+    if (error == TARRY_OK)
+        work_job_bring(self->computing, samples);
+    return error;
 }
 
-/* Nothing is connected yet. All is borrowed; engine NULL: Tarry's own. Errors: as
+/* Nothing is connected yet. engine: borrowed; NULL: Tarry's own. Errors: as
  * tarry_tcp_worker_create. */
-static int rank_worker_prepare(rank_worker *self, const meeting *met, tarry_engine *engine,
-                               tarry_diagnostic *diagnostic)
+static int worker_prepare(mpi_job *self, tarry_engine *engine, tarry_diagnostic *diagnostic)
 {
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
-    settings.connect = met->connect;
-    settings.security.credentials = met->member;
-    settings.worker = (uint32_t)met->rank;
+    settings.connect = self->met.connect;
+    settings.security.credentials = self->met.member;
+    settings.worker = (uint32_t)self->met.rank;
     settings.begin = work_job_begin;
     settings.compute = work_job_compute;
-    settings.user = self->job;
+    settings.user = self->computing;
     settings.patience_ns = WORKER_PATIENCE_NS;
-    settings.seed = (uint64_t)met->rank;
+    settings.seed = (uint64_t)self->met.rank;
     settings.engine = engine;
     return tarry_tcp_worker_create(&settings, NULL, &self->worker, diagnostic);
 }
 
 /* Works until the run is over. Errors: as tarry_tcp_worker_run. */
-static int rank_worker_run(rank_worker *self, tarry_diagnostic *diagnostic)
+static int worker_run(const mpi_job *self, tarry_diagnostic *diagnostic)
 {
     int error = tarry_tcp_worker_run(self->worker, diagnostic);
-    const char *mismatch = work_job_mismatch(self->job);
+    const char *mismatch = work_job_mismatch(self->computing);
     return error == TARRY_ERROR_STATE && mismatch[0] != '\0'
                ? diagnose(diagnostic, error, "refused: %s", mismatch)
                : error;
-}
-
-/* Ends the work, if that goes on. Any thread. */
-static void rank_worker_leave(rank_worker *self)
-{
-    tarry_tcp_worker_leave(self->worker, 0);
 }
 
 /* ---- mpi ---- */
@@ -407,8 +374,10 @@ static int mpi_job_tell(mpi_job *self, int status)
 /* All of this rank that the job needs. */
 static void job_end(mpi_job *job, bool finished)
 {
-    rank_worker_free(job->worker);
+    tarry_tcp_worker_free(job->worker);
+    work_job_free(job->computing);
     job->worker = NULL;
+    job->computing = NULL;
     if (job->sums != NULL)
         job->whole = tarry_mpi_free(job->sums, finished);
     job->sums = NULL;
@@ -424,7 +393,7 @@ static int join_job(mpi_job *job, tarry_diagnostic *diagnostic)
     if (error != TARRY_OK)
         return error;
     tarry_engine *engine = job->mpi_only || !job->met.near ? tarry_mpi_engine(job->sums) : NULL;
-    return meeting_agree(rank_worker_prepare(job->worker, &job->met, engine, diagnostic));
+    return meeting_agree(worker_prepare(job, engine, diagnostic));
 }
 
 /* ---- rank 0 ---- */
@@ -443,7 +412,7 @@ static void *work(void *user)
 {
     mpi_job *job = ((leader *)user)->job;
     tarry_diagnostic why = {""};
-    int error = rank_worker_run(job->worker, &why);
+    int error = worker_run(job, &why);
     if (error != TARRY_OK)
         complain(EXIT_FAILED, "train: worker 0: %s",
                  why.text[0] != '\0' ? why.text : tarry_error_text(error));
@@ -464,7 +433,7 @@ static void end(void *user)
 {
     leader *own = user;
     if (own->has_thread) {
-        rank_worker_leave(own->job->worker); /* if it has not heard of the end */
+        tarry_tcp_worker_leave(own->job->worker, 0); /* if it has not heard of the end */
         pthread_join(own->thread, NULL);
     }
     job_end(own->job, true);
@@ -480,7 +449,7 @@ static int create_server(leader *own, const runner_request *request, runner **ou
     if (error != TARRY_OK)
         return error;
     tarry_diagnostic why = {""};
-    error = rank_worker_create(job->options, &job->worker, &why);
+    error = worker_begin(job, &why);
     if (error == TARRY_OK)
         error = meeting_make_keys(&job->met, &why);
     if (error == TARRY_OK) {
@@ -549,8 +518,7 @@ static int prepare(mpi_job *job, int status, tarry_diagnostic *diagnostic)
         diagnostic->text[0] = '\0'; /* rank 0 says it */
         return error;
     }
-    int own = status == OPTIONS_PROCEED ? rank_worker_create(job->options, &job->worker, diagnostic)
-                                        : TARRY_ERROR_ARGUMENT;
+    int own = status == OPTIONS_PROCEED ? worker_begin(job, diagnostic) : TARRY_ERROR_ARGUMENT;
     error = meeting_agree(own);
     return error == TARRY_OK ? join_job(job, diagnostic) : error;
 }
@@ -568,7 +536,7 @@ static int runner_mpi_follow(mpi_job *job, int status)
     int error = prepare(job, status, &why);
     bool begins = error == TARRY_OK;
     if (begins)
-        error = rank_worker_run(job->worker, &why);
+        error = worker_run(job, &why);
     /* Before it waits for the others. */
     if (error != TARRY_OK && (begins || why.text[0] != '\0'))
         complain(EXIT_FAILED, "train: rank %d: %s", job->met.rank,
