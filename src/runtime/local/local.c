@@ -118,8 +118,8 @@ static void send_up(void *user, const void *frame, size_t size, const float *num
     local_letter letter = {.numbers = numbers};
     assert(size <= sizeof(letter.frame));
     memcpy(letter.frame, frame, size);
-    if (!mailbox_put_growing(&worker->local->inbox, worker->id, &letter,
-                             offsetof(local_letter, frame) + size))
+    if (!mailbox_put(&worker->local->inbox, worker->id, &letter,
+                     offsetof(local_letter, frame) + size))
         give_up(worker);
 }
 
@@ -231,7 +231,7 @@ static uint32_t party_of(const local_runtime *local, uint32_t worker)
 static void post(local_runtime *local, uint32_t from, uint32_t to, const void *bytes, size_t size)
 {
     const uint32_t parties = workers_of(local) + 1;
-    if (mailbox_put_growing(&local->post, from * parties + to, bytes, size))
+    if (mailbox_put(&local->post, from * parties + to, bytes, size))
         return;
     atomic_store(&local->missed[to], true);
     mailbox_wake(&local->post);

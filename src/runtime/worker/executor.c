@@ -1064,13 +1064,13 @@ int executor_start(executor *self)
 
 int executor_deliver(executor *self, const void *frame, size_t size)
 {
-    return mailbox_put_growing(&self->inbox, 0, frame, size) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    return mailbox_put(&self->inbox, 0, frame, size) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
 /* Without memory they end when the next server asks. */
 void executor_cut(executor *self)
 {
-    mailbox_put_growing(&self->inbox, NO_SERVER, NULL, 0);
+    mailbox_put(&self->inbox, NO_SERVER, NULL, 0);
 }
 
 int executor_prepare(executor *self, const tarry_plan *next, const tarry_server_settings *server)

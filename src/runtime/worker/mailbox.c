@@ -38,17 +38,6 @@ static size_t stride_for(size_t size)
     return (size + 7) / 8 * 8;
 }
 
-static int init_conditions(mailbox *box)
-{
-    if (clock_init_condition(&box->filled) != 0)
-        return -1;
-    if (pthread_cond_init(&box->drained, NULL) != 0) {
-        pthread_cond_destroy(&box->filled);
-        return -1;
-    }
-    return 0;
-}
-
 int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_allocator *allocator)
 {
     *box = (mailbox){.allocator = memory_allocator(allocator)};
@@ -59,12 +48,10 @@ int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_all
     error = TARRY_ERROR_SYSTEM;
     if (pthread_mutex_init(&box->lock, NULL) != 0)
         goto release_batches;
-    if (init_conditions(box) != 0)
-        goto destroy_lock;
-    return TARRY_OK;
-
-destroy_lock:
+    if (clock_init_condition(&box->filled) == 0)
+        return TARRY_OK;
     pthread_mutex_destroy(&box->lock);
+
 release_batches:
     memory_release(&box->allocator, box->incoming.bytes);
     memory_release(&box->allocator, box->taken.bytes);
@@ -73,7 +60,6 @@ release_batches:
 
 void mailbox_destroy(mailbox *box)
 {
-    pthread_cond_destroy(&box->drained);
     pthread_cond_destroy(&box->filled);
     pthread_mutex_destroy(&box->lock);
     memory_release(&box->allocator, box->incoming.bytes);
@@ -101,18 +87,6 @@ static void unlock_and_tell(mailbox *box)
 }
 
 bool mailbox_put(mailbox *box, uint32_t sender, const void *bytes, size_t size)
-{
-    pthread_mutex_lock(&box->lock);
-    while (!box->closed && box->incoming.count == box->incoming.capacity)
-        pthread_cond_wait(&box->drained, &box->lock);
-    bool open = !box->closed;
-    if (open)
-        append(box, sender, bytes, size);
-    unlock_and_tell(box);
-    return open;
-}
-
-bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_t size)
 {
     pthread_mutex_lock(&box->lock);
     mailbox_batch *incoming = &box->incoming;
@@ -145,8 +119,6 @@ size_t mailbox_take(mailbox *box, uint64_t until_ns)
     box->incoming = box->taken;
     box->incoming.count = 0;
     box->taken = batch;
-    if (batch.count > 0)
-        pthread_cond_broadcast(&box->drained);
     pthread_mutex_unlock(&box->lock);
     return batch.count;
 }
@@ -172,7 +144,6 @@ void mailbox_close(mailbox *box)
     pthread_mutex_lock(&box->lock);
     box->closed = true;
     pthread_cond_broadcast(&box->filled);
-    pthread_cond_broadcast(&box->drained);
     pthread_mutex_unlock(&box->lock);
 }
 

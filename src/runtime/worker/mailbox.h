@@ -11,8 +11,7 @@
 
 /*
  * A queue of small frames from any number of threads to one. The receiver takes all that is there
- * at once and reads it without the lock. Its first room is taken at creation; a sender that must
- * not allocate waits while it is full.
+ * at once and reads it without the lock. Its first room is taken at creation.
  */
 
 typedef struct mailbox_batch {
@@ -26,7 +25,6 @@ typedef struct mailbox {
     tarry_allocator allocator;
     pthread_mutex_t lock;
     pthread_cond_t filled;  /* the receiver waits for it */
-    pthread_cond_t drained; /* senders wait for it */
     mailbox_batch incoming; /* under the lock */
     mailbox_batch taken;    /* the receiver's */
     bool waiting;           /* the receiver is waiting */
@@ -45,11 +43,9 @@ typedef struct mailbox_frame {
 int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_allocator *allocator);
 void mailbox_destroy(mailbox *box);
 
-/* Puts a frame of at most max_size bytes in, waiting for room. False if the mailbox is closed. */
+/* Puts a frame in, and takes more memory if there is no room for it. False if the mailbox is
+ * closed, or there is no memory. */
 bool mailbox_put(mailbox *box, uint32_t sender, const void *bytes, size_t size);
-/* The same, but takes more memory instead of waiting, and for larger frames. False if the mailbox
- * is closed or there is none. */
-bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_t size);
 
 /*
  * Takes what is there, waiting until there is something, the mailbox is woken or closed, or

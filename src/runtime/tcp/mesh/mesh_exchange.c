@@ -97,7 +97,7 @@ void mesh_exchange_turn(mesh *self)
 static void pass(void *user, uint32_t to, const void *bytes, size_t size)
 {
     mesh *self = user;
-    mailbox_put_growing(&self->said, to, bytes, size);
+    mailbox_put(&self->said, to, bytes, size);
     uv_async_send(&self->wake);
 }
 
