@@ -171,7 +171,8 @@ TARRY_API int tarry_worker_host_meet(tarry_worker_host *worker, uint32_t other,
  */
 TARRY_API int tarry_worker_host_passed(tarry_worker_host *worker, uint32_t from, const void *bytes,
                                        size_t size);
-/* `other` is gone, or counts as gone: nothing is expected of it any more. It may be back later. */
+/* `other`, or TARRY_NO_WORKER for the server, is gone or counts as gone: nothing is expected of it
+ * any more. It may be back later. */
 TARRY_API void tarry_worker_host_part(tarry_worker_host *worker, uint32_t other);
 /* The server counts this worker as lost: what it said and is not read yet is dropped, and what the
  * worker gets from others ends; a sum in progress goes on. It is to be called before anything of

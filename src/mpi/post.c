@@ -34,8 +34,7 @@ typedef struct letter {
     uint32_t rank;
     post_tag tag;
     uint64_t group;
-    bool comes; /* it is a receive, */
-    bool here;  /* and complete */
+    bool comes; /* it is a receive */
 } letter;
 
 typedef struct letters {
@@ -44,7 +43,6 @@ typedef struct letters {
 
 typedef struct lane {
     letters out;    /* MPI has not got them yet */
-    letters in;     /* in their order: MPI has begun to receive them */
     unsigned sends; /* that MPI has */
     bool broken;
 } lane;
@@ -302,17 +300,18 @@ static bool begin_sends(post *self, uint32_t rank, uint64_t dropped)
     return any;
 }
 
-/* The message is complete, or has failed. */
+/* The message is complete, or has failed. Blocks say what they are of: their order does not matter.
+ */
 static void settle(post *self, letter *item, bool failed)
 {
-    lane *of = &self->lanes[item->rank];
-    of->sends -= !item->comes;
+    self->lanes[item->rank].sends -= !item->comes;
     if (failed)
         break_lane(self, item->rank);
-    if (!item->comes)
-        letter_free(item);
-    else
-        item->here = !failed;
+    else if (item->comes && item->tag == TAG_END)
+        self->over = true;
+    else if (item->comes)
+        self->settings.take(self->settings.user, item->rank, item->block);
+    letter_free(item);
 }
 
 static bool settle_all(post *self)
@@ -375,28 +374,7 @@ static bool begin_receive(post *self)
     }
     *item = (letter){.block = block, .rank = rank, .tag = (post_tag)status.MPI_TAG, .comes = true};
     self->moving[self->count++] = item;
-    letters_add(&self->lanes[rank].in, item);
     return true;
-}
-
-static void hand_over(post *self, letter *item)
-{
-    if (item->tag == TAG_END)
-        self->over = true;
-    else
-        self->settings.take(self->settings.user, item->rank, item->block);
-    letter_free(item);
-}
-
-static bool deliver(post *self)
-{
-    bool any = false;
-    for (uint32_t rank = 0; rank < self->ranks; rank++) {
-        letters *in = &self->lanes[rank].in;
-        for (; in->first != NULL && in->first->here; any = true)
-            hand_over(self, letters_take(in));
-    }
-    return any;
 }
 
 /* Does what can be done now. Gives back whether there was anything. */
@@ -410,8 +388,7 @@ static bool turn(post *self)
         any = begin_sends(self, rank, dropped) || any;
     for (int i = 0; i < MOST_TAKEN && begin_receive(self); i++)
         any = true;
-    any = settle_all(self) || any;
-    return deliver(self) || any;
+    return settle_all(self) || any;
 }
 
 /* Sleeps until another thread has something, at most until the time. */
@@ -544,10 +521,8 @@ post *post_create(const post_settings *settings)
         post_free(self);
         return NULL;
     }
-    for (uint32_t rank = 0; rank < self->ranks; rank++) {
+    for (uint32_t rank = 0; rank < self->ranks; rank++)
         letters_init(&self->lanes[rank].out);
-        letters_init(&self->lanes[rank].in);
-    }
     return self;
 }
 
