@@ -37,8 +37,8 @@ static int make_folder(bench_cluster *cluster, tarry_diagnostic *diagnostic)
 {
     const char *below = getenv("TMPDIR");
     char path[PATH_MAX];
-    int error = authority_path(path, below != NULL && below[0] != '\0' ? below : "/tmp",
-                               "tarry-bench-XXXXXX", diagnostic);
+    int error = private_path(path, below != NULL && below[0] != '\0' ? below : "/tmp",
+                             "tarry-bench-XXXXXX", diagnostic);
     if (error != TARRY_OK)
         return error;
     if (mkdtemp(path) == NULL)
@@ -51,9 +51,9 @@ static int make_files(bench_cluster *cluster, tarry_diagnostic *diagnostic)
 {
     int error = make_folder(cluster, diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(cluster->server, cluster->directory, "server", diagnostic);
+        error = private_path(cluster->server, cluster->directory, "server", diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(cluster->worker, cluster->directory, "worker", diagnostic);
+        error = private_path(cluster->worker, cluster->directory, "worker", diagnostic);
     if (error == TARRY_OK)
         error = authority_init(cluster->directory, 0, (authority_hosts){0}, (int64_t)time(NULL),
                                NULL, diagnostic);

@@ -46,16 +46,6 @@ typedef struct authority_state {
 
 enum { FOLDER_MODE = 0700, OPEN_FOLDERS = 8 };
 
-int authority_path(char path[PATH_MAX], const char *first, const char *second,
-                   tarry_diagnostic *diagnostic)
-{
-    int length = snprintf(path, PATH_MAX, "%s/%s", first, second);
-    if (length >= 0 && length < PATH_MAX)
-        return TARRY_OK;
-    errno = ENAMETOOLONG;
-    return diagnose_file(diagnostic, first, errno);
-}
-
 void authority_serial(const X509 *certificate, char serial[AUTHORITY_SERIAL_SIZE])
 {
     /* Our own are positive and of 16 bytes; of a longer one the first bytes tell. */
@@ -107,7 +97,7 @@ static bool is_certificate_file(const char *name)
 static int read_issued(const char *directory, STACK_OF(X509) * issued, tarry_diagnostic *diagnostic)
 {
     char folder_path[PATH_MAX], path[PATH_MAX];
-    int error = authority_path(folder_path, directory, "issued", diagnostic);
+    int error = private_path(folder_path, directory, "issued", diagnostic);
     if (error != TARRY_OK)
         return error;
     DIR *folder = opendir(folder_path);
@@ -118,7 +108,7 @@ static int read_issued(const char *directory, STACK_OF(X509) * issued, tarry_dia
         X509 *certificate;
         if (!is_certificate_file(entry->d_name))
             continue;
-        error = authority_path(path, folder_path, entry->d_name, diagnostic);
+        error = private_path(path, folder_path, entry->d_name, diagnostic);
         if (error == TARRY_OK)
             error = pem_read_certificate(path, &certificate, diagnostic);
         if (error == TARRY_OK && sk_X509_push(issued, certificate) == 0) {
@@ -134,12 +124,12 @@ static int read_signer(const char *directory, bool signing, issue_signer *signer
                        tarry_diagnostic *diagnostic)
 {
     char path[PATH_MAX];
-    int error = authority_path(path, directory, "ca.pem", diagnostic);
+    int error = private_path(path, directory, "ca.pem", diagnostic);
     if (error == TARRY_OK)
         error = pem_read_certificate(path, &signer->certificate, diagnostic);
     if (error != TARRY_OK || !signing)
         return error;
-    error = authority_path(path, directory, "ca-key.pem", diagnostic);
+    error = private_path(path, directory, "ca-key.pem", diagnostic);
     if (error == TARRY_OK)
         error = pem_read_key(path, &signer->key, diagnostic);
     if (error == TARRY_OK && X509_check_private_key(signer->certificate, signer->key) != 1) {
@@ -155,7 +145,7 @@ static int authority_open(const char *directory, bool signing, authority_state *
 {
     char path[PATH_MAX];
     *state = (authority_state){0};
-    int error = authority_path(path, directory, "revoked.pem", diagnostic);
+    int error = private_path(path, directory, "revoked.pem", diagnostic);
     if (error != TARRY_OK)
         return error;
     state->lock = opendir(directory);
@@ -203,7 +193,7 @@ static int write_pem(const char *folder, const char *name, pem_encoder *encode, 
                      private_file_writer *write, tarry_diagnostic *diagnostic)
 {
     char path[PATH_MAX];
-    int error = authority_path(path, folder, name, diagnostic);
+    int error = private_path(path, folder, name, diagnostic);
     if (error != TARRY_OK)
         return error;
     BIO *content = BIO_new(BIO_s_mem());
@@ -350,9 +340,9 @@ static int write_copy(const char *directory, const char *name, const char *bytes
                       tarry_diagnostic *diagnostic)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    int error = authority_path(folder, directory, name, diagnostic);
+    int error = private_path(folder, directory, name, diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(path, folder, ROSTER_FILE_NAME, diagnostic);
+        error = private_path(path, folder, ROSTER_FILE_NAME, diagnostic);
     if (error != TARRY_OK || access(folder, F_OK) != 0)
         return error;
     return write_bytes(path, bytes, size, diagnostic);
@@ -380,7 +370,7 @@ static int make_roster(const char *directory, const authority_state *state, rost
     roster_file *last;
     char path[PATH_MAX], *bytes;
     size_t size, count = list_workers(state, now, entries);
-    int error = authority_path(path, directory, ROSTER_FILE_NAME, diagnostic);
+    int error = private_path(path, directory, ROSTER_FILE_NAME, diagnostic);
     if (error == TARRY_OK && count == 0)
         error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s: has no worker with an id of its own",
                          directory);
@@ -424,7 +414,7 @@ int authority_read_roster(const char *directory, roster_file **out, tarry_diagno
 {
     char path[PATH_MAX];
     authority_state state;
-    int error = authority_path(path, directory, ROSTER_FILE_NAME, diagnostic);
+    int error = private_path(path, directory, ROSTER_FILE_NAME, diagnostic);
     if (error != TARRY_OK)
         return error;
     error = authority_open(directory, false, &state, diagnostic);
@@ -710,7 +700,7 @@ static int make_named(const char *directory, const authority_state *state,
 {
     char folder[PATH_MAX], name[CREDENTIAL_NAME_SIZE];
     identity_name(identity, name);
-    int error = authority_path(folder, directory, name, diagnostic);
+    int error = private_path(folder, directory, name, diagnostic);
     if (error != TARRY_OK)
         return error;
     return make_member(directory, folder, state, identity, hosts, now, diagnostic);
@@ -734,7 +724,7 @@ static int make_authority(const char *directory, authority_state *state, int64_t
         error = write_pem(directory, "revoked.pem", encode_list, state->revoked,
                           private_file_create, diagnostic);
     if (error == TARRY_OK)
-        error = authority_path(path, directory, "issued", diagnostic);
+        error = private_path(path, directory, "issued", diagnostic);
     if (error == TARRY_OK)
         error = authority_folder(path, diagnostic);
     return error;
@@ -842,7 +832,7 @@ static int add_member(const char *directory, const char *folder, const char *nam
 {
     char hidden[CREDENTIAL_NAME_SIZE + sizeof(".-new")], temporary[PATH_MAX];
     snprintf(hidden, sizeof(hidden), ".%s-new", name);
-    int error = authority_path(temporary, directory, hidden, diagnostic);
+    int error = private_path(temporary, directory, hidden, diagnostic);
     if (error != TARRY_OK)
         return error;
     authority_remove(temporary); /* what an interrupted run left */
@@ -864,7 +854,7 @@ int authority_add(const char *directory, credential_identity identity, authority
 {
     char folder[PATH_MAX], name[CREDENTIAL_NAME_SIZE];
     identity_name(identity, name);
-    int error = authority_path(folder, directory, name, diagnostic);
+    int error = private_path(folder, directory, name, diagnostic);
     if (error != TARRY_OK)
         return error;
     authority_state state;
@@ -884,7 +874,7 @@ int authority_add(const char *directory, credential_identity identity, authority
 static int publish_list(const char *directory, X509_CRL *list, tarry_diagnostic *diagnostic)
 {
     char folder[PATH_MAX];
-    int error = authority_path(folder, directory, "server", diagnostic);
+    int error = private_path(folder, directory, "server", diagnostic);
     return error != TARRY_OK || access(folder, F_OK) != 0
                ? error
                : write_pem(folder, "revoked.pem", encode_list, list, private_file_replace,

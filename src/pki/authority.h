@@ -140,9 +140,6 @@ int issue_check_host(const char *host, tarry_diagnostic *diagnostic);
 
 /* What lies where in an authority's directory (authority.h). */
 
-/* "FIRST/SECOND"; FILE if that is too long. */
-int authority_path(char path[PATH_MAX], const char *first, const char *second,
-                   tarry_diagnostic *diagnostic);
 void authority_serial(const X509 *certificate, char serial[AUTHORITY_SERIAL_SIZE]);
 /* Removes a folder and all that is in it, as far as it can. */
 void authority_remove(const char *path);

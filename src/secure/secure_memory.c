@@ -248,15 +248,15 @@ int pins_open(const char *credentials, const tarry_allocator *allocator, pins **
               tarry_diagnostic *diagnostic)
 {
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%s/secure", credentials);
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return diagnose_file(diagnostic, credentials, ENAMETOOLONG);
-    if (mkdir(path, FOLDER_MODE) != 0 && errno != EEXIST)
-        return diagnose_file(diagnostic, path, errno);
-    int error = private_file_sync_folder(path, diagnostic);
+    int error = private_path(path, credentials, "secure", diagnostic);
     if (error != TARRY_OK)
         return error;
-    pins *made = memory_allocate(allocator, 1, sizeof(*made) + (size_t)length + 1);
+    if (mkdir(path, FOLDER_MODE) != 0 && errno != EEXIST)
+        return diagnose_file(diagnostic, path, errno);
+    error = private_file_sync_folder(path, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    pins *made = memory_allocate(allocator, 1, sizeof(*made) + strlen(path) + 1);
     if (made == NULL)
         return diagnose_no_memory(diagnostic, path);
     made->allocator = memory_allocator(allocator);
@@ -281,14 +281,6 @@ void pins_close(pins *self)
 
 /* ---- files ---- */
 
-static int path_of(const pins *self, const char *name, char path[PATH_MAX],
-                   tarry_diagnostic *diagnostic)
-{
-    int length = snprintf(path, PATH_MAX, "%s/%s", self->path, name);
-    return length >= 0 && length < PATH_MAX ? TARRY_OK
-                                            : diagnose_file(diagnostic, self->path, ENAMETOOLONG);
-}
-
 /* A file of `prefix` and the digits of these bytes. */
 static int numbered_path(const pins *self, const char *prefix, const uint8_t *bytes, size_t count,
                          char path[PATH_MAX], tarry_diagnostic *diagnostic)
@@ -296,7 +288,7 @@ static int numbered_path(const pins *self, const char *prefix, const uint8_t *by
     char name[NAME];
     const int length = snprintf(name, sizeof(name), "%s", prefix);
     hex_put(name + length, bytes, count);
-    return path_of(self, name, path, diagnostic);
+    return private_path(path, self->path, name, diagnostic);
 }
 
 /* True if there is anything of that name. Reading it then finds other errors. */
@@ -376,7 +368,7 @@ static int check_file(const pins *self, const char *name, const char *title, con
                       const char *what, bool *pinned, tarry_diagnostic *diagnostic)
 {
     char path[PATH_MAX], text[TEXT];
-    int error = path_of(self, name, path, diagnostic);
+    int error = private_path(path, self->path, name, diagnostic);
     if (error == TARRY_OK)
         error = read_file(path, text, pinned, diagnostic);
     if (error != TARRY_OK || !*pinned || strcmp(text, wanted) == 0)
@@ -411,7 +403,7 @@ int pins_write_target(pins *self, const pins_target *target, tarry_diagnostic *d
 {
     char path[PATH_MAX], text[TEXT];
     put_target(target, text);
-    int error = path_of(self, "target", path, diagnostic);
+    int error = private_path(path, self->path, "target", diagnostic);
     return error != TARRY_OK ? error : write_file(path, text, diagnostic);
 }
 
@@ -419,7 +411,7 @@ int pins_write_grid(pins *self, const pins_grid *grid, tarry_diagnostic *diagnos
 {
     char path[PATH_MAX], text[TEXT];
     put_grid(grid, text);
-    int error = path_of(self, "grid", path, diagnostic);
+    int error = private_path(path, self->path, "grid", diagnostic);
     return error != TARRY_OK ? error : write_file(path, text, diagnostic);
 }
 

@@ -328,15 +328,6 @@ static int make_contexts(credential *self, const credential_parts *parts,
     return TARRY_OK;
 }
 
-static int join(char path[PATH_MAX], const char *directory, const char *name,
-                tarry_diagnostic *diagnostic)
-{
-    int length = snprintf(path, PATH_MAX, "%s/%s", directory, name);
-    if (length < 0 || length >= PATH_MAX)
-        return diagnose_file(diagnostic, name, ENAMETOOLONG);
-    return TARRY_OK;
-}
-
 static int load_list(credential *self, tarry_diagnostic *diagnostic)
 {
     struct stat present;
@@ -350,7 +341,7 @@ static int check_folder(const char *directory, const char *certificate_path,
                         tarry_diagnostic *diagnostic)
 {
     char issued[PATH_MAX];
-    int error = join(issued, directory, "issued", diagnostic);
+    int error = private_path(issued, directory, "issued", diagnostic);
     if (error == TARRY_OK && access(issued, F_OK) == 0 && access(certificate_path, F_OK) != 0)
         error =
             diagnose(diagnostic, TARRY_ERROR_FILE,
@@ -361,11 +352,11 @@ static int check_folder(const char *directory, const char *certificate_path,
 static int load_parts(credential *self, const char *directory, credential_parts *parts,
                       tarry_diagnostic *diagnostic)
 {
-    int error = join(parts->authority_path, directory, "ca.pem", diagnostic);
+    int error = private_path(parts->authority_path, directory, "ca.pem", diagnostic);
     if (error == TARRY_OK)
-        error = join(parts->certificate_path, directory, "cert.pem", diagnostic);
+        error = private_path(parts->certificate_path, directory, "cert.pem", diagnostic);
     if (error == TARRY_OK)
-        error = join(parts->key_path, directory, "key.pem", diagnostic);
+        error = private_path(parts->key_path, directory, "key.pem", diagnostic);
     if (error == TARRY_OK)
         error = check_folder(directory, parts->certificate_path, diagnostic);
     if (error == TARRY_OK)
@@ -394,7 +385,7 @@ int credential_load(const char *directory, const tarry_allocator *allocator, cre
                     tarry_diagnostic *diagnostic)
 {
     char path[PATH_MAX];
-    int error = join(path, directory, "revoked.pem", diagnostic);
+    int error = private_path(path, directory, "revoked.pem", diagnostic);
     if (error != TARRY_OK)
         return error;
     credential_parts *found = memory_allocate(allocator, 1, sizeof(*found));

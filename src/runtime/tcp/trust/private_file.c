@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -15,6 +14,14 @@
 #include "runtime/tcp/trust/credential.h"
 
 enum { BLOCK = 4096 };
+
+int private_path(char path[PATH_MAX], const char *folder, const char *name,
+                 tarry_diagnostic *diagnostic)
+{
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return length >= 0 && length < PATH_MAX ? TARRY_OK
+                                            : diagnose_file(diagnostic, folder, ENAMETOOLONG);
+}
 
 /* Looks at the open file, not at its name, which might lead to another one by then. */
 static int check_state(const char *path, const struct stat *state, bool secret,

@@ -3,6 +3,7 @@
 #ifndef RUNTIME_PRIVATE_FILE_H
 #define RUNTIME_PRIVATE_FILE_H
 
+#include <limits.h>
 #include <openssl/bio.h>
 #include <openssl/x509.h>
 #include <stdbool.h>
@@ -11,6 +12,10 @@
 #include <tarry/error.h>
 
 enum { PRIVATE_FILE_MOST_BYTES = 16 << 20 };
+
+/* "FOLDER/NAME". Errors: FILE (that is too long), with a diagnostic that begins with the folder. */
+int private_path(char path[PATH_MAX], const char *folder, const char *name,
+                 tarry_diagnostic *diagnostic);
 
 /*
  * Reads a whole file. A secret one is refused if anybody but its owner may read or write it. The
