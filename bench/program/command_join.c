@@ -70,8 +70,8 @@ static void print_table(const bench_join_settings *settings, const bench_join_ro
         "%u processes, d = %zu, %g s between sums; a state of %g bytes over %g s and %g bit/s:\n",
         settings->members, settings->dimension, settings->compute, (double)settings->state,
         settings->round_trip, settings->rate);
-    printf("load s  of the link   sum ms alone  longest   beside  longest  sums\n");
-    printf("%6.2f %11.1f%% %14.2f %8.2f %8.2f %8.2f %5u\n", row->seconds,
+    printf("load s  written of the link   sum ms alone  longest   beside  longest  sums\n");
+    printf("%6.2f %8.2f %10.1f%% %14.2f %8.2f %8.2f %8.2f %5u\n", row->seconds, row->written,
            100 * share_of_link(settings, row), row->alone * 1e3, row->longest_alone * 1e3,
            row->beside * 1e3, row->longest * 1e3, row->sums);
 }
@@ -79,12 +79,12 @@ static void print_table(const bench_join_settings *settings, const bench_join_ro
 static int print_json(const option_command *command, const bench_join_settings *settings,
                       const bench_join_row *row)
 {
-    json_t *report =
-        json_pack("{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "command", "bench join",
-                  "version", tarry_version(), "config", options_json(command), "load_seconds",
-                  row->seconds, "of_the_link", share_of_link(settings, row), "sum_seconds_alone",
-                  row->alone, "longest_alone", row->longest_alone, "sum_seconds_beside",
-                  row->beside, "longest_beside", row->longest, "sums_beside", (int)row->sums);
+    json_t *report = json_pack(
+        "{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "command", "bench join",
+        "version", tarry_version(), "config", options_json(command), "load_seconds", row->seconds,
+        "of_the_link", share_of_link(settings, row), "sum_seconds_alone", row->alone,
+        "longest_alone", row->longest_alone, "sum_seconds_beside", row->beside, "longest_beside",
+        row->longest, "sums_beside", (int)row->sums);
     return json_write(report, stdout) == TARRY_OK ? EXIT_DONE
                                                   : complain(EXIT_FAILED, "join: out of memory");
 }

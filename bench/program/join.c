@@ -42,7 +42,7 @@ typedef struct area {
     int error;
     _Atomic bool loads, loaded;
     bool over; /* as all members see it after a barrier */
-    double load_seconds;
+    double load_seconds, write_seconds;
     double alone[JOIN_TIMES_MOST], beside[JOIN_TIMES_MOST];
     uint32_t alone_count, beside_count;
     bench_road road;
@@ -81,12 +81,14 @@ static void want(void *user)
 /* As a replica's owner writes its state. */
 static void offer_state(const party *own)
 {
+    double begin = clock_seconds();
     exchange *others = mesh_exchange(own->mesh);
     uint64_t size = own->settings->state;
     uint8_t *bytes = memory_allocate(NULL, (size_t)size, 1);
     for (uint64_t i = 0; bytes != NULL && i < size; i += sizeof(i))
         memcpy(bytes + i, &i, size - i < sizeof(i) ? (size_t)(size - i) : sizeof(i));
     others->methods->offer(others, &AFTER, bytes, size);
+    own->shared->write_seconds = clock_seconds() - begin;
 }
 
 static int prepare(party *own, tarry_diagnostic *why)
@@ -131,7 +133,6 @@ static int form(party *own, tarry_diagnostic *why)
 static int make_sum(party *own, uint64_t step, tarry_diagnostic *why)
 {
     tarry_engine *engine = mesh_engine(own->mesh);
-    exchange *others = mesh_exchange(own->mesh);
     const tarry_engine_sum sum = {
         .name = {.step = step, .term = 1, .attempt = (uint32_t)step},
         .dimension = own->settings->dimension,
@@ -141,7 +142,6 @@ static int make_sum(party *own, uint64_t step, tarry_diagnostic *why)
         .sum = own->sum,
     };
     tarry_engine_progress progress;
-    others->methods->give_way(others, true);
     own->shared->places[own->id].begin = clock_seconds();
     int error = engine->methods->start(engine, &sum);
     progress.state = TARRY_ENGINE_RUNNING;
@@ -151,7 +151,6 @@ static int make_sum(party *own, uint64_t step, tarry_diagnostic *why)
         engine->methods->wait(engine, TARRY_NEVER, &progress);
     }
     own->shared->places[own->id].end = clock_seconds();
-    others->methods->give_way(others, false);
     if (error != TARRY_OK || progress.state != TARRY_ENGINE_DONE)
         return diagnose(why, TARRY_ERROR_SYSTEM, "a sum failed");
     return TARRY_OK;
@@ -342,6 +341,7 @@ int bench_join_run(const bench_join_settings *settings, bench_join_row *row,
     if (error == TARRY_OK) {
         *row = (bench_join_row){
             .seconds = shared->load_seconds,
+            .written = shared->write_seconds,
             .alone = median(shared->alone, shared->alone_count),
             .beside = median(shared->beside, shared->beside_count),
             .sums = shared->beside_count,

@@ -23,6 +23,7 @@ typedef struct bench_join_settings {
 
 typedef struct bench_join_row {
     double seconds;       /* of the load, from the question until its digest was found right */
+    double written;       /* of these, in which its source wrote the state down */
     double alone, beside; /* median seconds of a sum, without a load and with one */
     double longest;       /* of those with one */
     double longest_alone;

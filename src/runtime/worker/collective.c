@@ -563,14 +563,11 @@ static int form(collective *self, uint32_t *unknown, tarry_diagnostic *why)
 static void work(collective *self, tarry_engine_progress *progress)
 {
     tarry_engine *engine = self->settings.engine;
-    exchange *others = self->settings.exchange;
-    others->methods->give_way(others, true);
     while (progress->state == TARRY_ENGINE_RUNNING && !is_abandoned(self)) {
         if (take_wanted(self))
             serve(self);
         engine->methods->wait(engine, TARRY_NEVER, progress);
     }
-    others->methods->give_way(others, false);
     if (progress->state == TARRY_ENGINE_RUNNING)
         engine->methods->abandon(engine);
 }

@@ -77,8 +77,7 @@ typedef struct passing {
     handed *lent;
     reader *readers;
     unsigned reader_count, pieces; /* pieces that are lent */
-    bool gives_way;
-    uint64_t next_ns; /* when it gives way: the next piece */
+    uint64_t next_ns;              /* of the next piece, while it gives way to sums */
     /* What it gets. */
     exchange_state state;
     char why[128]; /* FAILED */
@@ -576,6 +575,14 @@ static bool send_piece(passing *own, reader *of, uint64_t count)
     return true;
 }
 
+/* Whether the next piece waits for a sum: a sum that stands still may wait for the state. */
+static bool gives_way(const passing *own)
+{
+    const exchange_settings *settings = &own->settings;
+    return settings->sums != NULL && (own->pieces > 0 || settings->now_ns() < own->next_ns) &&
+           settings->sums(settings->user);
+}
+
 /* A piece to each in turn. Gives back when to go on. */
 static uint64_t pump(passing *own)
 {
@@ -587,10 +594,8 @@ static uint64_t pump(passing *own)
             uint64_t count = next_bytes(own, of);
             if (count == 0)
                 continue;
-            if (own->gives_way && own->pieces > 0)
-                return TARRY_NEVER;
-            if (own->gives_way && own->settings.now_ns() < own->next_ns)
-                return own->next_ns;
+            if (gives_way(own))
+                return own->pieces > 0 ? TARRY_NEVER : own->next_ns;
             sent = send_piece(own, of, count) || sent;
         }
     }
@@ -718,16 +723,6 @@ static void serve(exchange *base, void (*wanted)(void *user), void *user)
     pthread_mutex_unlock(&own->lock);
 }
 
-static void give_way(exchange *base, bool sums)
-{
-    passing *own = own_of(base);
-    pthread_mutex_lock(&own->lock);
-    own->gives_way = sums && own->settings.lend != NULL;
-    if (!sums && own->readers != NULL)
-        go_on(own);
-    pthread_mutex_unlock(&own->lock);
-}
-
 /* ---- for the owner ---- */
 
 void exchange_take_message(exchange *self, uint32_t from, const wire_pass *message)
@@ -852,7 +847,6 @@ static const exchange_methods methods = {
     .hold = hold,
     .offer = offer,
     .serve = serve,
-    .give_way = give_way,
 };
 
 /* ---- creation and the end ---- */

@@ -94,9 +94,6 @@ typedef struct exchange_methods {
      * thread of its own; it must not wait or call the exchange. Set before any other call, and to
      * NULL at the end: once `hold` has returned after that it is not called any more. */
     void (*serve)(exchange *self, void (*wanted)(void *user), void *user);
-    /* A sum is being made, or no more. While one is, what is lent (exchange_settings) takes a fifth
-     * of the time of a connection at most. */
-    void (*give_way)(exchange *self, bool sums);
 } exchange_methods;
 
 /* What every exchange begins with. */
@@ -122,6 +119,9 @@ typedef struct exchange_settings {
      */
     bool (*lend)(void *user, uint32_t to, const wire_pass *piece, const void *bytes, void *owner);
     void (*pump)(void *user);
+    /* With `lend`, asked from within exchange_pump: whether numbers of a sum are on their way now.
+     * While they are, pieces take a fifth of the time of a connection at most. */
+    bool (*sums)(void *user);
     /* With `lend`; called without a lock, and waits for the owner's thread. Once `divert` returns
      * nothing is written where exchange_begin said; once `reclaim` does, all is released that is
      * lent. */

@@ -39,7 +39,7 @@ typedef struct bench {
     float got[DIMENSION];
     tarry_sum_id after, held, offered;
     uint64_t ahead; /* so many steps later is what is got */
-    bool holds, gives_way;
+    bool holds;
     uint8_t bytes[sizeof(float)];
     float handed;        /* the state that was offered last */
     size_t offers, torn; /* states that are not those of their step */
@@ -270,13 +270,7 @@ static void paths_serve(exchange *paths, void (*wanted)(void *user), void *user)
     own->asked = user;
 }
 
-static void paths_give_way(exchange *paths, bool sums)
-{
-    BENCH_OF(paths, exchange)->gives_way = sums;
-}
-
 static const exchange_methods paths_methods = {
-    .give_way = paths_give_way,
     .fetch = paths_fetch,
     .load = paths_load,
     .wait = paths_wait,

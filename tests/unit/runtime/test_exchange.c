@@ -445,6 +445,163 @@ BENCH(what_may_come_grows_with_the_round_trip)
     }
 }
 
+/* ---- pieces that are lent ---- */
+
+/* A giver whose pieces wait for the test to take them. */
+typedef struct lender {
+    exchange *exchange;
+    void *lent[64];
+    size_t first, end;
+    bool sums;
+    unsigned pumps, reclaimed;
+    wire_pass_type said;
+} lender;
+
+static void lender_pass(void *user, uint32_t to, const void *bytes, size_t size)
+{
+    ((lender *)user)->said = (wire_pass_type)((const uint8_t *)bytes)[0];
+}
+
+static bool lender_lend(void *user, uint32_t to, const wire_pass *piece, const void *bytes,
+                        void *owner)
+{
+    lender *its = user;
+    its->lent[its->end++] = owner;
+    return its->end < 64;
+}
+
+static void lender_pump(void *user)
+{
+    ((lender *)user)->pumps++;
+}
+
+static bool lender_sums(void *user)
+{
+    return ((lender *)user)->sums;
+}
+
+static void lender_release(lender *its)
+{
+    exchange_released(its->lent[its->first++]);
+}
+
+static void lender_reclaim(void *user)
+{
+    lender *its = user;
+    its->reclaimed++;
+    while (its->first < its->end)
+        lender_release(its);
+}
+
+static void lender_make(lender *its)
+{
+    *its = (lender){.first = 0};
+    const exchange_settings settings = {
+        .parties = PARTIES,
+        .piece_bytes = EXCHANGE_PASSED_BYTES,
+        .now_ns = now_ns,
+        .pass = lender_pass,
+        .lend = lender_lend,
+        .pump = lender_pump,
+        .sums = lender_sums,
+        .reclaim = lender_reclaim,
+        .user = its,
+    };
+    assert_ok(exchange_create(&settings, NULL, &its->exchange));
+}
+
+static void lender_free(lender *its)
+{
+    while (its->first < its->end)
+        lender_release(its);
+    exchange_free(its->exchange);
+}
+
+#define LENDER(name) TEST_WITH(name, lender, its, lender_make, lender_free)
+
+static void ask(const lender *its, uint32_t id)
+{
+    exchange_take_message(
+        its->exchange, id,
+        &(wire_pass){
+            .type = WIRE_PASS_ASK_STATE, .ticket = 1, .sum = SUM, .until = WIRE_BLOB_MOST});
+}
+
+/* A few of each reader are lent at a time. */
+LENDER(pieces_are_lent_to_each_in_turn)
+{
+    OWNED(uint8_t) state = make_state(STATE_BYTES);
+    assert_ok(exchange_lend(its->exchange, &SUM, state, STATE_BYTES));
+    ask(its, 1);
+    ask(its, 2);
+    assert_true(exchange_pump(its->exchange) == TARRY_NEVER);
+    assert_int_equal(its->end, 8);
+    its->pumps = 0;
+    lender_release(its);
+    assert_int_equal(its->pumps, 1);
+    exchange_pump(its->exchange);
+    assert_int_equal(its->end, 9);
+}
+
+/* While a sum moves there is one piece at a time, and pauses; when it stands still there is none:
+ * it may wait for the state. */
+LENDER(pieces_give_way_to_sums)
+{
+    OWNED(uint8_t) state = make_state(STATE_BYTES);
+    the_time_ns = 1000000000;
+    its->sums = true;
+    assert_ok(exchange_lend(its->exchange, &SUM, state, STATE_BYTES));
+    ask(its, 1);
+    assert_true(exchange_pump(its->exchange) == TARRY_NEVER);
+    assert_int_equal(its->end, 1);
+    the_time_ns += 5000000; /* which it took */
+    lender_release(its);
+    uint64_t due = exchange_pump(its->exchange);
+    assert_int_equal(due - the_time_ns, 20000000);
+    the_time_ns = due - 1;
+    assert_true(exchange_pump(its->exchange) == due);
+    the_time_ns = due;
+    exchange_pump(its->exchange);
+    assert_int_equal(its->end, 2);
+    lender_release(its);
+    its->sums = false;
+    exchange_pump(its->exchange);
+    assert_int_equal(its->end, 6);
+}
+
+/* A reader gets no more than its share of what may be on the way to all. */
+LENDER(what_is_on_its_way_is_bounded)
+{
+    enum { MANY = PARTIES, PIECES = 2000 };
+    const uint64_t size = (uint64_t)PIECES * EXCHANGE_PASSED_BYTES;
+    OWNED(uint8_t) state = calloc(size, 1);
+    assert_ok(exchange_lend(its->exchange, &SUM, state, size));
+    for (uint32_t id = 0; id < MANY; id++)
+        ask(its, id);
+    uint64_t sent = 0;
+    for (its->end = 0; exchange_pump(its->exchange) == TARRY_NEVER && its->end > 0; its->end = 0)
+        for (its->first = 0; its->first < its->end;) {
+            sent += EXCHANGE_PASSED_BYTES;
+            lender_release(its);
+        }
+    assert_in_range(sent, (60 << 20), (64 << 20) + MANY * EXCHANGE_PASSED_BYTES);
+    its->first = its->end = 0;
+}
+
+/* Nobody reads what was lent before, and those who did are told so. */
+LENDER(what_is_lent_anew_is_let_go_of_first)
+{
+    OWNED(uint8_t) state = make_state(STATE_BYTES), next = make_state(STATE_BYTES);
+    assert_ok(exchange_lend(its->exchange, &SUM, state, STATE_BYTES));
+    ask(its, 1);
+    exchange_pump(its->exchange);
+    assert_int_equal(its->end - its->first, 4);
+    assert_ok(exchange_lend(its->exchange, &SUM, next, STATE_BYTES));
+    assert_int_equal(its->said, WIRE_PASS_NONE);
+    assert_int_equal(its->reclaimed, 1);
+    assert_int_equal(its->first, its->end);
+}
+
 static int try_to_load(void *user, const tarry_allocator *allocator)
 {
     bench *its = user;

@@ -16,6 +16,8 @@ enum {
     FIRST_MESSAGES = 8,
 };
 
+#define SUM_MOVES_NS UINT64_C(20000000) /* so long after its last block a sum stands still */
+
 /* ---- out ---- */
 
 static bool is_ask(const wire_pass *message)
@@ -134,6 +136,14 @@ static bool lend(void *user, uint32_t to, const wire_pass *piece, const void *by
                              &load);
 }
 
+/* exchange_settings.sums */
+static bool sums(void *user)
+{
+    const mesh *self = user;
+    const mesh_sum *sum = &self->sum;
+    return sum->runs && clock_now_ns() < sum->pace.moved_ns + SUM_MOVES_NS;
+}
+
 /* ---- what the exchange waits for ---- */
 
 static void divert_all(mesh *self, void *argument)
@@ -247,6 +257,7 @@ int mesh_exchange_open(mesh *self)
         .pass = pass,
         .lend = lend,
         .pump = want_pump,
+        .sums = sums,
         .divert = divert,
         .reclaim = reclaim,
         .user = self,
