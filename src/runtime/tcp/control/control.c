@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -71,11 +72,12 @@ struct control_link {
     control_message *coming;
 
     /* under the lock */
-    pthread_cond_t changed;
-    uint32_t callers; /* that wait for it, or are about to */
-    bool up, told;    /* HELLOs were exchanged; `accept` has given it out */
-    bool over;        /* nothing more comes or goes: `error` and `why` */
-    bool ending;      /* by its owner */
+    pthread_cond_t changed; /* for `take`, */
+    pthread_cond_t room;    /* and for `say` */
+    uint32_t callers;       /* that wait for it, or are about to */
+    bool up, told;          /* HELLOs were exchanged; `accept` has given it out */
+    bool over;              /* nothing more comes or goes: `error` and `why` */
+    bool ending;            /* by its owner */
     int error;
     tarry_diagnostic why;
     control_queue in, out;
@@ -99,7 +101,9 @@ struct tarry_control {
 
     /* the loop's */
     uv_loop_t loop;
-    uv_async_t wake;
+    int wake_fd; /* an eventfd: uv_async_send would make the loop spin while the caller is held up
+                  */
+    uv_poll_t wake;
     uv_timer_t tick;
     uv_poll_t polls[ADDRESS_MOST];
     int listeners[ADDRESS_MOST];
@@ -115,6 +119,14 @@ struct tarry_control {
     uint32_t unsaid;
     tarry_diagnostic list_failure;
 };
+
+/* Makes the loop look. Any thread. */
+static void control_wake(const tarry_control *self)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(self->wake_fd, &one, sizeof(one));
+    (void)written; /* it is full: the loop will look */
+}
 
 /* ---- queues ---- */
 
@@ -181,6 +193,20 @@ __attribute__((format(printf, 2, 3))) static bool control_tell(tarry_control *se
 
 /* ---- the end of a connection ---- */
 
+static void link_destroy(const tarry_control *self, control_link *link)
+{
+    pthread_cond_destroy(&link->changed);
+    pthread_cond_destroy(&link->room);
+    memory_release(&self->allocator, link);
+}
+
+/* With the lock held. */
+static void link_notify(control_link *link)
+{
+    pthread_cond_broadcast(&link->changed);
+    pthread_cond_broadcast(&link->room);
+}
+
 /* Frees the connection if nobody knows it any more. */
 static void link_free_if_done(control_link *link)
 {
@@ -201,8 +227,7 @@ static void link_free_if_done(control_link *link)
     queue_clear(&link->in, &self->allocator);
     queue_clear(&link->out, &self->allocator);
     memory_release(&self->allocator, link->coming);
-    pthread_cond_destroy(&link->changed);
-    memory_release(&self->allocator, link);
+    link_destroy(self, link);
 }
 
 static void on_freed(void *user)
@@ -223,7 +248,7 @@ static void link_over(control_link *link, int error, const char *why)
         snprintf(link->why.text, sizeof(link->why.text), "%s", why);
         link->ending |= !link->up && self->connect == NULL;
     }
-    pthread_cond_broadcast(&link->changed);
+    link_notify(link);
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
 }
@@ -373,8 +398,8 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
     queue_add(&link->in, link->coming);
     link->in.bytes += weight_of(link->coming);
     link->coming = NULL;
-    pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&link->changed); /* who takes it does not meet a lock that is held */
     return true;
 }
 
@@ -429,11 +454,11 @@ static void on_released(void *user, void *owner)
     pthread_mutex_lock(&self->lock);
     message->link->out.bytes -= weight_of(message);
     bool drained = message->link->ending && message->link->out.bytes == 0;
-    pthread_cond_broadcast(&message->link->changed);
+    pthread_cond_broadcast(&message->link->room);
     pthread_mutex_unlock(&self->lock);
     memory_release(&self->allocator, message);
     if (drained)
-        uv_async_send(&self->wake);
+        control_wake(self);
 }
 
 static void link_send(control_link *link)
@@ -505,7 +530,8 @@ static control_link *link_open(tarry_control *self, int fd)
         .allocator = &self->allocator,
     };
     control_link *link = memory_allocate(&self->allocator, 1, sizeof(*link));
-    if (link == NULL || clock_init_condition(&link->changed) != 0) {
+    if (link == NULL || clock_init_condition(&link->changed) != 0 ||
+        clock_init_condition(&link->room) != 0) {
         memory_release(&self->allocator, link);
         if (fd >= 0)
             close(fd);
@@ -526,8 +552,7 @@ static control_link *link_open(tarry_control *self, int fd)
     int error = fd < 0 ? session_connect(&self->loop, &settings, &handlers, &link->session)
                        : session_accept(&self->loop, fd, &settings, &handlers, &link->session);
     if (error != TARRY_OK) {
-        pthread_cond_destroy(&link->changed);
-        memory_release(&self->allocator, link);
+        link_destroy(self, link);
         return NULL;
     }
     if (fd >= 0)
@@ -649,9 +674,13 @@ static void control_look(tarry_control *self)
     uv_close((uv_handle_t *)&self->tick, NULL);
 }
 
-static void on_wake(uv_async_t *handle)
+static void on_wake(uv_poll_t *handle, int status, int events)
 {
-    control_look(handle->data);
+    tarry_control *self = handle->data;
+    uint64_t count;
+    ssize_t got = read(self->wake_fd, &count, sizeof(count));
+    (void)got, (void)status, (void)events;
+    control_look(self);
 }
 
 static void on_tick(uv_timer_t *handle)
@@ -676,7 +705,7 @@ static int start_loop(tarry_control *self)
     if (uv_loop_init(&self->loop) != 0)
         return TARRY_ERROR_SYSTEM;
     self->has_loop = true;
-    if (uv_async_init(&self->loop, &self->wake, on_wake) != 0) {
+    if (uv_poll_init(&self->loop, &self->wake, self->wake_fd) != 0) {
         self->closed = true;
         return TARRY_ERROR_SYSTEM;
     }
@@ -686,6 +715,7 @@ static int start_loop(tarry_control *self)
         uv_poll_init(&self->loop, &self->polls[i], self->listeners[i]);
         self->polls[i].data = self;
     }
+    uv_poll_start(&self->wake, UV_READABLE, on_wake);
     start_listening(self);
     uv_timer_start(&self->tick, on_tick, TICK_MS, TICK_MS);
     if (self->connect != NULL && link_open(self, -1) == NULL)
@@ -793,9 +823,10 @@ int tarry_control_create(const tarry_control_settings *settings, const tarry_all
     self->shared = memory_allocate(&self->allocator, CHANNEL_SHARED_BYTES, 1);
     self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
     self->has_changed = clock_init_condition(&self->changed) == 0;
+    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->shared == NULL)
         error = diagnose_no_memory(diagnostic, "control connections");
-    else if (!self->has_lock || !self->has_changed)
+    else if (!self->has_lock || !self->has_changed || self->wake_fd < 0)
         error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "control connections: no lock");
     else
         error = control_begin(self, diagnostic);
@@ -818,7 +849,7 @@ void tarry_control_free(tarry_control *self)
         pthread_mutex_lock(&self->lock);
         self->stopping = true;
         pthread_mutex_unlock(&self->lock);
-        uv_async_send(&self->wake);
+        control_wake(self);
     }
     if (self->has_thread)
         pthread_join(self->thread, NULL);
@@ -828,6 +859,8 @@ void tarry_control_free(tarry_control *self)
         uv_loop_close(&self->loop);
     for (uint32_t i = 0; i < self->listener_count; i++) /* the loop never had them */
         close(self->listeners[i]);
+    if (self->wake_fd >= 0)
+        close(self->wake_fd);
     credential_free(self->credential);
     if (self->has_changed)
         pthread_cond_destroy(&self->changed);
@@ -883,7 +916,7 @@ static void link_leave(tarry_control *self, control_link *link, bool wake)
         wake = true;
     pthread_mutex_unlock(&self->lock);
     if (wake)
-        uv_async_send(&self->wake);
+        control_wake(self);
 }
 
 static int report_late(tarry_diagnostic *diagnostic)
@@ -954,7 +987,7 @@ int tarry_control_say(tarry_control *self, uint64_t peer, uint32_t kind, const v
     control_link *link = link_enter(self, peer);
     while (link != NULL && !link->over && !link->ending && error == TARRY_OK &&
            !has_room(self, &link->out, weight_of(message)))
-        if (!control_wait(self, &link->changed, until))
+        if (!control_wait(self, &link->room, until))
             error = report_late(diagnostic);
     if (error == TARRY_OK && (link == NULL || link->over || link->ending))
         error = report_over(link, diagnostic);
@@ -1016,10 +1049,10 @@ void tarry_control_end(tarry_control *self, uint64_t peer)
     control_link *link = link_of(self, peer);
     if (link != NULL) {
         link->ending = true;
-        pthread_cond_broadcast(&link->changed);
+        link_notify(link);
     }
     self->deaf |= peer == 0;
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
-    uv_async_send(&self->wake);
+    control_wake(self);
 }
