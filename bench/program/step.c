@@ -226,8 +226,7 @@ static int plan(site *own, tarry_settings *all, tarry_diagnostic *why)
     uint32_t given = TARRY_SETTING_BIT(TARRY_SETTING_PIECES) | TARRY_SETTING_BIT(TARRY_SETTING_SUM);
     if (tarry_settings_settle(all, given, &conflict) != TARRY_OK)
         return diagnose(why, TARRY_ERROR_ARGUMENT, "%s", conflict.reason);
-    uint64_t copies = (uint64_t)settings->chunks * settings->pieces * settings->replication;
-    tarry_settings_keep(all, copies, settings->dimension, KEPT_BYTES, false);
+    tarry_settings_keep(all, settings->dimension, KEPT_BYTES, false);
     return tarry_plan_create(&all->plan, NULL, &own->plan, why);
 }
 

@@ -148,14 +148,13 @@ TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_serve
                                        uint64_t dimension);
 
 /*
- * Decides what keep_auto left open, for settled settings of a plan with so many copies of chunks
- * (the sum of its loads) and gradients of `dimension` numbers: `credited` where it can be and `all`
- * would take more than `bytes` over all workers, or where sums are secure.
- * These then run as far ahead as the bytes allow, unless `ahead_given`. keep_auto is false
- * afterwards.
+ * Decides what keep_auto left open, for settled settings and gradients of `dimension` numbers:
+ * `credited` if it goes with the other settings, else `all`. Workers that keep what is credited
+ * run TARRY_USUAL_UNITS gradients ahead, or as many as `bytes` hold over all workers, but at least
+ * TARRY_USUAL_AHEAD; `ahead_given`: as many as the settings say. keep_auto is false afterwards.
  */
-TARRY_API void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
-                                   double bytes, bool ahead_given);
+TARRY_API void tarry_settings_keep(tarry_settings *settings, uint64_t dimension, double bytes,
+                                   bool ahead_given);
 
 #ifdef __cplusplus
 }

@@ -29,8 +29,9 @@ class ServerSettings(TypedDict, total=False):
                   order
     learn_costs   of units over the rounds (default)
     keep          'all' finished gradients until the sum, or a running sum of those 'credited'; 'auto' (default):
-                  credited where all would take more than a quarter of the memory
-    ahead         with 'credited': finished gradients that may wait for the server's answer
+                  credited if the other settings allow it
+    ahead         with 'credited': finished gradients that may wait for the server's answer (default: up to 8 with
+                  'auto', as far as the memory allows, else 3)
     fill          what stands in for units that are left out: 'none' (default), 'scale' or 'stale'
     reproducible  sums in the order of workers, of all units
     conditioning_limit of what counts as recovered
@@ -274,8 +275,7 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings, *, secur
     conflict = ffi.new("tarry_conflict *")
     if lib.tarry_settings_settle(settings, bits, conflict) != lib.TARRY_OK:
         raise ArgumentError(_conflict_text(conflict, given, settings.plan))
-    copies = sum(lib.tarry_plan_load(plan.pointer, worker) for worker in range(plan.workers))
-    lib.tarry_settings_keep(settings, copies, dimension, _memory_bytes() / 4, "ahead" in given)
+    lib.tarry_settings_keep(settings, dimension, _memory_bytes() / 4, "ahead" in given)
     if lib.tarry_settings_check(settings, conflict) != lib.TARRY_OK:
         raise ArgumentError(_conflict_text(conflict, given, settings.plan))
     # A copy that owns its memory: that of a member goes with the structure around it.

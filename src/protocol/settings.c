@@ -556,7 +556,8 @@ tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings
     return memory;
 }
 
-/* The most that all workers can run ahead within so many bytes, but the usual number at least. */
+/* As far as all workers can run ahead within so many bytes. A worker that runs all of its usual
+ * units ahead never waits for an answer. */
 static uint32_t furthest_ahead(const tarry_settings *settings, uint64_t dimension, double bytes)
 {
     double packed = (double)worker_packed(&settings->server, dimension);
@@ -565,30 +566,20 @@ static uint32_t furthest_ahead(const tarry_settings *settings, uint64_t dimensio
                   ((double)part_number_bytes(&settings->server) - (double)sizeof(float));
     double each = (bytes / settings->plan.workers - packed) / ((double)dimension * sizeof(float));
     double others = 2 + (double)worker_sums(&settings->server);
-    return (uint32_t)fmin(fmax(floor(each) - others, TARRY_USUAL_AHEAD), UINT32_MAX - 1);
+    return (uint32_t)fmin(fmax(floor(each) - others, TARRY_USUAL_AHEAD), TARRY_USUAL_UNITS);
 }
 
-void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
-                         double bytes, bool ahead_given)
+void tarry_settings_keep(tarry_settings *settings, uint64_t dimension, double bytes,
+                         bool ahead_given)
 {
-    if (!settings->keep_auto)
-        return;
-    const tarry_plan_settings *plan = &settings->plan;
     tarry_server_settings *server = &settings->server;
     tarry_conflict conflict;
-    settings->keep_auto = false;
-    tarry_settings credited = *settings;
-    credited.server.keep = TARRY_KEEP_CREDITED;
-    server->keep = TARRY_KEEP_ALL;
-    uint64_t part = worker_part(plan->parts, dimension);
-    uint64_t vectors = worker_gradients(copies, server) + plan->workers * worker_sums(server);
-    double parts =
-        plan->workers * ((double)part * sizeof(float) + (double)worker_packed(server, part));
-    double all = (double)vectors * (double)dimension * sizeof(float) + parts;
-    bool fits = all <= bytes && server->secure == 0;
-    if (fits || tarry_settings_check(&credited, &conflict) != TARRY_OK)
+    if (!settings->keep_auto)
         return;
+    settings->keep_auto = false;
     server->keep = TARRY_KEEP_CREDITED;
-    if (!ahead_given)
+    if (tarry_settings_check(settings, &conflict) != TARRY_OK)
+        server->keep = TARRY_KEEP_ALL;
+    else if (!ahead_given)
         server->ahead = furthest_ahead(settings, dimension, bytes);
 }

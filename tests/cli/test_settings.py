@@ -190,7 +190,7 @@ class Pairs(TarryTest):
 
     def test_what_the_defaults_are(self):
         report = json.loads(self.succeed("plan", "--json"))
-        self.assertEqual((report["order"], report["pieces"], report["keep"]), ("dynamic", 8, "all"))
+        self.assertEqual((report["order"], report["pieces"], report["keep"]), ("dynamic", 8, "credited"))
         self.succeed("train", *RUNS["train"], "--report", "r.json")
         config = json.loads(self.read("r.json"))["config"]
         self.assertEqual((config["order"], config["pieces"], config["keep"]), ("dynamic", 8, "auto"))
@@ -216,8 +216,13 @@ class Pairs(TarryTest):
         self.assertEqual(sizes("--samples", "200", "--batch", "5"), (5, 1))
         self.assertEqual(sizes("--samples", "200", "--batch", "20", "--pieces", "10"), (2, 10))
 
-    def test_keep_auto_goes_by_memory(self):
-        for command in ("plan", "--json"), ("plan", "--json", "--parts", "2"):
-            large = json.loads(self.succeed(*command, "--dimension", "1e11"))
-            small = json.loads(self.succeed(*command, "--dimension", "10"))
-            self.assertEqual((small["keep"], large["keep"]), ("all", "all" if "--parts" in command else "credited"))
+    def test_running_sums_are_kept_wherever_they_can_be(self):
+        for options, keep in (("", "credited"), ("--parts 2", "all"), ("--reproducible", "all"),
+                              ("--credit whole", "all"), ("--keep all", "all"), ("--stop error:0.5 --fill stale", "all"),
+                              ("--order optimal", "credited"), ("--sum everywhere", "credited")):
+            with self.subTest(options=options):
+                self.assertEqual(json.loads(self.succeed("plan", "--json", *options.split()))["keep"], keep)
+
+    def test_memory_limits_how_far_ahead_workers_run(self):
+        for dimension, ahead in (("10", 8), ("1e11", 3)):
+            self.assertEqual(json.loads(self.succeed("plan", "--json", "--dimension", dimension))["ahead"], ahead)

@@ -54,7 +54,7 @@ class Schemes(SimulateTest):
                                                "upload": "coded",
                                                "sum": "server", "adapt": 0,
                                                "racks": None})
-        self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
+        self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic", "keep": "credited", "ahead": 3})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual([name for name in settings if settings[name]["upload"] == "whole"],
                          ["uncoded", "ignore-stragglers", "dropcompute", "queue", "ring", "direct", "cyclic", "fractional"])
@@ -222,7 +222,7 @@ class Schemes(SimulateTest):
                        everywhere + ",parts=2,compress-down=int8")
 
     def test_running_ahead_of_answers(self):
-        schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"
+        schemes = "tarry:name=all,keep=all,tarry:name=auto,tarry:name=two,keep=credited,ahead=1"
         for latency, ahead in (("0", 3), ("0.0625", 3), ("0.5", 20), ("1", 40)):
             every, auto, two = self.simulate(
                 "--workers", "8", "--chunks", "8", "--replication", "3", "--pieces", "16", "--trials", "3",

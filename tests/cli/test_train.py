@@ -54,8 +54,9 @@ class Report(TarryTest):
         report = self.report(*options, "--stop", "workers:3", "--silence", "1.5")
         self.assertEqual(used["dimension"], report["dimension"])
         self.assertEqual((used["stop"], used["pick"], used["compress"], used["secure"]), ("exact", "share", "none", 0))
-        self.assertEqual((used["keep"], used["stripe_length"], used["reports_per_frame"]), ("all", 65536, 128))
-        for idle in ("deadline_ns", "workers_needed", "ahead", "compress_seed", "voters_grace_ns", "secure_bound"):
+        self.assertEqual((used["keep"], used["ahead"], used["reports_per_frame"]), ("credited", 8, 128))
+        self.assertEqual(used["stripe_length"], 65536)
+        for idle in ("deadline_ns", "workers_needed", "compress_seed", "voters_grace_ns", "secure_bound"):
             self.assertNotIn(idle, used)
         changed = report["settings"]
         self.assertEqual((changed["stop"], changed["workers_needed"], changed["pick"]), ("workers", 3, "plan"))
@@ -181,9 +182,9 @@ class Report(TarryTest):
         self.assertLess(waits["final"]["verified_error"], 1e-5)
         self.assertAlmostEqual(every["final"]["loss"], folded["final"]["loss"], delta=1e-6)
         self.assertLess(folded["final"]["verified_error"], 1e-5)
-        # Little data: there is room for all.
         chosen = self.report()
-        self.assertEqual((chosen["config"]["keep"], chosen["plan"]["keep"]), ("auto", "all"))
+        self.assertEqual((chosen["config"]["keep"], chosen["plan"]["keep"]), ("auto", "credited"))
+        self.assertEqual(self.report("--parts", "2")["plan"]["keep"], "all")
 
     def test_parts_in_another_form(self):
         """Shorter uploads, what rounding costs in --verify, and the same run again with the same seed."""

@@ -38,7 +38,8 @@ static void fill_cases(case_settings cases[CASES])
 {
     size_t i = 0;
     cases[i++] = (case_settings){"by default", settings_of(0, 1)};
-    cases[i++] = (case_settings){"whole chunks", settings_of(1, 1)};
+    cases[i] = (case_settings){"all kept", settings_of(1, 1)};
+    cases[i++].settings.keep_auto = false;
     cases[i] = (case_settings){"credited", settings_of(4, 1)};
     cases[i].settings.keep_auto = false;
     cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
@@ -60,14 +61,12 @@ static void fill_cases(case_settings cases[CASES])
     assert_int_equal(i, CASES);
 }
 
-/* Settled, as every command does it. Memory of a quarter of what all takes is too little. */
+/* Settled, as every command does it. */
 static void settle(tarry_settings *settings, uint64_t dimension, double bytes)
 {
     tarry_conflict conflict;
     assert_ok(tarry_settings_settle(settings, 0, &conflict));
-    const tarry_plan_settings *plan = &settings->plan;
-    uint64_t copies = (uint64_t)plan->chunks * plan->pieces * plan->replication;
-    tarry_settings_keep(settings, copies, dimension, bytes, false);
+    tarry_settings_keep(settings, dimension, bytes, false);
 }
 
 static void assert_close(const char *name, uint64_t taken, uint64_t told)
@@ -153,21 +152,41 @@ TEST(threads_take_what_is_told)
     }
 }
 
-TEST(keep_auto_takes_what_there_is)
+/* Workers run ahead as the memory allows, within limits: of 4 workers each has a running sum, a
+ * gradient in progress, and as many as it runs ahead. */
+TEST(what_is_not_needed_is_not_kept)
 {
     const size_t dimension = 300000;
-    tarry_settings all = settings_of(8, 1), few = all;
-    const double vector = dimension * sizeof(float), enough = (4 * 24 + 4) * vector;
-    settle(&all, dimension, enough);
-    settle(&few, dimension, enough - 1);
-    assert_int_equal(all.server.keep, TARRY_KEEP_ALL);
-    assert_int_equal(few.server.keep, TARRY_KEEP_CREDITED);
-    check_local("auto, credited", &few, dimension);
-    settle(&few, dimension, enough);
-    few = settings_of(8, 1);
-    settle(&few, dimension, 4 * 10 * vector);
-    assert_int_equal(few.server.ahead, 8);
-    check_local("auto, eight ahead", &few, dimension);
+    const double vector = dimension * sizeof(float);
+    const struct {
+        double bytes;
+        uint32_t ahead;
+    } cases[] = {
+        {0, 3}, {4 * 5 * vector, 3}, {4 * 6 * vector, 4}, {4 * 10 * vector, 8}, {INFINITY, 8},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tarry_settings settings = settings_of(8, 1);
+        settle(&settings, dimension, cases[i].bytes);
+        assert_int_equal(settings.server.keep, TARRY_KEEP_CREDITED);
+        assert_int_equal(settings.server.ahead, cases[i].ahead);
+        check_local("by default", &settings, dimension);
+    }
+}
+
+/* What a running sum can't do keeps all. */
+TEST(all_is_kept_where_it_has_to_be)
+{
+    tarry_settings cases[] = {settings_of(2, 2), settings_of(2, 1), settings_of(2, 1),
+                              settings_of(2, 1), settings_of(2, 1)};
+    cases[1].server.reproducible = true;
+    cases[2].server.credit = TARRY_CREDIT_WHOLE;
+    cases[3].server.stop = TARRY_STOP_ERROR;
+    cases[3].server.fill = TARRY_FILL_STALE;
+    cases[4].keep_auto = false; /* by choice */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        settle(&cases[i], 10, INFINITY);
+        assert_int_equal(cases[i].server.keep, TARRY_KEEP_ALL);
+    }
 }
 
 /* A worker's connection has buffers of 100 kB, which are to weigh less than that. */

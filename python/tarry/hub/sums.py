@@ -71,8 +71,6 @@ class Sums(abc.ABC):
         wanted: ServerSettings = {"silence": self.settings.silence, **self.agreement.settings}
         if not self.agreement.reproducible:
             wanted["pick"] = "share"
-            if self.agreement.parts == 1:
-                wanted["keep"] = "credited"
         if self.agreement.is_compressed:
             wanted["compress_seed"] = self.agreement.seed % (1 << 64)
             wanted["compress_exact"] = self.agreement.exact

@@ -396,16 +396,17 @@ static const option_entry rule_entries[] = {
      .argument = "WHICH",
      .help = "Finished gradients that a worker keeps until the sum: all, or a running sum of those "
              "that are credited, and few gradients at any number of chunks (credited; with one "
-             "part); auto (default): credited where all take more than a quarter of the memory",
+             "part); auto (default): credited if the other settings allow it",
      .kind = OPTION_CHOICE,
      .choices = keeps,
      FIELD(keep)},
     {.name = "ahead",
      .argument = "N",
-     .help = "With credited: finished gradients that may wait for the server's answer while a "
-             "worker computes the next (default auto: 3, or, where --keep auto chose credited, as "
-             "many as a quarter of the memory holds; in simulations as many as --latency takes, at "
-             "least 3)",
+     .help =
+         "With credited: finished gradients that may wait for the server's answer while a "
+         "worker computes the next (default auto: 3, or, if --keep auto chose credited, up to 8 "
+         "as far as a quarter of the memory holds them; in simulations as many as answers "
+         "take, at least 3)",
      .kind = OPTION_TEXT,
      .read = read_ahead,
      FIELD(ahead)},
@@ -664,7 +665,7 @@ int stop_rule_read(const char *text, tarry_server_settings *server, tarry_diagno
 
 /* What the options of a run come to: its settings on this machine, and its plan. */
 
-/* The share of the memory that gradients may take before --keep auto saves it. */
+/* The share of the memory that gradients may take if workers run ahead by their own choice. */
 #define GENEROUS_SHARE 0.25
 
 double run_generous_bytes(void)
@@ -672,20 +673,16 @@ double run_generous_bytes(void)
     return GENEROUS_SHARE * machine_room_find("", false).memory_bytes;
 }
 
-tarry_server_settings run_options_server(const run_options *options, const tarry_plan *plan,
-                                         uint64_t dimension)
+tarry_server_settings run_options_server(const run_options *options, uint64_t dimension)
 {
     tarry_settings settings = options->settings;
     settings.server.compress_seed = settings.server.sample_seed = settings.plan.seed;
     if (settings.server.compress == TARRY_COMPRESS_POWERSGD)
         settings.server.stripe_length = 0; /* chosen by the runtime */
-    uint64_t copies = 0;
-    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++)
-        copies += tarry_plan_load(plan, worker);
     bool ahead_given = settings.server.ahead != AHEAD_AUTO;
     if (!ahead_given)
         settings.server.ahead = TARRY_USUAL_AHEAD;
-    tarry_settings_keep(&settings, copies, dimension, run_generous_bytes(), ahead_given);
+    tarry_settings_keep(&settings, dimension, run_generous_bytes(), ahead_given);
     return settings.server;
 }
 

@@ -74,14 +74,12 @@ void run_conflict_text(const tarry_conflict *conflict, const option_group *group
                        bool flags, char *text, size_t size);
 
 /*
- * What --keep and --ahead come to on this machine for a plan and gradients of `dimension` numbers:
- * the settings of a run. Credited is chosen where it can be and all would take more than the
- * generous bytes. How long answers take is not known beforehand, and room that nothing is written
- * to takes none: workers may then run as far ahead as these bytes allow, and take what answers make
- * them take. Where credited was asked for, they run the usual number ahead.
+ * What --keep and --ahead come to on this machine for gradients of `dimension` numbers: the
+ * settings of a run. How long answers take is not known beforehand, and room that nothing is
+ * written to takes none: if credited was not asked for, workers may run ahead as far as the
+ * generous bytes allow.
  */
-tarry_server_settings run_options_server(const run_options *options, const tarry_plan *plan,
-                                         uint64_t dimension);
+tarry_server_settings run_options_server(const run_options *options, uint64_t dimension);
 /* A quarter of the memory of this machine, or of a control group that has less; INFINITY if that is
  * not known. */
 double run_generous_bytes(void);

@@ -384,7 +384,7 @@ int command_plan(int argc, char **argv)
     if (status == OPTIONS_PROCEED)
         status = run_options_plan(run, &plan);
     if (status == OPTIONS_PROCEED)
-        options.server = run_options_server(run, plan, options.dimension);
+        options.server = run_options_server(run, options.dimension);
     if (options.server.compress == TARRY_COMPRESS_POWERSGD) { /* only the length is known */
         options.square = lowrank_square(options.dimension);
         options.server.compress_matrices = &options.square;

@@ -614,15 +614,16 @@ static uint32_t ahead_of(double latency_seconds, double chunk_seconds)
 static void settle_keep(const scheme_frame *frame, simulate_variant *variant)
 {
     tarry_settings *settings = &variant->run.settings;
-    const tarry_plan_settings *plan = &settings->plan;
     if (settings->server.ahead == AHEAD_AUTO)
         settings->server.ahead = ahead_of(
             (double)frame->sim.link.latency_ns * 1e-9,
-            ((double)frame->sim.chunk_ns / plan->pieces + (double)frame->sim.overhead_ns) * 1e-9);
-    uint64_t copies = (uint64_t)plan->chunks * plan->pieces * plan->replication;
-    bool coded = variant->sim.upload == TARRY_SIM_UPLOAD_CODED;
-    tarry_settings_keep(settings, copies, frame->sim.dimension,
-                        coded ? run_generous_bytes() : INFINITY, true);
+            ((double)frame->sim.chunk_ns / settings->plan.pieces + (double)frame->sim.overhead_ns) *
+                1e-9);
+    if (variant->sim.upload != TARRY_SIM_UPLOAD_CODED && settings->keep_auto) {
+        settings->keep_auto = false;
+        settings->server.keep = TARRY_KEEP_ALL;
+    }
+    tarry_settings_keep(settings, frame->sim.dimension, 0, true);
 }
 
 static int make_variant(const scheme_settings *settings, const scheme_frame *frame,

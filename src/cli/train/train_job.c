@@ -372,7 +372,7 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     if (error != TARRY_OK)
         return error;
     job->dimension = objective_dimension(job->model);
-    job->server = run_options_server(&options->run, job->inputs.plan, job->dimension);
+    job->server = run_options_server(&options->run, job->dimension);
     return find_matrices(job, why);
 }
 

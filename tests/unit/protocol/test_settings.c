@@ -77,7 +77,7 @@ static bool server_takes(const tarry_settings *settings)
     tarry_server *server = NULL;
     assert_ok(tarry_plan_create(&of_plan, NULL, &plan, NULL));
     tarry_settings kept = *settings;
-    tarry_settings_keep(&kept, 12, 8, INFINITY, false);
+    tarry_settings_keep(&kept, 8, INFINITY, false);
     int error = tarry_server_create(plan, &kept.server, NULL, &server, NULL);
     tarry_server_free(server);
     tarry_plan_free(plan);
