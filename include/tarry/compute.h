@@ -32,13 +32,15 @@ typedef struct tarry_task {
     size_t parameter_count;
     const tarry_span *spans; /* of original chunks, which the chunk stands for (tarry_plan_span) */
     uint32_t span_count;     /* one or more */
-    float *gradient;         /* dimension numbers to be written, all of them */
+    float *gradient;         /* dimension numbers to be written, all of them; NULL: they are not
+                                float32 in host memory, and the owner has them at `place` */
     size_t dimension;
     /* A step to take in place of a gradient (tarry_replica.step is NULL): the sum of `step`, which
-     * counts from 1, dimension numbers. Then there are no spans, parameters and gradient. NULL: a
-     * gradient is wanted. */
+     * counts from 1, dimension numbers, NULL as above. Then there are no spans, parameters and
+     * gradient. step 0: a gradient is wanted. */
     const float *sum;
     uint64_t step;
+    uint32_t place; /* of gradient or sum among the worker's vectors (tarry/vectors.h) */
     /* The library's own; a task that a caller makes for a function of its own has zeros. */
     void *owner;
     uint64_t ticket;

@@ -18,6 +18,7 @@
 #include <tarry/compress.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
+#include <tarry/vectors.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,12 @@ typedef struct tarry_engine_sum {
                              NULL: zeros */
     const float *weights; /* l x count, row-major, the same at every member */
     float *sum;           /* d numbers, written; not `part` */
+    /* With one part: what the numbers are, and who has them if they are not float32 in host memory.
+     * `part` and `sum` are NULL then, and the owner has these at part_place (TARRY_NO_PLACE: zeros)
+     * and sum_place. vectors NULL: `part` and `sum` are all there is. */
+    tarry_element element;
+    tarry_vectors *vectors;
+    uint32_t part_place, sum_place;
     /* Numbers first .. first + count - 1 of the sum are there, and change no more: who has to read
      * them reads them here while they are in a cache. No number twice; an engine need not tell of
      * all. By the thread that works on the sum, and not once it is DONE, FAILED or abandoned. NULL:
@@ -112,7 +119,9 @@ typedef struct tarry_engine_methods {
      * wait for others. */
     void (*abandon)(tarry_engine *engine);
     void (*free)(tarry_engine *engine);
-    bool forms; /* it knows those of tarry_engine_sum: nobody asks another one for them */
+    bool forms;  /* it knows those of tarry_engine_sum: nobody asks another one for them */
+    bool owners; /* it sums what an owner has (tarry_engine_sum.vectors), of every element: nobody
+                    asks another one for that */
 } tarry_engine_methods;
 
 /* What every engine begins with. */

@@ -133,8 +133,11 @@ typedef struct tarry_worker_host_settings {
     tarry_sum_id last;
     tarry_engine *engine;
     void (*pass)(void *user, uint32_t to, const void *bytes, size_t size);
-    /* The replica gave this error, and the worker can't go on at all. NULL: nobody hears. */
+    /* The replica or the owner of vectors gave this error, and the worker can't go on at all. NULL:
+     * nobody hears. */
     void (*broken)(void *user, int error);
+    /* The owner of its vectors; borrowed, must outlive the worker. NULL: host memory. */
+    tarry_vectors *vectors;
 } tarry_worker_host_settings;
 
 /* tarry_server_settings_init, everything else 0. */

@@ -46,6 +46,9 @@ typedef struct tarry_local_settings {
     /* With server.compress_down, and a checkpoint: what tarry_runtime_view gave then; borrowed for
      * the call. numbers NULL: workers begin with the parameters as they are. */
     tarry_view view;
+    /* The owners of the workers' vectors, one per worker of the plan; copied, the owners are
+     * borrowed and must outlive the runtime. NULL: host memory. */
+    tarry_vectors *const *vectors;
 } tarry_local_settings;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */

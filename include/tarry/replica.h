@@ -20,8 +20,10 @@ extern "C" {
 typedef struct tarry_replica {
     void *user;
     /* Steps on the sum of `step`, which counts from 1; it was committed. Must do the same at every
-     * worker, to the bit. NULL, where tasks are taken: steps are tasks, too (tarry_task.sum), and
-     * nothing else is to be taken, nor `save` called, before one is given back. */
+     * worker, to the bit. `sum` is NULL if the numbers are not float32 in host memory: the worker's
+     * owner of vectors has them at TARRY_PLACE_SUM. The method is NULL, where tasks are taken:
+     * steps are tasks, too (tarry_task.sum), and nothing else is to be taken, nor `save` called,
+     * before one is given back. */
     int (*step)(void *user, uint64_t step, const float *sum);
     /* Writes the parameters as they are now: after creation, a step or a load. NULL: compute
      * functions get none (tarry_task.parameters is NULL). */

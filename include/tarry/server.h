@@ -10,6 +10,7 @@
 #include <tarry/compress.h>
 #include <tarry/event.h>
 #include <tarry/plan.h>
+#include <tarry/vectors.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -156,6 +157,9 @@ typedef struct tarry_server_settings {
     /* Most reports of short pieces that a worker sends in one frame (docs/network.md), 1..128. With
      * 1 each report is sent at once: dynamic orders hear earlier of it, for more frames. */
     uint32_t reports_per_frame;
+    /* What the numbers of gradients and sums are. FLOAT64: with TARRY_SUM_EVERYWHERE, one part and
+     * no other forms, and with an engine that sums it (tarry_engine_methods.owners). */
+    tarry_element element;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;

@@ -36,6 +36,7 @@
 #include <tarry/sum_form.h>
 #include <tarry/sum_log.h>
 #include <tarry/tcp.h>
+#include <tarry/vectors.h>
 #include <tarry/version.h>
 #include <tarry/worker.h>
 

@@ -220,6 +220,9 @@ typedef struct tarry_tcp_worker_settings {
     tarry_tcp_observe *observe; /* NULL: nobody */
     void *observe_user;
     tarry_secure_member secure; /* secure sums: needs a credential that names the worker */
+    /* The owner of its vectors; borrowed, must outlive the worker. A job whose vectors it cannot
+     * have ends the worker. NULL: host memory. */
+    tarry_vectors *vectors;
 } tarry_tcp_worker_settings;
 
 #define TARRY_TCP_ENGINE_ADDRESS_MOST 200 /* bytes */

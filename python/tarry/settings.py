@@ -51,6 +51,8 @@ class ServerSettings(TypedDict, total=False):
                   way from who sums it to all
     sample_chunks so many chunks are drawn in each round, on average (default 0: all take part; docs/sampling.md)
     sample_seed   of the draw (default 0)
+    element       of gradients and sums: 'float32' (default) or, with sums among workers by an engine that has it,
+                  'float64'
     voters_grace, attempts_most, digest_steps, attempt_limit, reports_per_frame   as in tarry/server.h
     """
 
@@ -82,6 +84,7 @@ class ServerSettings(TypedDict, total=False):
     digest_steps: int
     attempt_limit: float
     reports_per_frame: int
+    element: Literal["float32", "float64"]
 
 
 # Settings of the library that `server_settings` sets by itself.

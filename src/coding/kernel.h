@@ -37,6 +37,16 @@ typedef struct kernel {
     kernel_mix *mix;
 } kernel;
 
+/* Vectors of this length (8 MiB) are taken to be out of every cache by the time they are read:
+ * measured over encoding and decoding together, docs/kernels.md. */
+enum { KERNEL_STREAM_DIMENSION = 1 << 21 };
+
+/* How all of a vector of so many numbers is overwritten. */
+static inline kernel_mode kernel_overwrite(size_t dimension)
+{
+    return dimension >= KERNEL_STREAM_DIMENSION ? KERNEL_STREAM : KERNEL_SET;
+}
+
 /* The index-th kernel that this processor can run,
  * from the reference (0) to the best; NULL past the last. */
 const kernel *kernel_at(size_t index);

@@ -68,15 +68,6 @@ enum {
     DECODE_BLOCK = 4096,
 };
 
-/* Gradients of this length (8 MiB) and their parts are taken to be out of every cache by the time
- * they are read: measured over encoding and decoding together, docs/kernels.md. */
-enum { STREAM_DIMENSION = 1 << 21 };
-
-static kernel_mode overwrite_mode(const layout *cut)
-{
-    return cut->dimension >= STREAM_DIMENSION ? KERNEL_STREAM : KERNEL_SET;
-}
-
 size_t transfer_encode_scratch(size_t count, uint32_t parts)
 {
     return count * parts * (sizeof(const float *) + sizeof(float));
@@ -122,7 +113,8 @@ void transfer_encode(const kernel *with, const layout *cut, uint32_t stripe,
         end = length;
         size_t inputs =
             gather(cut, stripe, gradients, coefficients, count, offset, in, weights, &end);
-        with->combine(z + offset, in, weights, inputs, end - offset, overwrite_mode(cut));
+        with->combine(z + offset, in, weights, inputs, end - offset,
+                      kernel_overwrite(cut->dimension));
     }
 }
 
@@ -184,6 +176,6 @@ void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, con
 {
     size_t first = layout_stripe_start(cut, stripe);
     transfer_decode_range(with, cut, first, layout_stripe_length(cut, stripe), z, weights, count,
-                          add ? KERNEL_ADD : overwrite_mode(cut), estimate + first,
+                          add ? KERNEL_ADD : kernel_overwrite(cut->dimension), estimate + first,
                           cut->part_length);
 }

@@ -17,6 +17,11 @@ static uint64_t mix_numbers(const float *numbers, size_t first, size_t count, ui
     return sum + with->mix(last, (first + count) / 2, 1, key);
 }
 
+static uint64_t finish(uint64_t sum, uint64_t key, size_t dimension)
+{
+    return mix_u64(sum ^ mix_u64(key + dimension));
+}
+
 void vector_digester_begin(vector_digester *self, uint64_t step, const float *numbers,
                            size_t dimension)
 {
@@ -37,7 +42,7 @@ uint64_t vector_digester_end(const vector_digester *self)
     uint64_t sum = self->told == self->dimension
                        ? self->sum
                        : mix_numbers(self->numbers, 0, self->dimension, self->key);
-    return mix_u64(sum ^ mix_u64(self->key + self->dimension));
+    return finish(sum, self->key, self->dimension);
 }
 
 uint64_t vector_digest(uint64_t step, const float *numbers, size_t dimension)
@@ -55,4 +60,10 @@ uint64_t vector_digest_bytes(const void *bytes, size_t size)
     memcpy(last, (const uint8_t *)bytes + size / 8 * 8, size % 8);
     uint64_t sum = with->mix(bytes, 0, size / 8, key) + with->mix(last, size / 8, 1, key);
     return mix_u64(sum ^ mix_u64(key + size));
+}
+
+uint64_t vector_digest_doubles(uint64_t step, const double *numbers, size_t dimension)
+{
+    const uint64_t key = mix_u64(step);
+    return finish(kernel_best()->mix(numbers, 0, dimension, key), key, dimension);
 }

@@ -7,7 +7,7 @@
  * i PHI modulo 2^64, the word adds low(s) high(s) + v with its halves exchanged. The product is NH,
  * as in UMAC (Black et al., CRYPTO 1999) and XXH3, with keys that count, and tells places apart;
  * the second term sees a change where the other factor happens to be zero. In the end the sum is
- * mixed with the length of the vector and the key, which comes from the step.
+ * mixed with the length of the vector, in numbers, and the key, which comes from the step.
  *
  * It finds accidents at the speed of memory. It does not protect against somebody who looks for two
  * vectors of the same digest.
@@ -61,5 +61,6 @@ uint64_t vector_digester_end(const vector_digester *self);
 uint64_t vector_digest(uint64_t step, const float *numbers, size_t dimension);
 /* The same of any bytes, 8 a word; zeros fill the last word. The length is in bytes, the step 0. */
 uint64_t vector_digest_bytes(const void *bytes, size_t size);
+uint64_t vector_digest_doubles(uint64_t step, const double *numbers, size_t dimension);
 
 #endif

@@ -104,6 +104,14 @@ static inline bool form_workers_round(const tarry_server_settings *settings)
             settings->compress_down != TARRY_COMPRESS_NONE);
 }
 
+/* True if a run can have numbers of this element. */
+static inline bool form_has_element(const tarry_server_settings *settings, uint32_t parts)
+{
+    return settings->element == TARRY_ELEMENT_FLOAT32 ||
+           (settings->element == TARRY_ELEMENT_FLOAT64 && settings->sum == TARRY_SUM_EVERYWHERE &&
+            parts == 1 && !form_workers_round(settings));
+}
+
 /* That of a stripe of a part. */
 static inline compress_form form_of_stripe(compress_form part, const layout *cut, uint32_t index)
 {

@@ -47,7 +47,7 @@ static int step_on(task_hand *own, const tarry_task *task)
 
 static void work(task_hand *own, const tarry_task *task)
 {
-    tarry_task_give(task, task->sum != NULL ? step_on(own, task) : replica_compute(&job, task));
+    tarry_task_give(task, task->step != 0 ? step_on(own, task) : replica_compute(&job, task));
 }
 
 static void begin_crew(task_crew *own, bool network)

@@ -167,7 +167,15 @@ static void free_engine(tarry_engine *base)
 }
 
 static const tarry_engine_methods methods = {
-    "faulty", give_address, form, start, wait_for_sum, wake, abandon, free_engine, true,
+    .name = "faulty",
+    .address = give_address,
+    .form = form,
+    .start = start,
+    .wait = wait_for_sum,
+    .wake = wake,
+    .abandon = abandon,
+    .free = free_engine,
+    .forms = true,
 };
 
 int faulty_engine_create(tarry_engine *inner, const tarry_allocator *allocator, tarry_engine **out)

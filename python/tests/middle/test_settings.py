@@ -41,7 +41,7 @@ def settled(plan: tarry.Plan = PLAN, dimension: int = 10, **wanted: Any) -> Any:
         ({"pick": "share"}, "pick", 1),
         ({}, "learn_costs", True),
         ({"learn_costs": False}, "learn_costs", False),
-        ({}, "keep", 0),
+        ({}, "keep", 1),
         ({"keep": "all"}, "keep", 0),
         ({"keep": "credited"}, "keep", 1),
         ({"ahead": 5}, "ahead", 5),

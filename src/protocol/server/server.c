@@ -1061,6 +1061,8 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "there are not so many chunks to sample";
     else if (settings->stop == TARRY_STOP_WORKERS && settings->workers_needed > plan->workers)
         fault = "workers_needed is more than there are workers";
+    else if (!form_has_element(settings, plan->parts))
+        fault = "element float64 goes with sum everywhere, one part and no compressed form";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "server: %s", fault);
     return check_together(plan, settings, diagnostic);

@@ -151,6 +151,7 @@ static const char *const picks[] = {"plan", "share"};
 static const char *const keeps[] = {"all", "credited"};
 static const char *const fills[] = {"none", "scale", "stale"};
 static const char *const places[] = {"server", "everywhere"};
+static const char *const elements[] = {"float32", "float64"};
 static const char *const forms[] = {"none", "bf16", "int8", "int4", "topk", "sign", "powersgd"};
 
 #define RUN(field) .name = #field, .offset = offsetof(run_terms, field)
@@ -227,6 +228,8 @@ static const terms_field fields[] = {
      .most = UINT64_MAX},
     {SECURE(roster), TERMS_DIGEST, .needs = TERMS_TOLD | TERMS_AGREED, .counts = is_secure},
     {SERVER(reports_per_frame), TERMS_U32, .needs = TOLD, .least = 1, .most = 128},
+    {SERVER(element), TERMS_CHOICE, .needs = TOLD | TERMS_KEPT, .most = TARRY_ELEMENT_FLOAT64,
+     .choices = elements},
 };
 
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };

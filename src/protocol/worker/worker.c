@@ -12,6 +12,7 @@
 #include "coding/psi.h"
 #include "plan/plan.h"
 #include "privacy/secure/secure_member.h"
+#include "protocol/form.h"
 #include "protocol/order.h"
 #include "protocol/worker/worker_shared.h"
 #include "protocol/worker/worker_state.h"
@@ -915,6 +916,10 @@ static int check(const tarry_plan *plan, const tarry_worker_settings *settings,
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker %u: secure sums are of 32 or 64 bits, at the server, of credited "
                         "copies, without feedback",
+                        settings->worker);
+    if (!form_has_element(&settings->server, plan->parts))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: float64 goes with sums among workers, one part and no forms",
                         settings->worker);
     if ((unsigned)settings->server.sum > TARRY_SUM_EVERYWHERE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "worker %u: unknown place of the sum",

@@ -481,7 +481,7 @@ static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine
 }
 
 /* Its threads are started. */
-static int make_worker(local_runtime *local, uint32_t id)
+static int make_worker(local_runtime *local, uint32_t id, tarry_diagnostic *why)
 {
     const tarry_local_settings *settings = &local->settings;
     local_worker *own = &local->workers[id];
@@ -498,6 +498,7 @@ static int make_worker(local_runtime *local, uint32_t id)
         .give_up = give_up,
         .pass = pass_on,
         .broken = broken,
+        .vectors = settings->vectors != NULL ? settings->vectors[id] : NULL,
     };
     if (local->everywhere) {
         int error = make_engine(local, id, &own->engine);
@@ -508,9 +509,12 @@ static int make_worker(local_runtime *local, uint32_t id)
         if (settings->last != NULL)
             wanted.last = settings->last[id];
     }
-    return worker_host_create(host_of(local)->plan, &wanted,
-                              local->everywhere ? NULL : &local->snapshots, true,
-                              &local->base.allocator, &own->host);
+    int error = worker_vectors_check(wanted.vectors, &wanted.server, host_of(local)->plan->parts,
+                                     wanted.engine, why);
+    return error != TARRY_OK ? error
+                             : worker_host_create(host_of(local)->plan, &wanted,
+                                                  local->everywhere ? NULL : &local->snapshots,
+                                                  true, &local->base.allocator, &own->host);
 }
 
 static int introduce(const local_worker *worker, const local_worker *other)
@@ -521,14 +525,14 @@ static int introduce(const local_worker *worker, const local_worker *other)
     return tarry_worker_host_meet(worker->host, other->id, bytes, size);
 }
 
-static int make_workers(local_runtime *local)
+static int make_workers(local_runtime *local, tarry_diagnostic *why)
 {
     const uint32_t workers = workers_of(local);
     int error = TARRY_OK;
     if (local->everywhere && local->settings.engine == NULL)
         error = segment_pool_create(workers, &local->base.allocator, &local->segments);
     for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
-        error = make_worker(local, worker);
+        error = make_worker(local, worker, why);
     for (uint32_t pair = 0; local->everywhere && pair < workers * workers && error == TARRY_OK;
          pair++)
         if (pair / workers != pair % workers)
@@ -544,6 +548,7 @@ static int make_workers(local_runtime *local)
 
 static int make(local_runtime *local, tarry_diagnostic *diagnostic)
 {
+    tarry_diagnostic why = {{0}};
     int error = allocate(local);
     if (error == TARRY_OK)
         error = init_mailboxes(local);
@@ -555,10 +560,11 @@ static int make(local_runtime *local, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         error = drop_checkpoint(local);
     if (error == TARRY_OK)
-        error = make_workers(local);
-    return error == TARRY_OK ? TARRY_OK
-                             : diagnose(diagnostic, error, "local runtime with %u workers: %s",
-                                        workers_of(local), tarry_error_text(error));
+        error = make_workers(local, &why);
+    return error == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, error, "local runtime with %u workers: %s", workers_of(local),
+                          why.text[0] != '\0' ? why.text : tarry_error_text(error));
 }
 
 static int make_host(local_runtime *local, const tarry_plan *plan, const tarry_allocator *allocator,

@@ -58,7 +58,7 @@ struct collective {
 
     /* The exchange thread's while it is at the order, else the talking thread's. */
     uint64_t *group;
-    float *sum;               /* d numbers */
+    float *sum;               /* at TARRY_PLACE_SUM; NULL: it is not float32 in host memory */
     vector_digester digester; /* the engine's thread's while that runs */
     tarry_sum_id held;        /* what `sum` is; step 0: nothing */
     tarry_event end;
@@ -309,16 +309,20 @@ static int allocate(collective *self)
     const collective_settings *settings = &self->settings;
     const tarry_allocator *allocator = &self->allocator;
     size_t workers = settings->workers, words = bitset_words(workers);
-    self->sum = vector_allocate(allocator, settings->dimension);
     self->weights = memory_allocate(allocator, workers * settings->parts, sizeof(float));
     self->members = memory_allocate(allocator, workers, sizeof(*self->members));
     self->addresses = memory_allocate(allocator, workers, sizeof(*self->addresses));
     self->gathered = memory_allocate(allocator, words, sizeof(uint64_t));
     self->group = memory_allocate(allocator, words, sizeof(uint64_t));
-    return self->sum == NULL || self->weights == NULL || self->members == NULL ||
-                   self->addresses == NULL || self->gathered == NULL || self->group == NULL
-               ? TARRY_ERROR_NO_MEMORY
-               : TARRY_OK;
+    if (self->weights == NULL || self->members == NULL || self->addresses == NULL ||
+        self->gathered == NULL || self->group == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    const worker_vectors *vectors = settings->vectors;
+    int error = vectors->owner->methods->reserve(vectors->owner, TARRY_PLACE_SUM + 1,
+                                                 settings->dimension, vectors->element);
+    if (error == TARRY_OK)
+        self->sum = worker_vectors_floats(vectors, TARRY_PLACE_SUM);
+    return error;
 }
 
 static int init_sum_locks(collective *self)
@@ -417,7 +421,6 @@ void collective_free(collective *self)
     memory_release(&allocator, self->addresses);
     memory_release(&allocator, self->members);
     memory_release(&allocator, self->weights);
-    vector_release(&allocator, self->sum);
     memory_release(&allocator, self);
 }
 
@@ -502,14 +505,45 @@ static void let_go(collective *self)
     self->held = (tarry_sum_id){0};
 }
 
-/* The buffer holds the sum of this name. */
+static int read_sum(void *user, size_t first, size_t count, void *into)
+{
+    tarry_vectors *owner = user;
+    return owner->methods->read(owner, TARRY_PLACE_SUM, first, count, into);
+}
+
+static int write_sum(void *user, size_t first, size_t count, const void *from)
+{
+    tarry_vectors *owner = user;
+    return owner->methods->write(owner, TARRY_PLACE_SUM, first, count, from);
+}
+
+static exchange_numbers sum_numbers(const collective *self)
+{
+    const worker_vectors *vectors = self->settings.vectors;
+    return (exchange_numbers){
+        .count = self->settings.dimension,
+        .width = vectors->element == TARRY_ELEMENT_FLOAT64 ? sizeof(double) : sizeof(float),
+        .read = read_sum,
+        .write = write_sum,
+        .user = vectors->owner,
+    };
+}
+
+/* The sum's place holds the sum of this name. */
 static void hold(collective *self, const tarry_sum_id *name, uint64_t digest)
 {
     exchange *others = self->settings.exchange;
     self->held = *name;
     self->held.digest = digest;
-    const exchange_numbers numbers = exchange_numbers_at(self->sum, self->settings.dimension);
+    const exchange_numbers numbers = sum_numbers(self);
     others->methods->hold(others, &self->held, &numbers);
+}
+
+/* The digest of what is at the sum's place. False: the owner of vectors failed. */
+static bool find_digest(const collective *self, uint64_t step, uint64_t *digest)
+{
+    tarry_vectors *owner = self->settings.vectors->owner;
+    return owner->methods->digest(owner, TARRY_PLACE_SUM, step, digest) == TARRY_OK;
 }
 
 /* With the roster's lock held. The members of the group and what their parts are multiplied by;
@@ -572,7 +606,7 @@ static void work(collective *self, tarry_engine_progress *progress)
         engine->methods->abandon(engine);
 }
 
-/* By a thread of the engine. */
+/* The numbers of a sum in host memory, by a thread of the engine. */
 static void on_came(void *user, size_t first, size_t count)
 {
     collective *self = user;
@@ -591,14 +625,20 @@ static void run_reduce(collective *self)
     tarry_engine *engine = self->settings.engine;
     const collective_sum *sum = &self->order.reduce;
     const collective_forms *forms = &self->settings.forms;
+    const worker_vectors *vectors = self->settings.vectors;
+    const bool host = self->sum != NULL, placed = sum->place != TARRY_NO_PLACE;
     const tarry_engine_sum wanted = {
         .name = sum->name,
         .dimension = self->settings.dimension,
         .parts = sum->plan->parts,
-        .part = sum->part,
+        .part = placed ? worker_vectors_floats(vectors, sum->place) : sum->part,
         .weights = self->weights,
         .sum = self->sum,
-        .came = on_came,
+        .element = vectors->element,
+        .vectors = host ? NULL : vectors->owner,
+        .part_place = sum->place,
+        .sum_place = TARRY_PLACE_SUM,
+        .came = host ? on_came : NULL,
         .user = self,
         .compress = forms->up,
         .compress_down = forms->down,
@@ -622,10 +662,15 @@ static void run_reduce(collective *self)
         explain(&progress, error, &why);
     }
     bool done = progress.state == TARRY_ENGINE_DONE;
+    uint64_t digest = 0;
+    if (done && host)
+        digest = vector_digester_end(&self->digester);
+    else if (done)
+        done = find_digest(self, sum->name.step, &digest);
+    if (done)
+        hold(self, &sum->name, digest);
     if (progress.state == TARRY_ENGINE_FAILED)
         tell_failure(self, progress.why);
-    if (done)
-        hold(self, &sum->name, vector_digester_end(&self->digester));
     self->end = (tarry_event){
         .type = TARRY_EVENT_REDUCED,
         .sum = done ? self->held : sum->name,
@@ -652,15 +697,15 @@ static void run_fetch(collective *self)
 {
     exchange *others = self->settings.exchange;
     const collective_order *order = &self->order;
-    size_t count = self->settings.dimension;
     exchange_progress progress;
-    const exchange_numbers into = exchange_numbers_at(self->sum, count);
+    const exchange_numbers into = sum_numbers(self);
+    uint64_t digest;
     let_go(self);
     bool done = others->methods->fetch(others, order->from, &order->sum, &into) == TARRY_OK &&
-                finish(self, &progress) &&
-                vector_digest(order->sum.step, self->sum, count) == order->sum.digest;
+                finish(self, &progress) && find_digest(self, order->sum.step, &digest) &&
+                digest == order->sum.digest;
     if (done)
-        hold(self, &order->sum, order->sum.digest);
+        hold(self, &order->sum, digest);
     self->end = (tarry_event){
         .type = TARRY_EVENT_FETCHED,
         .sum = order->sum,

@@ -43,6 +43,7 @@ typedef struct collective_settings {
     uint32_t worker, workers;
     uint32_t parts;
     size_t dimension; /* of the sum */
+    const worker_vectors *vectors;
     tarry_replica replica;
     tarry_sum_id last; /* that the replica has stepped on; step 0: it has the first state */
     tarry_engine *engine;
@@ -66,7 +67,9 @@ typedef struct collective_sum {
     tarry_sum_id name;
     const tarry_plan *plan;
     double scale;
-    const float *part; /* own, borrowed until the order has ended; NULL: zeros */
+    /* Own, borrowed until the order has ended: host memory, or the place; neither: zeros. */
+    const float *part;
+    uint32_t place;
 } collective_sum;
 
 /* Starts nothing, and makes the replica's parameters the current snapshot. Errors: NO_MEMORY,

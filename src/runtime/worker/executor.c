@@ -43,9 +43,9 @@ typedef struct due {
 } due;
 
 /* A spare place for the gradient at `slot`; there has to be one. */
-static float *worker_slate_take_place(worker_slate *self, uint32_t slot)
+static uint32_t worker_slate_take_place(worker_slate *self, uint32_t slot)
 {
-    assert(self->spare_count > 0 && self->gradient[slot] == NULL);
+    assert(self->spare_count > 0 && self->gradient[slot] == TARRY_NO_PLACE);
     self->gradient[slot] = self->spare[--self->spare_count];
     return self->gradient[slot];
 }
@@ -53,19 +53,16 @@ static float *worker_slate_take_place(worker_slate *self, uint32_t slot)
 /* Gives the place of the gradient at `slot` back, if it has any. */
 static void worker_slate_free_place(worker_slate *self, uint32_t slot)
 {
-    if (self->gradient[slot] != NULL)
+    if (self->gradient[slot] != TARRY_NO_PLACE)
         self->spare[self->spare_count++] = self->gradient[slot];
-    self->gradient[slot] = NULL;
+    self->gradient[slot] = TARRY_NO_PLACE;
 }
 
 /* TARRY_KEEP_CREDITED: the gradient at `slot` becomes the part, and what the part was takes its
  * place. */
 static void worker_slate_begin_part(worker_slate *self, uint32_t slot)
 {
-    float *part = self->part;
-    for (uint32_t i = 0; i < self->places; i++)
-        if (self->place[i] == self->gradient[slot])
-            self->place[i] = part;
+    const uint32_t part = self->part;
     self->part = self->gradient[slot];
     self->gradient[slot] = part;
 }
@@ -210,24 +207,52 @@ void executor_claim(executor *self, size_t first, size_t count)
         uplink->claim(uplink->user, first, count);
 }
 
-/*
- * The gradient that z equals, number for number; NULL: none. Only for a sum among workers: it is
- * read there until the order is abandoned or over, and nothing is computed before that.
- */
-static const float *lone_gradient(const executor *self, const tarry_effect *effect)
+/* Where the gradient at `slot` is that an ENCODE means, with TARRY_KEEP_ALL. */
+static uint32_t kept_gradient(const worker_slate *seat, const tarry_effect *effect, uint32_t slot)
 {
-    const worker_slate *seat = self->slate;
-    const float *found = NULL;
-    if (self->collective == NULL || self->cut.parts != 1)
-        return NULL;
+    const uint64_t round = effect->round + bitset_test(effect->stale, slot);
+    return seat->gradient[executor_place_of(seat, round, slot)];
+}
+
+/* All of z, for a sum among workers of one part. A gradient that z equals, number for number, is
+ * not copied: it is read until the order is abandoned or over, and nothing is computed before. */
+static int encode_whole(worker_slate *seat, const tarry_effect *effect)
+{
+    tarry_vectors *owner = seat->vectors->owner;
+    const float *coefficients = effect->coefficients;
+    uint32_t count = 0;
     for (uint32_t slot = 0; slot < seat->load; slot++) {
-        if (effect->coefficients[slot] == 0)
+        if (coefficients[slot] == 0)
             continue;
-        if (found != NULL || effect->coefficients[slot] != 1)
-            return NULL;
-        found = seat->inputs[slot];
+        seat->addends[count] = kept_gradient(seat, effect, slot);
+        seat->weights[count++] = coefficients[slot];
     }
-    return found;
+    const bool lone = count == 1 && seat->weights[0] == 1;
+    seat->coded = lone ? seat->addends[0] : seat->part;
+    return lone ? TARRY_OK
+                : owner->methods->combine(owner, seat->part, TARRY_NO_PLACE, seat->addends,
+                                          seat->weights, count);
+}
+
+/* A stripe of z; all is in host memory. */
+static void encode_stripe(executor *self, const tarry_effect *effect)
+{
+    const layout *cut = &self->cut;
+    const worker_slate *seat = self->slate;
+    const size_t start = layout_stripe_start(cut, effect->stripe);
+    for (uint32_t slot = 0; slot < seat->load; slot++)
+        seat->inputs[slot] =
+            worker_vectors_floats(seat->vectors, kept_gradient(seat, effect, slot));
+    executor_claim(self, start, layout_stripe_length(cut, effect->stripe));
+    transfer_encode(self->kernels, cut, effect->stripe, seat->inputs, effect->coefficients,
+                    seat->load, worker_slate_part(seat) + start, seat->scratch);
+}
+
+/* The owner of vectors failed, and the worker can't go on. */
+static void executor_break(const executor *self, int error)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    uplink->give_up(uplink->user, error, "the owner of its vectors failed");
 }
 
 /* The stripe of z in the form in which it is sent, at `packed`, with what rounding lost of those
@@ -266,7 +291,7 @@ static void post_stripe(executor *self, const tarry_effect *effect, const layout
     snapshot *held = NULL;
     size_t start = layout_stripe_start(cut, effect->stripe);
     size_t length = layout_stripe_length(cut, effect->stripe);
-    const float *z = self->slate->part + start;
+    const float *z = worker_slate_part(self->slate) + start;
     void *packed = worker_slate_stripe(self->slate, cut, effect->stripe);
     const void *bytes = packed;
     tarry_message part = effect->message;
@@ -303,20 +328,18 @@ static void encode(executor *self, const tarry_effect *effect)
     const executor_settings *settings = &self->settings;
     worker_slate *seat = self->slate;
     const layout *cut = &self->cut;
-    size_t start = layout_stripe_start(cut, effect->stripe);
-    const float *lone = NULL;
+    int error = TARRY_OK;
     self->answering = true;
-    if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
-        for (uint32_t slot = 0; slot < seat->load; slot++)
-            seat->inputs[slot] = seat->gradient[executor_place_of(
-                seat, effect->round + bitset_test(effect->stale, slot), slot)];
-        lone = lone_gradient(self, effect);
-        executor_claim(self, start, layout_stripe_length(cut, effect->stripe));
-        if (lone == NULL)
-            transfer_encode(self->kernels, cut, effect->stripe, seat->inputs, effect->coefficients,
-                            seat->load, seat->part + start, seat->scratch);
+    if (seat->keep == TARRY_KEEP_CREDITED)
+        seat->coded = seat->part; /* the running sum */
+    else if (self->collective == NULL || seat->room != NULL)
+        encode_stripe(self, effect);
+    else if (effect->stripe == 0)
+        error = encode_whole(seat, effect);
+    if (error != TARRY_OK) {
+        executor_break(self, error);
+        return;
     }
-    seat->coded = lone != NULL ? lone : seat->part;
     if (settings->masking != NULL)
         executor_post_secure(self, effect, cut);
     else if (self->collective == NULL)
@@ -333,14 +356,20 @@ static void encode(executor *self, const tarry_effect *effect)
 /* Adds the gradients at the slate's folds to its running sum. */
 static void fold_open(executor *self, size_t count, bool begins)
 {
-    bool taken = begins && self->collective != NULL && self->slate->weights[0] == 1;
+    worker_slate *seat = self->slate;
+    const bool taken = begins && self->collective != NULL && seat->weights[0] == 1;
     if (taken)
-        worker_slate_begin_part(self->slate, self->slate->folds[0]);
-    for (size_t i = taken; i < count; i++) {
-        const float *gradient = self->slate->gradient[self->slate->folds[i]];
-        self->kernels->combine(self->slate->part, &gradient, &self->slate->weights[i], 1,
-                               self->cut.dimension, begins && i == 0 ? KERNEL_SET : KERNEL_ADD);
-    }
+        worker_slate_begin_part(seat, seat->folds[0]);
+    for (size_t i = taken; i < count; i++)
+        seat->addends[i] = seat->gradient[seat->folds[i]];
+    if (taken && count == 1)
+        return;
+    tarry_vectors *owner = seat->vectors->owner;
+    const uint32_t base = begins && !taken ? TARRY_NO_PLACE : seat->part;
+    int error = owner->methods->combine(owner, seat->part, base, seat->addends + taken,
+                                        seat->weights + taken, (uint32_t)count - taken);
+    if (error != TARRY_OK)
+        executor_break(self, error);
 }
 
 /* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
@@ -402,7 +431,8 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .name = effect->sum,
                                      .plan = seat->plan,
                                      .scale = effect->scale,
-                                     .part = effect->empty ? NULL : seat->coded,
+                                     .part = effect->empty ? NULL : seat->room,
+                                     .place = effect->empty ? TARRY_NO_PLACE : seat->coded,
                                  });
         break;
     case TARRY_EFFECT_FETCH:
@@ -592,6 +622,8 @@ static void hand_out(executor *self, snapshot *held)
     self->task.begun = true;
     if (seat->keep == TARRY_KEEP_ALL)
         seat->finished[place] = 0;
+    const uint32_t where = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
+                                                             : seat->gradient[place];
     self->call = (executor_call){
         .out = true,
         .slot = slot,
@@ -608,8 +640,8 @@ static void hand_out(executor *self, snapshot *held)
                 .parameter_count = bare ? 0 : executor_parameters(self),
                 .spans = seat->span + offset[0],
                 .span_count = offset[1] - offset[0],
-                .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
-                                                              : seat->gradient[place],
+                .gradient = worker_vectors_floats(seat->vectors, where),
+                .place = where,
                 .dimension = self->cut.dimension,
                 .owner = self,
                 .ticket = self->task.ticket,
@@ -633,6 +665,7 @@ static void hand_out_step(executor *self)
                 .worker = self->settings.worker,
                 .sum = self->owed.numbers,
                 .step = self->owed.sum.step,
+                .place = TARRY_PLACE_SUM,
                 .dimension = self->cut.dimension,
                 .owner = self,
                 .ticket = ++self->tickets,
@@ -761,7 +794,7 @@ bool tarry_compute_cancelled(const tarry_task *task)
     if (self == NULL)
         return false;
     pthread_mutex_lock(&self->lock);
-    bool cancelled = task->sum != NULL ? self->closing : !is_current(self, task->ticket);
+    bool cancelled = task->step != 0 ? self->closing : !is_current(self, task->ticket);
     pthread_mutex_unlock(&self->lock);
     return cancelled;
 }
@@ -990,6 +1023,7 @@ static int make_collective(executor *self, const tarry_plan *plan,
         .workers = plan->workers,
         .parts = plan->parts,
         .dimension = server->dimension,
+        .vectors = &self->vectors,
         .replica = among->replica,
         .last = among->last,
         .engine = among->engine,
@@ -1012,6 +1046,7 @@ static int make_slate(const executor *self, const tarry_plan *plan,
         .server = server,
         .grid = self->settings.grid,
         .last = self->last,
+        .vectors = &self->vectors,
     };
     return worker_slate_create(plan, self->settings.worker, &wanted, &self->allocator, made);
 }
@@ -1030,7 +1065,10 @@ int executor_init(executor *self, const executor_settings *settings, const tarry
         .compress_seed = server->compress_seed,
         .last = settings->among != NULL ? settings->among->last : (tarry_sum_id){0},
     };
-    int error = init_locks(self);
+    int error =
+        worker_vectors_init(&self->vectors, settings->vectors, server->element, &self->allocator);
+    if (error == TARRY_OK)
+        error = init_locks(self);
     if (error == TARRY_OK)
         error = init_snapshots(self);
     if (error == TARRY_OK && settings->among != NULL)
@@ -1106,34 +1144,20 @@ bool executor_answering(executor *self)
     return self->answering;
 }
 
-static bool has_vector(const worker_slate *seat, const float *vector)
-{
-    bool has = false;
-    for (size_t i = 0; seat->place != NULL && i < seat->places; i++)
-        has = has || seat->place[i] == vector;
-    if (seat->keep == TARRY_KEEP_ALL)
-        for (size_t i = 0; i < (size_t)seat->banks * seat->load; i++)
-            has = has || seat->gradient[i] == vector;
-    return vector != NULL && has;
-}
-
-/* Frees what it had before as far as no compute function uses it. */
+/* Frees what it had before, unless a task of it is out. */
 static void free_slates(executor *self)
 {
     pthread_mutex_lock(&self->lock);
-    const float *written = self->call.out ? self->call.task.gradient : NULL;
+    const worker_slate *used = self->call.out ? self->call.seat : NULL;
     pthread_mutex_unlock(&self->lock);
-    /* What is written to now can be left, but not written to anew. */
-    if (self->left != NULL && !has_vector(self->left, written)) {
+    if (self->left != NULL && self->left != used) {
         worker_slate_free(self->left, &self->allocator);
         self->left = NULL;
     }
-    if (has_vector(self->next, written)) {
-        worker_slate_clear(self->next, written, &self->allocator);
+    if (self->next == used)
         self->left = self->next;
-    } else {
+    else
         worker_slate_free(self->next, &self->allocator);
-    }
     self->next = NULL;
 }
 
@@ -1203,6 +1227,7 @@ void executor_destroy(executor *self)
     worker_slate_free(self->slate, &self->allocator);
     worker_slate_free(self->next, &self->allocator);
     worker_slate_free(self->left, &self->allocator);
+    worker_vectors_destroy(&self->vectors);
     if (self->has_inbox)
         mailbox_destroy(&self->inbox);
     if (self->snapshots == &self->own_snapshots)

@@ -82,8 +82,9 @@ typedef struct executor_settings {
     size_t parameters;                /* numbers that a round begins with */
     snapshots *snapshots; /* of these, that it shares with other workers; NULL: it has its own */
     const executor_among *among; /* for executor_init; TARRY_SUM_EVERYWHERE, else NULL */
-    masking *masking;            /* NULL: sums are not secure; */
-    ring grid;                   /* else of the words that z is; */
+    tarry_vectors *vectors; /* that passed worker_vectors_check; NULL: host memory of its own */
+    masking *masking;       /* NULL: sums are not secure; */
+    ring grid;              /* else of the words that z is; */
     executor_uplink uplink;
 } executor_settings;
 
@@ -131,6 +132,7 @@ typedef struct executor {
     compress_form form;     /* in which z is sent, */
     uint64_t compress_seed; /* and what it is rounded by */
     tarry_sum_id last;
+    worker_vectors vectors;
     /* It holds one at a time, that of a round before its ROUND comes. */
     snapshots *snapshots;
     snapshots own_snapshots;
@@ -139,8 +141,9 @@ typedef struct executor {
     bool made, has_lock, has_change, has_inbox; /* to be destroyed */
     /*
      * What it has for the plan; the talking thread exchanges it, and others read it when that is
-     * known to be done. A slate that was left while its gradient was being computed stays until
-     * that is over.
+     * known to be done. A slate that was left while its task was out stays until that is back: the
+     * task has its spans. Nothing is handed out until then, so that a place that is still written
+     * to is nobody else's.
      */
     worker_slate *slate;
     worker_slate *next; /* to turn to; what it had before when it has turned */

@@ -308,12 +308,12 @@ void executor_fold_secure(executor *self, size_t count, bool begins)
         assert(seat->weights[i] == 1);
         secure_sum_add(&seat->secret, &self->cut,
                        &(secure_gradient){
-                           .numbers = seat->gradient[slot],
+                           .numbers = worker_vectors_floats(seat->vectors, seat->gradient[slot]),
                            .generation = seat->finished[slot],
                            .begins = begins && i == 0,
                            .version = masking_next_version(masks),
                        },
-                       seat->part);
+                       seat->room);
     }
 }
 
@@ -382,7 +382,7 @@ static int mask_stripe(executor *self, const layout *cut, uint32_t stripe, void 
     masking *masks = self->settings.masking;
     const size_t start = layout_stripe_start(cut, stripe);
     const size_t length = layout_stripe_length(cut, stripe);
-    const uint8_t *words = (const uint8_t *)self->slate->part + ring_bytes(&sum->grid, start);
+    const uint8_t *words = (const uint8_t *)self->slate->room + ring_bytes(&sum->grid, start);
     const masked_counts counts = secure_sum_counts(sum, stripe);
     uint8_t *behind = (uint8_t *)out + ring_bytes(&sum->grid, length);
     int error = masking_apply(masks, start, words, out, length);

@@ -111,6 +111,7 @@ static int make_executor(tarry_worker_host *own, snapshots *shared)
         .parameters = settings->parameters,
         .snapshots = shared,
         .among = own->others != NULL ? &among : NULL,
+        .vectors = settings->vectors,
         .uplink = {.post = post, .post_part = post_part, .give_up = give_up, .user = own},
     };
     int error =
@@ -167,7 +168,10 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
     if (settings->server.secure != 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: sums can be secure over a network alone");
-    return straggler_check_mortal(settings->straggler, diagnostic);
+    error = worker_vectors_check(
+        settings->vectors, &settings->server, plan->parts,
+        settings->server.sum == TARRY_SUM_EVERYWHERE ? settings->engine : NULL, diagnostic);
+    return error == TARRY_OK ? straggler_check_mortal(settings->straggler, diagnostic) : error;
 }
 
 int worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,
@@ -293,27 +297,33 @@ void tarry_worker_host_cut(tarry_worker_host *worker)
 
 /* ---- slate ---- */
 
-static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
+/* The sum and the part, and what `gradient` and `spare` name: low places are taken first. */
+static int reserve_places(worker_slate *self, const layout *cut,
+                          const tarry_server_settings *server)
 {
-    self->place = memory_allocate(allocator, self->places, sizeof(*self->place));
-    self->spare = memory_allocate(allocator, self->places, sizeof(*self->spare));
-    self->folds = memory_allocate(allocator, self->places, sizeof(*self->folds));
-    self->weights = memory_allocate(allocator, self->places, sizeof(*self->weights));
-    if (self->place == NULL || self->spare == NULL || self->folds == NULL || self->weights == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t i = 0; i < self->places; i++) {
-        self->place[i] = vector_allocate(allocator, cut->dimension);
-        if (self->place[i] == NULL)
-            return TARRY_ERROR_NO_MEMORY;
-        self->spare[self->spare_count++] = self->place[i];
+    uint32_t next = server->sum == TARRY_SUM_EVERYWHERE ? TARRY_PLACE_SUM + 1 : 0;
+    self->part = self->coded = self->room == NULL ? next++ : TARRY_NO_PLACE;
+    if (self->keep == TARRY_KEEP_CREDITED) {
+        self->spare_count = server->ahead < self->load ? server->ahead + 1 : self->load;
+        for (uint32_t i = self->spare_count; i > 0; i--)
+            self->spare[i - 1] = next++;
     }
-    return TARRY_OK;
+    for (size_t i = 0; i < (size_t)self->banks * self->load; i++)
+        self->gradient[i] = self->keep == TARRY_KEEP_ALL ? next++ : TARRY_NO_PLACE;
+    tarry_vectors *owner = self->vectors->owner;
+    return owner->methods->reserve(owner, next, cut->dimension, self->vectors->element);
+}
+
+float *worker_slate_part(const worker_slate *self)
+{
+    return self->room != NULL ? self->room : worker_vectors_floats(self->vectors, self->part);
 }
 
 void *worker_slate_stripe(const worker_slate *self, const layout *cut, uint32_t stripe)
 {
-    return self->packed != NULL ? (void *)(self->packed + stripe * self->packed_stride)
-                                : (void *)(self->part + layout_stripe_start(cut, stripe));
+    return self->packed != NULL
+               ? (void *)(self->packed + stripe * self->packed_stride)
+               : (void *)(worker_slate_part(self) + layout_stripe_start(cut, stripe));
 }
 
 /* A masked part: its stripes as they are sent, from a cache line on each. */
@@ -344,26 +354,30 @@ static int allocate_packed(worker_slate *self, const layout *cut,
                : TARRY_OK;
 }
 
-static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t parts,
-                            const tarry_allocator *allocator)
+static int allocate_vectors(worker_slate *self, const layout *cut,
+                            const worker_slate_settings *settings, const tarry_allocator *allocator)
 {
-    size_t vectors = (size_t)self->banks * self->load;
+    const size_t vectors = (size_t)self->banks * self->load, load = self->load;
+    const size_t numbers = settings->grid.bits == 0
+                               ? cut->part_length
+                               : ring_bytes(&settings->grid, cut->part_length) / sizeof(float);
+    const bool roomy = cut->parts > 1 || settings->grid.bits != 0;
     self->words = memory_allocate(allocator, codec_words(&self->shape), sizeof(uint64_t));
     self->gradient = memory_allocate(allocator, vectors, sizeof(*self->gradient));
     self->finished = memory_allocate(allocator, vectors, sizeof(uint64_t));
-    self->inputs = memory_allocate(allocator, self->load, sizeof(*self->inputs));
-    self->scratch = memory_allocate(allocator, transfer_encode_scratch(self->load, parts), 1);
+    self->spare = memory_allocate(allocator, load, sizeof(*self->spare));
+    self->folds = memory_allocate(allocator, load, sizeof(*self->folds));
+    self->weights = memory_allocate(allocator, load, sizeof(*self->weights));
+    self->addends = memory_allocate(allocator, load, sizeof(*self->addends));
+    self->inputs = memory_allocate(allocator, load, sizeof(*self->inputs));
+    self->scratch = memory_allocate(allocator, transfer_encode_scratch(load, cut->parts), 1);
+    self->room = roomy ? vector_allocate(allocator, numbers) : NULL;
     if (self->words == NULL || self->gradient == NULL || self->finished == NULL ||
-        self->inputs == NULL || self->part == NULL || self->scratch == NULL)
+        self->spare == NULL || self->folds == NULL || self->weights == NULL ||
+        self->addends == NULL || self->inputs == NULL || self->scratch == NULL ||
+        (roomy && self->room == NULL))
         return TARRY_ERROR_NO_MEMORY;
-    if (self->keep == TARRY_KEEP_CREDITED)
-        return allocate_places(self, cut, allocator);
-    for (size_t i = 0; i < vectors; i++) {
-        self->gradient[i] = vector_allocate(allocator, cut->dimension);
-        if (self->gradient[i] == NULL)
-            return TARRY_ERROR_NO_MEMORY;
-    }
-    return TARRY_OK;
+    return reserve_places(self, cut, settings->server);
 }
 
 /* Their own copies: a computation may outlast the plan. */
@@ -387,13 +401,6 @@ static int copy_spans(worker_slate *self, const tarry_plan *plan, uint32_t id,
     return TARRY_OK;
 }
 
-/* In floats. */
-static size_t part_room(const worker_slate_settings *settings)
-{
-    const size_t length = settings->cut.part_length;
-    return settings->grid.bits == 0 ? length : ring_bytes(&settings->grid, length) / sizeof(float);
-}
-
 int worker_slate_create(const tarry_plan *plan, uint32_t worker,
                         const worker_slate_settings *settings, const tarry_allocator *allocator,
                         worker_slate **made)
@@ -410,15 +417,13 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     if (settings->grid.bits != 0)
         codec_shape_secure(&self->shape, plan);
     self->keep = server->keep;
-    self->places = server->ahead < self->load ? server->ahead + 1 : self->load;
-    self->part = vector_allocate(allocator, part_room(settings));
-    self->coded = self->part;
+    self->vectors = settings->vectors;
     tarry_worker_settings machine = {.worker = worker, .server = *server, .last = settings->last};
     machine.server.dimension = cut->dimension;
     machine.server.stripe_length = cut->stripe_length;
     machine.server.secure = settings->grid.bits;
     self->secret = (secure_sum){.grid = settings->grid};
-    int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
+    int error = allocate_vectors(self, cut, settings, allocator);
     if (error == TARRY_OK)
         error = allocate_packed(self, cut, settings, allocator);
     if (error == TARRY_OK)
@@ -433,48 +438,23 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     return TARRY_OK;
 }
 
-static void release_vector(float **vector, const float *kept, const tarry_allocator *allocator)
-{
-    if (*vector == kept)
-        return;
-    vector_release(allocator, *vector);
-    *vector = NULL;
-}
-
-void worker_slate_clear(worker_slate *self, const float *kept, const tarry_allocator *allocator)
-{
-    tarry_worker_free(self->machine);
-    self->machine = NULL;
-    for (size_t i = 0; self->place != NULL && i < self->places; i++)
-        release_vector(&self->place[i], kept, allocator);
-    if (self->gradient != NULL && self->keep == TARRY_KEEP_ALL)
-        for (size_t i = 0; i < (size_t)self->banks * self->load; i++)
-            release_vector(&self->gradient[i], kept, allocator);
-    vector_release(allocator, self->part);
-    self->part = NULL;
-    memory_release(allocator, self->packed);
-    residuals_free(self->residuals);
-    self->residuals = NULL;
-    memory_release(allocator, self->scratch);
-    self->packed = NULL;
-    memory_release(allocator, self->inputs);
-    memory_release(allocator, self->words);
-    self->scratch = NULL;
-    self->inputs = NULL;
-    self->words = NULL;
-}
-
 void worker_slate_free(worker_slate *self, const tarry_allocator *allocator)
 {
     if (self == NULL)
         return;
-    worker_slate_clear(self, NULL, allocator);
-    memory_release(allocator, self->folds);
+    tarry_worker_free(self->machine);
+    vector_release(allocator, self->room);
+    residuals_free(self->residuals);
+    memory_release(allocator, self->packed);
+    memory_release(allocator, self->scratch);
+    memory_release(allocator, self->inputs);
+    memory_release(allocator, self->addends);
     memory_release(allocator, self->weights);
+    memory_release(allocator, self->folds);
     memory_release(allocator, self->spare);
-    memory_release(allocator, self->place);
     memory_release(allocator, self->finished);
     memory_release(allocator, self->gradient);
+    memory_release(allocator, self->words);
     memory_release(allocator, self->span);
     memory_release(allocator, self->span_offset);
     memory_release(allocator, self);

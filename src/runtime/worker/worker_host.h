@@ -14,6 +14,7 @@
 #include "compress/view.h"
 #include "protocol/wire/codec.h"
 #include "runtime/worker/secure_sum.h"
+#include "runtime/worker/worker_vectors.h"
 
 /* All that a worker has for one plan: its machine, and room for vectors. */
 
@@ -24,22 +25,25 @@ typedef struct worker_slate {
     codec_shape shape;
     uint64_t *words; /* of a decoded frame */
     tarry_keep keep;
-    float **gradient; /* banks x load vectors of d numbers; NULL if one has no place */
+    const worker_vectors *vectors;
+    uint32_t *gradient; /* banks x load places; TARRY_NO_PLACE: it has none */
     /* TARRY_KEEP_ALL: per vector of `gradient`: the generation of the parameters for which it is
      * finished; 0: it is not. Secure sums: the same of the gradient at a position. */
     uint64_t *finished;
-    /* TARRY_KEEP_CREDITED: what `gradient` points into. Of the spare ones the last is taken first,
-     * so that no more memory is written to than is needed at a time. */
-    uint32_t places; /* one, and as many as it may run ahead; as many as chunks do */
-    float **place;   /* places vectors of d numbers */
-    float **spare;   /* those of them that no gradient has */
+    /* TARRY_KEEP_CREDITED: the places that no gradient has. The last is taken first, so that no
+     * more memory is written to than is needed at a time. */
+    uint32_t *spare;
     uint32_t spare_count;
-    uint32_t *folds;      /* scratch: places positions, of a step of the talking thread; */
-    float *weights;       /* what their gradients are added times */
+    uint32_t *folds;      /* scratch: load positions, of a step of the talking thread; */
+    float *weights;       /* what their gradients are added times, */
+    uint32_t *addends;    /* and where they are */
     const float **inputs; /* scratch: load, of transfer_encode */
-    float *part;          /* z: room for the longest part; TARRY_KEEP_CREDITED: the running sum */
-    const float *coded;   /* where z is since it was encoded last: the part, or the one gradient
-                             that it equals */
+    /* z, or TARRY_KEEP_CREDITED: the running sum. With one part it has a place; where there are
+     * several, or sums are secure, host memory of its own. */
+    uint32_t part; /* TARRY_NO_PLACE: it has `room` */
+    void *room;
+    uint32_t coded; /* where z is since it was encoded last: the part, or the one gradient that it
+                       equals */
     /* Each stripe of z in the form in which it is sent, `packed_stride` bytes from one to the next;
      * NULL: as it is. */
     uint8_t *packed;
@@ -59,6 +63,7 @@ typedef struct worker_slate_settings {
                                             sent in its form of parts */
     ring grid; /* secure sums: of the words that z is; bits 0: it is not */
     tarry_sum_id last;
+    const worker_vectors *vectors; /* borrowed */
 } worker_slate_settings;
 
 /* The slate of `worker`; plan is borrowed by its machine. Errors: ARGUMENT, NO_MEMORY; nothing is
@@ -67,10 +72,10 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
                         const worker_slate_settings *settings, const tarry_allocator *allocator,
                         worker_slate **made);
 void worker_slate_free(worker_slate *self, const tarry_allocator *allocator); /* NULL is allowed */
+/* Where z is. */
+float *worker_slate_part(const worker_slate *self);
 /* Where a stripe of z is as it is sent. */
 void *worker_slate_stripe(const worker_slate *self, const layout *cut, uint32_t stripe);
-/* Frees all but the spans and the vector `kept`, which it has. */
-void worker_slate_clear(worker_slate *self, const float *kept, const tarry_allocator *allocator);
 
 /*
  * Copies of the parameters, one per round, kept until the last thread that computes with one lets

@@ -39,6 +39,7 @@ static void set_all(run_terms *terms)
     server.sample_seed = 14;
     server.secure = 64;
     server.reports_per_frame = 3;
+    server.element = TARRY_ELEMENT_FLOAT64;
     run_terms_set(terms, &server);
     terms->workers = 6;
     terms->parameters = 2000;
@@ -310,7 +311,8 @@ TEST(settings_are_written_as_json)
         "\"pick\": \"plan\", \"learn_costs\": true, \"keep\": \"all\", \"fill\": \"none\", "
         "\"reproducible\": false, \"conditioning_limit\": null, \"silence_ns\": 2000000000, "
         "\"sum\": \"server\", \"compress\": \"none\", \"compress_down\": \"none\", "
-        "\"sample_chunks\": 0, \"secure\": 0, \"reports_per_frame\": 128}");
+        "\"sample_chunks\": 0, \"secure\": 0, \"reports_per_frame\": 128, "
+        "\"element\": \"float32\"}");
     const tarry_matrix shapes[] = {{3, 4}, {UINT32_MAX, 1}};
     settings.compress = TARRY_COMPRESS_POWERSGD;
     settings.compress_rank = 2;

@@ -52,6 +52,7 @@ typedef struct bench {
 
     tarry_plan *plan;
     snapshots pool;
+    worker_vectors vectors;
     collective *among;
 } bench;
 
@@ -333,11 +334,15 @@ static void ended(void *user)
 
 static int make(bench *own, const tarry_allocator *allocator)
 {
+    int error = worker_vectors_init(&own->vectors, NULL, TARRY_ELEMENT_FLOAT32, allocator);
+    if (error != TARRY_OK)
+        return error;
     const collective_settings settings = {
         .worker = OWN,
         .workers = WORKERS,
         .parts = 1,
         .dimension = DIMENSION,
+        .vectors = &own->vectors,
         .replica = {own, replica_step, replica_parameters, replica_size, replica_save,
                     replica_load},
         .engine = &own->engine,
@@ -375,6 +380,7 @@ static void begin(bench *own)
 static void end(bench *own)
 {
     collective_free(own->among);
+    worker_vectors_destroy(&own->vectors);
     assert_false(own->holds); /* nobody reads what is gone, */
     assert_null(own->asks);   /* or asks for it */
     snapshots_destroy(&own->pool);
@@ -395,6 +401,7 @@ static void reduce(bench *own, uint64_t step, const float *part)
                                       .plan = own->plan,
                                       .scale = 0.5,
                                       .part = part,
+                                      .place = TARRY_NO_PLACE,
                                   });
 }
 
@@ -656,6 +663,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     int error = make(own, allocator);
     if (error == TARRY_OK)
         collective_free(own->among);
+    worker_vectors_destroy(&own->vectors);
     return error;
 }
 

@@ -52,7 +52,7 @@ static bool is_what_is_due(const bench *own, const tarry_message *message,
                            const executor_stripe *stripe)
 {
     uint8_t packed[4 * STRIPE];
-    const float *numbers = own->rig.executor.slate->part + stripe->first;
+    const float *numbers = worker_slate_part(own->rig.executor.slate) + stripe->first;
     if (own->leaves || own->late)
         return message->form == TARRY_COMPRESS_NONE &&
                stripe->size == stripe->count * sizeof(float) &&
@@ -265,7 +265,7 @@ static void expect_parts(bench *own, uint32_t epoch, uint64_t psi, float sum)
         assert_int_equal(part.type, TARRY_MESSAGE_PART);
         assert_int_equal(part.stripe, stripe);
         size_t last = stripe * STRIPE + (stripe < 2 ? STRIPE : 2) - 1;
-        assert_float_equal(own->rig.executor.slate->part[last], sum, 1e-4F);
+        assert_float_equal(worker_slate_part(own->rig.executor.slate)[last], sum, 1e-4F);
     }
 }
 

@@ -63,7 +63,7 @@ static void tcp_worker_given(void *user, const tarry_task *task, int result)
 {
     tarry_tcp_worker *worker = user;
     /* Chunks of a plan begin apart. */
-    bool computed = task->sum == NULL && result == 0;
+    bool computed = task->step == 0 && result == 0;
     bool again = computed && was_finished(worker, task->round, &task->spans[0]);
     pthread_mutex_lock(&worker->lock);
     worker->pull.out = false;

@@ -166,6 +166,9 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     const bool everywhere = server.sum == TARRY_SUM_EVERYWHERE;
     executor_among among = {0};
     int error = everywhere ? tcp_worker_join_others(worker, &among, diagnostic) : TARRY_OK;
+    if (error == TARRY_OK)
+        error = worker_vectors_check(worker->settings.vectors, &server, worker->job.plan->parts,
+                                     among.engine, diagnostic);
     if (error != TARRY_OK)
         return error;
     const executor_settings settings = {
@@ -175,6 +178,7 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .user = worker->settings.user,
         .parameters = (size_t)welcome->terms.parameters,
         .among = everywhere ? &among : NULL,
+        .vectors = worker->settings.vectors,
         .masking = worker->job.masking,
         .grid = grid_of(&welcome->terms.secure),
         .uplink = tcp_worker_uplink(worker),
