@@ -40,10 +40,10 @@ typedef struct tarry_task {
      * gradient. step 0: a gradient is wanted. */
     const float *sum;
     uint64_t step;
-    uint32_t place; /* of gradient or sum among the worker's vectors (tarry/vectors.h) */
     /* The library's own; a task that a caller makes for a function of its own has zeros. */
     void *owner;
     uint64_t ticket;
+    uint32_t place; /* of gradient or sum among the worker's vectors (tarry/vectors.h) */
 } tarry_task;
 
 /*

@@ -123,7 +123,8 @@ TARRY_API int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarr
 TARRY_API void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes);
 /* A copy of the last committed sum, of a worker that holds it, as they all do until the next round.
  * Waits and continues as tarry_runtime_state; `sum` is written only on success. Errors: STATE (the
- * copy is not complete yet, no worker holds the sum, or the server makes it), NO_MEMORY. */
+ * copy is not complete yet, no worker holds the sum, the server makes it, or it is not float32),
+ * NO_MEMORY. */
 TARRY_API int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
                                 tarry_diagnostic *diagnostic);
 /* Bytes that have arrived by the transfers of tarry_runtime_state and tarry_runtime_sum so far,

@@ -47,6 +47,30 @@ CALLBACKS = [
     ),
     Callback("void", "engine_wake", "tarry_engine *engine", "return;"),
     Callback("void", "engine_abandon", "tarry_engine *engine", "return;"),
+    Callback(
+        "int", "vectors_reserve",
+        "tarry_vectors *vectors, uint32_t places, size_t dimension, tarry_element element", "return TARRY_ERROR_STATE;",
+    ),
+    Callback(
+        "int", "vectors_combine",
+        "tarry_vectors *vectors, uint32_t into, uint32_t base, const uint32_t *places, const float *coefficients,"
+        " uint32_t count",
+        "return TARRY_ERROR_STATE;",
+    ),
+    Callback(
+        "int", "vectors_digest", "tarry_vectors *vectors, uint32_t place, uint64_t step, uint64_t *digest",
+        "return TARRY_ERROR_STATE;",
+    ),
+    Callback(
+        "int", "vectors_read", "tarry_vectors *vectors, uint32_t place, size_t first, size_t count, void *numbers",
+        "return TARRY_ERROR_STATE;",
+    ),
+    Callback(
+        "int", "vectors_write",
+        "tarry_vectors *vectors, uint32_t place, size_t first, size_t count, const void *numbers",
+        "return TARRY_ERROR_STATE;",
+    ),
+    Callback("void *", "vectors_host", "tarry_vectors *vectors, uint32_t place", "return NULL;"),
 ]  # fmt: skip
 
 # `end_calls` waits for calls in progress; false: some were after limit_ns. A child of fork has none of their threads.

@@ -13,12 +13,17 @@ import cffi
 import callbacks
 import declarations
 
-# An engine of sums in Python: what the library's begin with, and the object.
-ENGINE = """
+# An engine of sums in Python, or an owner of vectors: what the library's begin with, and the object.
+OBJECTS = """
 typedef struct tarry_py_engine {
     tarry_engine base;
     void *user;
 } tarry_py_engine;
+
+typedef struct tarry_py_vectors {
+    tarry_vectors base;
+    void *user;
+} tarry_py_vectors;
 """
 
 
@@ -57,9 +62,9 @@ def main():
     middle = rest.index("--")
     includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
-    own = ENGINE + callbacks.declarations() + POOL_DECLARATION + MEMORY_DECLARATION
+    own = OBJECTS + callbacks.declarations() + POOL_DECLARATION + MEMORY_DECLARATION
     ffi.cdef(declarations.declarations(compiler, includes) + own)
-    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + ENGINE + callbacks.source() + POOL + MEMORY)
+    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + OBJECTS + callbacks.source() + POOL + MEMORY)
     ffi.emit_c_code(output)
     pathlib.Path(output).touch()
 

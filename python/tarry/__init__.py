@@ -24,6 +24,7 @@ from .errors import (
 )
 from .local import Local
 from .notices import Notice
+from .owner import Vectors
 from .plan import Conditioning, Plan
 from .replica import Replica
 from .results import Round, SumId
@@ -67,6 +68,7 @@ __all__ = [
     "SumId",
     "SystemResourceError",
     "Task",
+    "Vectors",
     "Worker",
     "WorkerState",
     "simulate",

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ._native import ffi, lib
 from .errors import ArgumentError
 from .names import NEVER
+from .owner import DTYPES, Numbers
 from .results import SumId, sum_id_of
 from .vectors import Floats
 
@@ -96,6 +97,10 @@ class EngineSum:
     part    the own coded part; None: zeros
     weights parts x members, the same at all members
     sum     to be written: all parts, one behind the other; the last one may be shorter than the others
+    dtype   of part and sum: float32, or float64 at an engine with `owners`
+    vectors the owner's of part and sum (include/tarry/vectors.h), as the library has it, if these are not float32 in
+            host memory: at part_place (None: zeros) and sum_place. `part` and `sum` are empty then, and `fill` and
+            `take` do what has to be done with them. None: `part` and `sum` are all there is
     forms   in which numbers travel, the same at all members, with one part; None: float32 both ways. An engine that
             does not say that it knows them is asked for none
     """
@@ -106,18 +111,46 @@ class EngineSum:
         self._stride = -(-wanted.dimension // self.parts)
         self.part: Floats | None = _floats(wanted.part, self._stride) if wanted.part else None
         self.weights: Floats = _floats(wanted.weights, self.parts * members).reshape(self.parts, members)
-        self.sum: Floats = _floats(wanted.sum, wanted.dimension)
+        self.dimension = int(wanted.dimension)
+        self.dtype: Any = DTYPES[wanted.element]
+        self.vectors: Any = wanted.vectors if wanted.vectors != ffi.NULL else None
+        self.part_place = None if wanted.part_place == lib.TARRY_NO_PLACE else int(wanted.part_place)
+        self.sum_place = int(wanted.sum_place)
+        self.sum: Floats = _floats(wanted.sum, self.dimension) if self.vectors is None else np.empty(0, np.float32)
         forms = SumForms(wanted)
         self.forms: SumForms | None = forms if forms.rounds(UP) or forms.rounds(DOWN) else None
 
-    def fill(self, place: int, into: Floats) -> None:
+    def fill(self, place: int, into: Numbers) -> None:
         """What the member at `place`, which is this one, adds to the numbers of the sum."""
+        if self.vectors is not None:
+            self._fill_elsewhere(into, self.weights[0, place])
+            return
         for part, span in enumerate(self._spans()):
             if self.part is None:
                 into[span] = 0
             else:
                 own = self.part[: len(into[span])]
                 np.multiply(own, self.weights[part, place], out=into[span])
+
+    def take(self, numbers: Numbers) -> None:
+        """These are the numbers of the sum."""
+        if self.vectors is None:
+            self.sum[:] = numbers
+            return
+        own = np.ascontiguousarray(numbers, dtype=self.dtype)
+        self._check(self.vectors.methods.write(self.vectors, self.sum_place, 0, len(own), _address(own)))
+
+    def _fill_elsewhere(self, into: Numbers, weight: np.float32) -> None:
+        if self.part_place is None:
+            into[:] = 0
+            return
+        self._check(self.vectors.methods.read(self.vectors, self.part_place, 0, len(into), _address(into)))
+        if weight != 1:
+            into *= self.dtype(weight)
+
+    def _check(self, error: int) -> None:
+        if error != lib.TARRY_OK:
+            raise ArgumentError("the owner of the vectors failed")
 
     def _spans(self) -> list[slice]:
         starts = range(0, self.parts * self._stride, self._stride)
@@ -135,6 +168,7 @@ class Engine(Protocol):
 
     name    1 to 32 characters, without blanks
     forms   True: it goes by EngineSum.forms. It may be left out, as by one that sums float32
+    owners  True: it goes by EngineSum.dtype and .vectors. It may be left out, as by one that sums float32 in memory
     """
 
     @property
@@ -170,6 +204,10 @@ def _floats(pointer: Any, count: int) -> Floats:
     return np.frombuffer(ffi.buffer(pointer, count * 4), dtype=np.float32)
 
 
+def _address(array: Numbers) -> Any:
+    return ffi.cast("void *", array.ctypes.data)
+
+
 def _write(text: str, into: Any) -> None:
     """As a string of C, cut to the room that there is."""
     found = text.encode()[: ffi.sizeof(into) - 1] + b"\0"
@@ -193,6 +231,7 @@ class EngineCalls:
         self._methods.wake = lib.tarry_call_engine_wake
         self._methods.abandon = lib.tarry_call_engine_abandon  # its owner frees it
         self._methods.forms = bool(getattr(engine, "forms", False))
+        self._methods.owners = bool(getattr(engine, "owners", False))
         self._handle = ffi.new_handle(self)
         self._own = ffi.new("tarry_py_engine *")
         self._own.base.methods = self._methods

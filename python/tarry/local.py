@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from ._native import ffi, lib
 from .errors import ArgumentError, Diagnostic, StateError
 from .names import NEVER, SUMS, put
+from .owner import Vectors, VectorsCalls
 from .plan import Plan
 from .replica import Replica, ReplicaCalls
 from .runtime import Runtime, RuntimeHandle
@@ -21,7 +22,7 @@ from .task import Task
 class _Computing:
     """What the workers' threads share; they don't hold the runtime, which so ends when nobody has it any more."""
 
-    def __init__(self, compute: Callable[[Task], None], calls: list[ReplicaCalls]) -> None:
+    def __init__(self, compute: Callable[[Task], None], calls: list[ReplicaCalls | VectorsCalls]) -> None:
         self.compute = compute
         self.calls = calls
         self._failed: list[tuple[int, BaseException]] = []
@@ -111,6 +112,7 @@ class Local(Runtime):
     straggler   delays that are injected
     replicas    where everyone gets the sum: what each worker steps; `compute` gets its steps, too (Task.is_step)
     checkpoint  of a runtime before, to go on from
+    vectors     the owners of the workers' vectors, one each; None: they are in the library's memory
 
     Further settings are those of ServerSettings.
     """
@@ -125,6 +127,7 @@ class Local(Runtime):
         straggler: Straggler | None = None,
         replicas: Sequence[Replica] | None = None,
         checkpoint: bytes | None = None,
+        vectors: Sequence[Vectors] | None = None,
         **wanted: Unpack[ServerSettings],
     ) -> None:
         server = server_settings(plan, dimension, wanted)
@@ -154,10 +157,15 @@ class Local(Runtime):
         for place, one in enumerate(calls):
             last[place] = one.last[0]
         settings.last = last if any(one.last.step for one in calls) else ffi.NULL
+        owners = [VectorsCalls(owner) for owner in vectors or ()]
+        if vectors is not None and len(owners) != plan.workers:
+            raise ArgumentError(f"each of the {plan.workers} workers needs an owner of vectors")
+        owned = ffi.new("tarry_vectors *[]", [one.pointer for one in owners] or 1)
+        settings.vectors = owned if owners else ffi.NULL
         made, why = ffi.new("tarry_runtime **"), Diagnostic()
         why.check(lib.tarry_local_create(plan.pointer, settings, ffi.NULL, made, why.pointer))
-        computing = _Computing(compute, calls)
-        handle = LocalHandle(made[0], computing, plan.workers, (plan, straggler, calls))
+        computing = _Computing(compute, [*calls, *owners])
+        handle = LocalHandle(made[0], computing, plan.workers, (plan, straggler, calls, owners))
         self._raise = functools.partial(computing.raise_own, handle)
         self._begin(handle)
         try:

@@ -45,19 +45,27 @@ class Task:
 
     def _lend(self, pointer: Any, count: int, name: str, *, writable: bool) -> Floats:
         if pointer == ffi.NULL:
+            if name == ("sum" if self.is_step else "gradient"):
+                raise StateError(f"the {name} is not float32 in host memory: the owner of vectors has it at its place")
             raise StateError(f"the task is {'a step' if self.is_step else 'no step'}, and has no {name}")
         return self._handle.lend(pointer, count, writable=writable)
 
     @property
     def is_step(self) -> bool:
         with self._handle.use():
-            return self._open().sum != ffi.NULL
+            return self._open().step != 0
 
     @property
     def step(self) -> int:
         """Of a step: its number, from 1."""
         with self._handle.use():
             return self._open().step
+
+    @property
+    def place(self) -> int:
+        """Of the gradient, or of the sum to step on, among the worker's vectors (tarry.Vectors)."""
+        with self._handle.use():
+            return self._open().place
 
     @property
     def worker(self) -> int:

@@ -12,6 +12,7 @@ from .errors import Diagnostic, StateError, error_of, keep_error
 from .lifetime import Handle, abandon, watch_for_abandoned
 from .names import SUMS, name_of, nanoseconds, put
 from .notices import Notice, Observer
+from .owner import Vectors, VectorsCalls
 from .replica import Replica, ReplicaCalls
 from .secure import SecureMember
 from .straggler import Straggler
@@ -46,8 +47,13 @@ class WorkerHandle(Handle):
 class _Preparing:
     """The library's call before the first task of a job."""
 
-    def __init__(self, prepare: Callable[[Job], Replica | None] | None, secure: SecureMember | None) -> None:
-        self._prepare, self._secure = prepare, secure
+    def __init__(
+        self,
+        prepare: Callable[[Job], Replica | None] | None,
+        secure: SecureMember | None,
+        vectors: VectorsCalls | None,
+    ) -> None:
+        self._prepare, self._secure, self.vectors = prepare, secure, vectors
         self._calls: list[ReplicaCalls] = []  # of all jobs: the library may still hold those before
         self._error: BaseException | None = None
         self.handle: Any = ffi.new_handle(self)
@@ -76,7 +82,8 @@ class _Preparing:
         self._error = self._error or error
 
     def raise_own(self) -> None:
-        for error in (self._error, *(calls.error for calls in self._calls)):
+        of_vectors = self.vectors.error if self.vectors is not None else None
+        for error in (self._error, of_vectors, *(calls.error for calls in self._calls)):
             if error is not None:
                 raise error
 
@@ -101,6 +108,7 @@ class Worker:
     share_memory whether it may sum there through memory that it shares with workers on this machine
     engine       makes the sum there, in place of the library's; the same one, by its name, at all workers
     secure       sums have to be secure, and are over its samples alone; it is to be closed after the worker
+    vectors      owns the worker's vectors; None: they are in the library's memory
 
     The connection is kept up, and made anew, by threads of the library. One thread at a time may take tasks.
     """
@@ -124,6 +132,7 @@ class Worker:
         engine: Engine | None = None,
         observe: Callable[[Notice], None] | None = None,
         secure: SecureMember | None = None,
+        vectors: Vectors | None = None,
     ) -> None:
         settings = ffi.new("tarry_tcp_worker_settings *")
         lib.tarry_tcp_worker_settings_init_sized(settings, ffi.sizeof("tarry_tcp_worker_settings"))
@@ -135,7 +144,7 @@ class Worker:
             kept.append(ffi.new("char[]", os.fsencode(value)))
             return kept[-1]
 
-        self._preparing = _Preparing(prepare, secure)
+        self._preparing = _Preparing(prepare, secure, VectorsCalls(vectors) if vectors is not None else None)
         self._task: Task | None = None
         self._found, self._why = ffi.new("const tarry_task **"), Diagnostic()
         self.ended = False  # no tasks come any more, after an error
@@ -156,6 +165,8 @@ class Worker:
         calls = EngineCalls(engine) if engine is not None else None
         if calls is not None:
             settings.engine = calls.pointer
+        if self._preparing.vectors is not None:
+            settings.vectors = self._preparing.vectors.pointer
         observer = Observer(observe) if observe is not None else None
         if observer is not None:
             settings.observe, settings.observe_user = lib.tarry_call_observe, observer.handle

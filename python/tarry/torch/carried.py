@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sum by a process group of torch.distributed: as an all-reduce of float32, or with numbers in a form on their way.
+"""One sum by a process group of torch.distributed: as an all-reduce, or with numbers in a form on their way.
 
 Each member's messages name its group's epoch, so that a sum in which another attempt's numbers are, or a member's are
 not, is found out.
@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from ..engine import DOWN, UP, EngineSum, Group, SumForms
+from ..owner import Numbers
 from ..vectors import Floats
 
-# Numbers of a member's place behind a sum of float32: 16 bits each of the epoch, and one more, so that none is 0.
+# Numbers of a member's place behind a sum: 16 bits each of the epoch, and one more, so that none is 0.
 _TAG = 4
 _LINE = 16  # numbers: slices begin at multiples of it
 _OTHERS = "others sum in another group"
@@ -27,7 +28,7 @@ class Carried(Protocol):
         """By the process group, of which all members do so; waits for it."""
         ...
 
-    def numbers(self) -> Floats:
+    def numbers(self) -> Numbers:
         """The numbers of the sum. Raises RuntimeError if others have summed something else."""
         ...
 
@@ -43,8 +44,9 @@ class _Plain:
     """What each member adds, all-reduced."""
 
     def __init__(self, wanted: EngineSum, group: Group, device: torch.device) -> None:
-        self._count, self._group = len(wanted.sum), group
-        buffer = torch.zeros(self._count + _TAG * len(group.members))
+        self._count, self._group = wanted.dimension, group
+        dtype = torch.float64 if wanted.dtype is np.float64 else torch.float32
+        buffer = torch.zeros(self._count + _TAG * len(group.members), dtype=dtype)
         numbers = buffer.numpy()
         wanted.fill(group.place, numbers[: self._count])
         numbers[self._count :][_TAG * group.place :][:_TAG] = _tag(group.epoch)
@@ -55,7 +57,7 @@ class _Plain:
         if self._buffer.is_cuda:
             torch.cuda.synchronize(self._buffer.device)
 
-    def numbers(self) -> Floats:
+    def numbers(self) -> Numbers:
         numbers = self._buffer.cpu().numpy()
         expected = np.tile(_tag(self._group.epoch), len(self._group.members))
         if not np.array_equal(numbers[self._count :], expected):

@@ -42,6 +42,7 @@ class Collective:
     def __init__(self, backend: str, host: str, *, timeout: float = 10.0) -> None:
         check(backend)
         self.name = backend
+        self.owners = True
         self.forms = backend == "gloo"  # NCCL's numbers are on a GPU, and forms are made by processors
         self._host, self._timeout = host, timeout
         self._device = torch.device("cuda") if backend == "nccl" else torch.device("cpu")
@@ -121,7 +122,7 @@ class Collective:
         except RuntimeError as error:
             self._leave()
             return Progress(FAILED, f"{self.name}: {error}")
-        attempt.wanted.sum[:] = numbers
+        attempt.wanted.take(numbers)
         return Progress(DONE)
 
 

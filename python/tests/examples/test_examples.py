@@ -36,5 +36,9 @@ def test_it_trains(name: str, options: list[str], tmp_path: pathlib.Path) -> Non
     assert file.exists()
 
 
+def test_digests_agree() -> None:
+    subprocess.run([sys.executable, EXAMPLES / "numpy_vectors.py"], check=True, timeout=60)
+
+
 def test_the_examples_are_all_tried() -> None:
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == {"digits", "gpt", "resnet"}
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {"digits", "gpt", "numpy_vectors", "resnet"}

@@ -50,7 +50,7 @@ class Adder:
     def start(self, wanted: EngineSum) -> None:
         if self._strikes("start"):
             raise ZeroDivisionError("start")
-        term = np.zeros(len(wanted.sum), dtype=np.float32)
+        term = np.zeros(wanted.dimension, dtype=wanted.dtype)
         wanted.fill(self.group.place, term)
         self._wanted = wanted
         with self.board.change:
@@ -70,7 +70,7 @@ class Adder:
         if self._wanted is None or len(there) < len(self.group.members):
             return Progress(RUNNING)
         total: Any = np.sum([there[one.address] for one in self.group.members], axis=0)
-        self._wanted.sum[:] = total
+        self._wanted.take(total)
         self._wanted = None
         self.sums += 1
         return Progress(DONE)

@@ -446,6 +446,9 @@ int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
     if (error == TARRY_OK && runtime->host->committed.step == 0)
         error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s: nothing was summed yet",
                          runtime->host->settings.name);
+    else if (error == TARRY_OK && runtime->host->settings.server.element != TARRY_ELEMENT_FLOAT32)
+        error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s: copies of sums are of float32 alone",
+                         runtime->host->settings.name);
     if (error != TARRY_OK)
         return error;
     error = copying_sum(runtime, clock_from_now(wait_ns), sum);

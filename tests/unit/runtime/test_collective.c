@@ -35,7 +35,8 @@ typedef struct bench {
     tarry_engine_sum wanted;
     float weights[WORKERS];
     /* The exchange's. */
-    float *into;
+    exchange_numbers into;
+    bool fetches;
     float got[DIMENSION];
     tarry_sum_id after, held, offered;
     uint64_t ahead; /* so many steps later is what is got */
@@ -195,7 +196,8 @@ static int paths_fetch(exchange *paths, uint32_t from, const tarry_sum_id *sum,
     assert_int_equal(from, 2);
     assert_int_equal(into->count, DIMENSION);
     assert_false(own->holds); /* what is overwritten is nobody's any more */
-    own->into = into->user;
+    own->into = *into;
+    own->fetches = true;
     puppet_begin(own, &own->paths);
     return TARRY_OK;
 }
@@ -205,7 +207,7 @@ static int paths_load(exchange *paths, uint32_t from, const tarry_sum_id *after)
     bench *own = BENCH_OF(paths, exchange);
     assert_int_equal(from, 2);
     own->after = *after;
-    own->into = NULL;
+    own->fetches = false;
     puppet_begin(own, &own->paths);
     return TARRY_OK;
 }
@@ -217,9 +219,9 @@ static void paths_wait(exchange *paths, uint64_t until_ns, exchange_progress *pr
     *progress = (exchange_progress){.state = outcome == 0  ? EXCHANGE_RUNNING
                                              : outcome < 0 ? EXCHANGE_FAILED
                                                            : EXCHANGE_DONE};
-    if (outcome > 0 && own->into != NULL)
-        memcpy(own->into, own->got, sizeof(own->got));
-    if (outcome > 0 && own->into == NULL) {
+    if (outcome > 0 && own->fetches)
+        assert_ok(own->into.write(own->into.user, 0, DIMENSION, own->got));
+    if (outcome > 0 && !own->fetches) {
         progress->bytes = own->bytes;
         progress->size = sizeof(own->bytes);
         progress->after = own->after;
@@ -246,7 +248,10 @@ static void paths_hold(exchange *paths, const tarry_sum_id *sum, const exchange_
     if (sum == NULL)
         return;
     own->held = *sum;
-    assert_true(sum->digest == vector_digest(sum->step, numbers->user, numbers->count));
+    float held[DIMENSION];
+    assert_int_equal(numbers->count, DIMENSION);
+    assert_ok(numbers->read(numbers->user, 0, DIMENSION, held));
+    assert_true(sum->digest == vector_digest(sum->step, held, DIMENSION));
 }
 
 static int paths_offer(exchange *paths, const tarry_sum_id *after, uint8_t *bytes, uint64_t size)

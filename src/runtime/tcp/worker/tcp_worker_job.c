@@ -166,9 +166,10 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     const bool everywhere = server.sum == TARRY_SUM_EVERYWHERE;
     executor_among among = {0};
     int error = everywhere ? tcp_worker_join_others(worker, &among, diagnostic) : TARRY_OK;
+    const tarry_engine *brought = everywhere ? worker->settings.engine : NULL;
     if (error == TARRY_OK)
         error = worker_vectors_check(worker->settings.vectors, &server, worker->job.plan->parts,
-                                     among.engine, diagnostic);
+                                     brought != NULL ? brought : among.engine, diagnostic);
     if (error != TARRY_OK)
         return error;
     const executor_settings settings = {
