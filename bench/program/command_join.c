@@ -82,9 +82,9 @@ static int print_json(const option_command *command, const bench_join_settings *
     json_t *report = json_pack(
         "{s:s, s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "command", "bench join",
         "version", tarry_version(), "config", options_json(command), "load_seconds", row->seconds,
-        "of_the_link", share_of_link(settings, row), "sum_seconds_alone", row->alone,
-        "longest_alone", row->longest_alone, "sum_seconds_beside", row->beside, "longest_beside",
-        row->longest, "sums_beside", (int)row->sums);
+        "written_seconds", row->written, "of_the_link", share_of_link(settings, row),
+        "sum_seconds_alone", row->alone, "longest_alone", row->longest_alone, "sum_seconds_beside",
+        row->beside, "longest_beside", row->longest, "sums_beside", (int)row->sums);
     return json_write(report, stdout) == TARRY_OK ? EXIT_DONE
                                                   : complain(EXIT_FAILED, "join: out of memory");
 }

@@ -136,6 +136,16 @@ class BenchTest(harness.TarryTest):
             self.assertTrue(1 <= report["moved_numbers"] / report["needed_numbers"] <= 1.5)
         self.assertEqual(len(self.succeed(*options, "--late", "0.01").splitlines()), 3)
 
+    def test_a_state_over_a_long_link_is_measured(self):
+        options = ("join", "--state", "3000001", "--round-trip", "0.02", "--rate", "1e8", "--dimension", "1001",
+                   "--times", "3", "--compute", "0.01")
+        report = json.loads(self.succeed(*options, "--json"))
+        self.assertGreater(report["load_seconds"], 3000001 * 8 / 1e8 + 0.02)
+        self.assertEqual(round(report["of_the_link"] * report["load_seconds"], 6), round(3000001 * 8 / 1e8, 6))
+        self.assertGreater(report["sum_seconds_alone"], 0)
+        self.assertGreater(report["sums_beside"], 0)
+        self.assertEqual(len(self.succeed(*options).splitlines()), 3)
+
     def test_steps_of_workers_that_get_the_sum_are_measured(self):
         options = ("step", "--workers", "3", "--chunks", "3", "--pieces", "2", "--replication", "2",
                    "--dimension", "1001", "--times", "2", "--seconds", "0.02")
@@ -182,8 +192,8 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["forms"], ["masks"], ["round"], ["network"], ["connections"], ["allreduce"], ["step"],
-                        ["simulate"]):
+        for command in ([], ["kernels"], ["forms"], ["masks"], ["round"], ["network"], ["connections"], ["allreduce"], ["join"],
+                        ["step"], ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
@@ -194,7 +204,8 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "forms", "masks", "round", "network", "connections", "allreduce", "step", "simulate"):
+        for command in ("kernels", "forms", "masks", "round", "network", "connections", "allreduce", "join", "step",
+                        "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):
