@@ -129,9 +129,13 @@ class Stranger:
     def connect(self, address: str) -> bytes:
         """What the other side says."""
         host, _, port = address.rpartition(":")
-        with self.context.wrap_socket(socket.create_connection((host, int(port)))) as connection:
+        with (
+            contextlib.suppress(OSError),  # an alert, or its end
+            self.context.wrap_socket(socket.create_connection((host, int(port)))) as connection,
+        ):
             connection.sendall(b"\0" * 100)
             return connection.recv(100)
+        return b""
 
 
 @pytest.mark.parametrize("host", ["worker", "tarry-server"])
@@ -155,8 +159,7 @@ def test_a_worker_that_poses_as_the_hub_is_not_believed(keys: pathlib.Path, tmp_
 def test_another_cluster_is_refused_on_both_sides(bench: Bench, keys: pathlib.Path, other_keys: pathlib.Path) -> None:
     with pytest.raises(SystemResourceError, match=r"of another cluster than ca\.pem"):
         bench.join(other_keys, 0)
-    with pytest.raises(ssl.SSLError, match="ALERT"):
-        Stranger(other_keys / "worker-0", accepting=False).connect(bench.hub.address)
+    assert Stranger(other_keys / "worker-0", accepting=False).connect(bench.hub.address) == b""
     bench.await_told("is turned away: ")
     bench.join(keys, 0)
 
@@ -181,12 +184,12 @@ def test_who_is_revoked_meanwhile_is_refused(keys: pathlib.Path, tmp_path: pathl
 @pytest.mark.parametrize("text", [b'{"type":"join","bytes":0}\n', b"GET / HTTP/1.1\r\n\r\n", b"\0" * 2000, b""])
 def test_plain_text_is_refused(bench: Bench, keys: pathlib.Path, text: bytes) -> None:
     host, _, port = bench.hub.address.rpartition(":")
-    with socket.create_connection((host, int(port))) as connection:
+    # The connection may be over before all was sent.
+    with socket.create_connection((host, int(port))) as connection, contextlib.suppress(OSError):
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(ConnectionResetError):
-            heard = connection.recv(4096)  # an alert of TLS at most
-            assert len(heard) < 10 and b"type" not in heard
+        heard = connection.recv(4096)  # an alert of TLS at most
+        assert len(heard) < 10 and b"type" not in heard
     bench.join(keys, 0)
 
 
