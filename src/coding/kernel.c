@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coding/kernel.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/processor.h"
@@ -57,5 +58,11 @@ const kernel *kernel_at(size_t index)
 
 const kernel *kernel_best(void)
 {
-    return processor_variant_best(kernels, processor_features());
+    static const kernel *_Atomic best; /* the same, whichever thread asks first */
+    const kernel *found = atomic_load_explicit(&best, memory_order_relaxed);
+    if (found == NULL) {
+        found = processor_variant_best(kernels, processor_features());
+        atomic_store_explicit(&best, found, memory_order_relaxed);
+    }
+    return found;
 }

@@ -41,11 +41,6 @@ static int adapt_read(const char *text, adapt_rule *rule, tarry_diagnostic *diag
     return TARRY_OK;
 }
 
-bool adapt_due(const adapt_rule *rule, uint64_t round)
-{
-    return rule->every != 0 && round > 0 && round % rule->every == 0;
-}
-
 /* ---- compress form ---- */
 
 #define MILLIONTHS 1e6

@@ -17,7 +17,10 @@ typedef struct adapt_rule {
 } adapt_rule;
 
 /* Whether the plan is looked at before `round`, which counts from 0. */
-bool adapt_due(const adapt_rule *rule, uint64_t round);
+static inline bool adapt_due(const adapt_rule *rule, uint64_t round)
+{
+    return rule->every != 0 && round > 0 && round % rule->every == 0;
+}
 
 /* Of --keep, behind the values of tarry_keep: the one that fits the machine. */
 enum { KEEP_AUTO = TARRY_KEEP_CREDITED + 1 };

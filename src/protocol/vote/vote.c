@@ -566,9 +566,9 @@ static bool told_fetch(vote *it, uint64_t now, uint32_t worker, const tarry_mess
 static bool told_engine(vote *it, uint32_t worker, const tarry_message *said)
 {
     vote_member *member = &it->members[worker];
-    bool voter = member->presence == VOTE_READY && is_of_attempt(it, &said->sum);
+    bool votes = member->presence == VOTE_READY && is_of_attempt(it, &said->sum);
     if (said->type == TARRY_MESSAGE_FAILED) {
-        if (!voter || member->answer != VOTE_WAITING)
+        if (!votes || member->answer != VOTE_WAITING)
             return false;
         vote_set_answer(it, worker, VOTE_FAILED);
         member->suspects = said->from == worker ? TARRY_NO_WORKER : said->from;
@@ -577,7 +577,7 @@ static bool told_engine(vote *it, uint32_t worker, const tarry_message *said)
         it->failed = worker;
         return true;
     }
-    if (voter && (member->answer == VOTE_WAITING || member->answer == VOTE_NONE))
+    if (votes && (member->answer == VOTE_WAITING || member->answer == VOTE_NONE))
         vote_set_answer(it, worker, VOTE_HELD);
     else if (member->presence != VOTE_BEHIND)
         return false;
@@ -1023,4 +1023,235 @@ bool vote_logged(vote *it, const tarry_sum_id *sum)
             vote_judge(it, worker);
     }
     return true;
+}
+
+/* ---- a worker's half ---- */
+
+static voter_says refuse(tarry_reject why)
+{
+    return (voter_says){.rejects = true, .why = why};
+}
+
+static void answer_with(voter *it, voter_says *says, tarry_message_type type, uint32_t from)
+{
+    bool state = type == TARRY_MESSAGE_STATE;
+    says->answers = true;
+    says->answer = (tarry_message){
+        .type = type,
+        .epoch = it->epoch,
+        .attempt = it->answers,
+        .sum = state ? it->held : it->sum,
+        .from = from,
+        .fetched = !state && it->task == VOTER_FETCHES,
+    };
+    if (!state)
+        return;
+    says->answer.last = it->last;
+    says->answer.state = it->state;
+}
+
+/* What is in progress, but a step, is in progress no more. */
+static void end_task(voter *it, voter_says *says)
+{
+    says->abandons = it->task != VOTER_RESTS && it->task != VOTER_ENCODES;
+    it->task = VOTER_RESTS;
+}
+
+static void begin_task(voter *it, voter_says *says, voter_task task, const tarry_sum_id *sum,
+                       uint32_t from)
+{
+    it->task = task;
+    it->sum = *sum;
+    it->from = from;
+    says->begins = true;
+}
+
+/* Another connection: transfers end, an engine goes on. */
+static voter_says take_ask(voter *it, const tarry_message *ask)
+{
+    voter_says says = {0};
+    if (ask->epoch < it->epoch || (ask->epoch == it->epoch && ask->attempt <= it->orders))
+        return refuse(TARRY_REJECT_STALE);
+    it->epoch = ask->epoch;
+    it->orders = it->answers = ask->attempt;
+    it->asked = it->task == VOTER_STEPS;
+    if (it->asked)
+        return says;
+    if (it->task != VOTER_REDUCES)
+        end_task(it, &says);
+    answer_with(it, &says, TARRY_MESSAGE_STATE, TARRY_NO_WORKER);
+    return says;
+}
+
+static voter_says take_break(voter *it, const tarry_message *order)
+{
+    voter_says says = {0};
+    bool about = it->task != VOTER_RESTS && sum_id_named(&order->sum, &it->sum);
+    if (!about && order->sum.digest == 0 && !sum_id_named(&order->sum, &it->held)) {
+        /* It does not make that sum, and never will. */
+        answer_with(it, &says, TARRY_MESSAGE_FAILED, TARRY_NO_WORKER);
+        says.answer.sum = order->sum;
+        says.answer.fetched = false;
+        return says;
+    }
+    if (!about || it->task == VOTER_STEPS)
+        return refuse(TARRY_REJECT_STALE);
+    if (it->task == VOTER_LOADS)
+        answer_with(it, &says, TARRY_MESSAGE_STATE, it->from);
+    else
+        answer_with(it, &says, TARRY_MESSAGE_FAILED,
+                    it->task == VOTER_FETCHES ? it->from : TARRY_NO_WORKER);
+    end_task(it, &says);
+    return says;
+}
+
+static voter_says take_fetch(voter *it, const tarry_message *order)
+{
+    voter_says says = {0};
+    end_task(it, &says);
+    bool held = order->sum.step > 0 && sum_id_same(&it->held, &order->sum);
+    begin_task(it, &says, VOTER_FETCHES, &order->sum, order->from);
+    if (held) {
+        says.begins = false;
+        answer_with(it, &says, TARRY_MESSAGE_HELD, order->from);
+        it->task = VOTER_RESTS;
+        return says;
+    }
+    it->held = (tarry_sum_id){0};
+    return says;
+}
+
+static voter_says take_load(voter *it, const tarry_message *order)
+{
+    voter_says says = {0};
+    end_task(it, &says);
+    begin_task(it, &says, VOTER_LOADS, &order->sum, order->from);
+    it->digests = order->digests;
+    return says;
+}
+
+static voter_says take_commit(voter *it, const tarry_message *order)
+{
+    voter_says says = {0};
+    end_task(it, &says);
+    it->digests = order->digests;
+    if (order->sum.step == it->last.step + 1 && sum_id_same(&it->held, &order->sum))
+        begin_task(it, &says, VOTER_STEPS, &order->sum, TARRY_NO_WORKER);
+    else
+        answer_with(it, &says, TARRY_MESSAGE_STATE, TARRY_NO_WORKER);
+    return says;
+}
+
+voter_says voter_order(voter *it, const tarry_message *order)
+{
+    if (order->type == TARRY_MESSAGE_ASK)
+        return take_ask(it, order);
+    if (order->epoch != it->epoch || order->attempt <= it->orders)
+        return refuse(TARRY_REJECT_STALE);
+    it->orders = order->attempt;
+    if (order->type == TARRY_MESSAGE_BREAK)
+        return take_break(it, order);
+    if (it->task == VOTER_STEPS)
+        return refuse(TARRY_REJECT_MISPLACED);
+    it->answers = order->attempt;
+    if (order->type == TARRY_MESSAGE_FETCH)
+        return take_fetch(it, order);
+    if (order->type == TARRY_MESSAGE_LOAD)
+        return take_load(it, order);
+    if (order->type == TARRY_MESSAGE_COMMIT)
+        return take_commit(it, order);
+    return refuse(TARRY_REJECT_MISPLACED);
+}
+
+voter_says voter_signal(voter *it, const tarry_sum_id *name)
+{
+    voter_says says = {0};
+    if (it->task == VOTER_STEPS)
+        return refuse(TARRY_REJECT_MISPLACED);
+    if (name->step != it->last.step + 1)
+        return refuse(TARRY_REJECT_RANGE);
+    end_task(it, &says);
+    it->held = (tarry_sum_id){0};
+    it->task = VOTER_ENCODES;
+    it->sum = *name;
+    return says;
+}
+
+void voter_reduce(voter *it)
+{
+    it->task = VOTER_REDUCES;
+}
+
+voter_says voter_finish(voter *it)
+{
+    voter_says says = {0};
+    if (it->task == VOTER_ENCODES || it->task == VOTER_REDUCES)
+        end_task(it, &says);
+    return says;
+}
+
+static voter_says has_stepped(voter *it, const tarry_event *event)
+{
+    voter_says says = {0};
+    it->task = VOTER_RESTS;
+    it->last = it->sum;
+    it->state = event->state;
+    it->asked = false;
+    answer_with(it, &says, TARRY_MESSAGE_STATE, TARRY_NO_WORKER);
+    return says;
+}
+
+static voter_says has_loaded(voter *it, const tarry_event *event)
+{
+    voter_says says = {0};
+    if (!event->failed) {
+        it->last = event->sum;
+        it->held = (tarry_sum_id){0};
+        it->state = event->state;
+    }
+    it->task = VOTER_RESTS;
+    answer_with(it, &says, TARRY_MESSAGE_STATE, it->from);
+    return says;
+}
+
+/* An engine or a fetch. */
+static voter_says has_summed(voter *it, const tarry_event *event)
+{
+    voter_says says = {0};
+    bool fetched = it->task == VOTER_FETCHES;
+    it->sum.digest = event->failed && !fetched ? 0 : event->sum.digest;
+    answer_with(it, &says, event->failed ? TARRY_MESSAGE_FAILED : TARRY_MESSAGE_HELD,
+                fetched         ? it->from
+                : event->failed ? event->from
+                                : TARRY_NO_WORKER);
+    it->task = VOTER_RESTS;
+    if (!event->failed)
+        it->held = it->sum;
+    return says;
+}
+
+voter_says voter_ended(voter *it, const tarry_event *event)
+{
+    static const struct {
+        tarry_event_type type;
+        voter_task task;
+    } ends[] = {
+        {TARRY_EVENT_REDUCED, VOTER_REDUCES},
+        {TARRY_EVENT_FETCHED, VOTER_FETCHES},
+        {TARRY_EVENT_LOADED, VOTER_LOADS},
+        {TARRY_EVENT_STEPPED, VOTER_STEPS},
+    };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        if (ends[i].type != event->type)
+            continue;
+        bool same = sum_id_named(&event->sum, &it->sum) &&
+                    (it->task == VOTER_REDUCES || event->sum.digest == it->sum.digest);
+        bool later = it->task == VOTER_LOADS && !event->failed && event->sum.step > it->sum.step;
+        if (ends[i].task != it->task || (!same && !later))
+            break;
+        if (it->task == VOTER_STEPS)
+            return has_stepped(it, event);
+        return it->task == VOTER_LOADS ? has_loaded(it, event) : has_summed(it, event);
+    }
+    return refuse(TARRY_REJECT_STALE);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may step on which sum, where workers sum among themselves: the coordinator's half. It knows
- * ids and names, no plan, no rounds, no vectors, and sends nothing itself: it gives orders to a
- * function of the caller's. docs/protocol.md has the rules; tests/model/vote.pml checks them.
+ * Who may step on which sum, where workers sum among themselves: the coordinator's half, and at the
+ * end a worker's. It knows ids and names, no plan, no rounds, no vectors, and sends nothing itself:
+ * it gives orders to a function of the caller's. docs/protocol.md has the rules;
+ * tests/model/vote.pml checks them.
  *
  * Whatever is told changes what is known; vote_act then decides what follows from it. Times are
  * nanoseconds of a clock that never goes back.
@@ -223,5 +224,55 @@ bool vote_is_stuck(const vote *it);
 uint32_t vote_suspect(const vote *it);
 /* Whether the worker is why the last attempt did not succeed, or one of those who differ. */
 bool vote_at_fault(const vote *it, uint32_t worker);
+
+/*
+ * A worker's half. One order is in progress at a time; a new one ends it. It knows no plan and no
+ * vectors, and carries nothing out: each call says what to do.
+ */
+
+typedef enum voter_task {
+    VOTER_RESTS,
+    VOTER_ENCODES, /* what REDUCE will sum */
+    VOTER_REDUCES,
+    VOTER_FETCHES,
+    VOTER_LOADS,
+    VOTER_STEPS, /* which nothing ends */
+} voter_task;
+
+typedef struct voter {
+    uint32_t epoch;    /* that it was asked in; 0: never */
+    uint32_t orders;   /* the count of the last order that it took in that epoch, */
+    uint32_t answers;  /* and of the last one but BREAK, to which it has to say something */
+    tarry_sum_id last; /* that it has stepped on; step 0: it has the first state */
+    tarry_sum_id held; /* step 0: none */
+    uint64_t state;    /* a digest of the parameters after `last`; 0: not known */
+    voter_task task;
+    tarry_sum_id sum; /* that the task is about; a name while it encodes and reduces */
+    uint32_t from;    /* FETCHES, LOADS: the source */
+    bool digests;     /* LOADS, STEPS: a digest of the parameters is wanted */
+    bool asked;       /* it was asked while it stepped, and has yet to answer */
+} voter;
+
+/* What follows, in this order. */
+typedef struct voter_says {
+    bool rejects; /* and nothing has changed */
+    tarry_reject why;
+    bool abandons; /* the engine, or the transfer, in progress */
+    bool begins;   /* its `task` */
+    bool answers;
+    tarry_message answer; /* type, sum, last, from, fetched, state */
+} voter_says;
+
+/* An order to which the parts and copies of a round are nothing: ASK, BREAK, FETCH, LOAD, COMMIT.
+ * One that comes again, or later than one that was given after it, is stale. */
+voter_says voter_order(voter *it, const tarry_message *order);
+/* A SIGNAL that is good otherwise: it encodes from here on. */
+voter_says voter_signal(voter *it, const tarry_sum_id *name);
+/* All is encoded: REDUCE. */
+void voter_reduce(voter *it);
+/* The round is over without the sum that it may be making. */
+voter_says voter_finish(voter *it);
+/* The end of what was begun: REDUCED, FETCHED, LOADED, STEPPED. */
+voter_says voter_ended(voter *it, const tarry_event *event);
 
 #endif

@@ -349,24 +349,24 @@ static int worker_refuse(tarry_worker *worker, tarry_refusal refusal)
     return TARRY_OK;
 }
 
-/* TARRY_SUM_EVERYWHERE: what protocol/vote/member.h says, as effects. */
+/* TARRY_SUM_EVERYWHERE: what protocol/vote/vote.h says, as effects. */
 
 static void begin(tarry_worker *worker)
 {
     static const tarry_effect_type types[] = {
-        [MEMBER_REDUCES] = TARRY_EFFECT_REDUCE,
-        [MEMBER_FETCHES] = TARRY_EFFECT_FETCH,
-        [MEMBER_LOADS] = TARRY_EFFECT_LOAD,
-        [MEMBER_STEPS] = TARRY_EFFECT_STEP,
+        [VOTER_REDUCES] = TARRY_EFFECT_REDUCE,
+        [VOTER_FETCHES] = TARRY_EFFECT_FETCH,
+        [VOTER_LOADS] = TARRY_EFFECT_LOAD,
+        [VOTER_STEPS] = TARRY_EFFECT_STEP,
     };
-    const member *it = &worker->vote;
+    const voter *it = &worker->vote;
     tarry_effect *effect = worker_emit(worker, types[it->task]);
     effect->sum = it->sum;
     effect->from = it->from;
     effect->digests = it->digests;
 }
 
-static int carry_out(tarry_worker *worker, const member_says *says)
+static int carry_out(tarry_worker *worker, const voter_says *says)
 {
     if (says->rejects)
         return worker_reject(worker, says->why);
@@ -387,10 +387,10 @@ static int worker_vote_order(tarry_worker *worker, const tarry_message *order)
 {
     if (!worker_sums_everywhere(worker))
         return worker_reject(worker, TARRY_REJECT_MISPLACED);
-    member_says says = member_order(&worker->vote, order);
+    voter_says says = voter_order(&worker->vote, order);
     if (!says.rejects && order->type == TARRY_MESSAGE_ASK)
         worker_arrive(worker, order->epoch);
-    else if (!says.rejects && worker->vote.task != MEMBER_ENCODES)
+    else if (!says.rejects && worker->vote.task != VOTER_ENCODES)
         bitset_clear(worker->pending, worker->stripes);
     if (!says.rejects && worker_steps(worker))
         worker_stop(worker); /* the round is over, and its parameters are about to go */
@@ -403,7 +403,7 @@ static int worker_vote_ended(tarry_worker *worker, const tarry_event *event)
 {
     if (!worker_sums_everywhere(worker))
         return TARRY_ERROR_ARGUMENT;
-    member_says says = member_ended(&worker->vote, event);
+    voter_says says = voter_ended(&worker->vote, event);
     int error = carry_out(worker, &says);
     if (!says.rejects && event->type == TARRY_EVENT_STEPPED && worker->active && !worker->stopped)
         worker_go_on(worker); /* the server may have told it other things meanwhile */
@@ -422,7 +422,7 @@ static bool worker_vote_signalled(tarry_worker *worker, const tarry_message *sig
         return false;
     if (!everywhere)
         return true;
-    member_says says = member_signal(&worker->vote, &signal->sum);
+    voter_says says = voter_signal(&worker->vote, &signal->sum);
     *why = says.why;
     if (says.rejects)
         return false;
@@ -437,9 +437,9 @@ static bool worker_vote_signalled(tarry_worker *worker, const tarry_message *sig
 /* All is encoded: the sum begins, if it is made among workers. */
 static void worker_vote_reduce(tarry_worker *worker)
 {
-    if (worker->vote.task != MEMBER_ENCODES || worker->encoding)
+    if (worker->vote.task != VOTER_ENCODES || worker->encoding)
         return;
-    member_reduce(&worker->vote);
+    voter_reduce(&worker->vote);
     tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_REDUCE);
     effect->sum = worker->vote.sum;
     effect->message.group = worker->group;
@@ -449,7 +449,7 @@ static void worker_vote_reduce(tarry_worker *worker)
 
 static void worker_vote_end(tarry_worker *worker)
 {
-    member_says says = member_finish(&worker->vote);
+    voter_says says = voter_finish(&worker->vote);
     carry_out(worker, &says);
 }
 
@@ -460,11 +460,11 @@ int tarry_worker_adopt(tarry_worker *worker, const tarry_worker *from, tarry_dia
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker %u: it goes on where worker %u sums among workers",
                         worker->settings.worker, from->settings.worker);
-    if (worker->vote.epoch != 0 || from->vote.task == MEMBER_STEPS)
+    if (worker->vote.epoch != 0 || from->vote.task == VOTER_STEPS)
         return diagnose(diagnostic, TARRY_ERROR_STATE,
                         "worker %u: it is in use already, or the one before steps",
                         worker->settings.worker);
-    worker->vote = (member){
+    worker->vote = (voter){
         /* The server asks again, in the same arrival. */
         .epoch = from->vote.epoch > 0 ? from->vote.epoch - 1 : 0,
         .last = from->vote.last,

@@ -9,7 +9,7 @@
 #include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "compress/compress.h"
-#include "protocol/vote/member.h"
+#include "protocol/vote/vote.h"
 #include "protocol/worker/worker.h"
 
 struct tarry_worker {
@@ -57,7 +57,7 @@ struct tarry_worker {
     bool refused;      /* the server has broken a rule: nothing is done any more */
 
     /* TARRY_SUM_EVERYWHERE */
-    member vote;
+    voter vote;
     bool arrived;     /* it was asked, and no ROUND came since */
     bool contributes; /* its part of this attempt is not zeros */
     uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
@@ -99,7 +99,7 @@ static inline bool worker_is_secure(const tarry_worker *worker)
 /* True while it steps on a sum, which nothing ends. */
 static inline bool worker_steps(const tarry_worker *worker)
 {
-    return worker->vote.task == MEMBER_STEPS;
+    return worker->vote.task == VOTER_STEPS;
 }
 
 #endif

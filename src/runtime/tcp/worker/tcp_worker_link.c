@@ -591,7 +591,7 @@ int tarry_tcp_worker_fetch(tarry_tcp_worker *worker, uint32_t origin, const void
 static bool may_ask(const tarry_tcp_worker *worker)
 {
     const worker_link *link = &worker->link;
-    return link->offered != 0 && worker->samples.open &&
+    return link->offered != 0 && worker->samples.open && worker->samples.wanted != NULL &&
            tcp_worker_is_same_job(&worker->samples.of, &link->welcome);
 }
 

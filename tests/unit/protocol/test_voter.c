@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clauses of the vote (docs/collective.md), at a worker: a story each. */
 #include "base/sum_id.h"
-#include "protocol/vote/member.h"
+#include "protocol/vote/vote.h"
 #include "test.h"
 
 static const tarry_sum_id name = {.step = 1, .term = 1, .attempt = 1};
@@ -13,40 +13,40 @@ static tarry_message order(tarry_message_type type, uint32_t count, tarry_sum_id
     return (tarry_message){.type = type, .epoch = 1, .attempt = count, .sum = about, .from = 3};
 }
 
-static member_says takes(member *it, tarry_message_type type, uint32_t count, tarry_sum_id about)
+static voter_says takes(voter *it, tarry_message_type type, uint32_t count, tarry_sum_id about)
 {
     tarry_message told = order(type, count, about);
-    return member_order(it, &told);
+    return voter_order(it, &told);
 }
 
-static member_says ends(member *it, tarry_event_type type, tarry_sum_id about, bool failed)
+static voter_says ends(voter *it, tarry_event_type type, tarry_sum_id about, bool failed)
 {
-    return member_ended(
+    return voter_ended(
         it, &(tarry_event){.type = type, .sum = about, .failed = failed, .state = 9, .from = 2});
 }
 
 /* It is asked for the first time. */
-static member arrives(void)
+static voter arrives(void)
 {
-    member it = {0};
-    member_says says = takes(&it, TARRY_MESSAGE_ASK, 0, (tarry_sum_id){0});
+    voter it = {0};
+    voter_says says = takes(&it, TARRY_MESSAGE_ASK, 0, (tarry_sum_id){0});
     assert_true(says.answers && says.answer.type == TARRY_MESSAGE_STATE);
     return it;
 }
 
-static void reduces(member *it, tarry_sum_id of)
+static void reduces(voter *it, tarry_sum_id of)
 {
-    member_says says = member_signal(it, &of);
+    voter_says says = voter_signal(it, &of);
     assert_false(says.rejects);
-    member_reduce(it);
+    voter_reduce(it);
 }
 
 /* It holds the first step's sum. */
-static member holds(void)
+static voter holds(void)
 {
-    member it = arrives();
+    voter it = arrives();
     reduces(&it, name);
-    member_says says = ends(&it, TARRY_EVENT_REDUCED, sum, false);
+    voter_says says = ends(&it, TARRY_EVENT_REDUCED, sum, false);
     assert_true(says.answer.type == TARRY_MESSAGE_HELD && sum_id_same(&says.answer.sum, &sum));
     return it;
 }
@@ -58,13 +58,13 @@ TEST(it_steps_on_what_it_holds_alone)
     wrong[1].attempt++; /* a void attempt's */
     wrong[2].term++;    /* a name of another life of the coordinator */
     for (int i = 0; i < 3; i++) {
-        member it = holds();
-        member_says says = takes(&it, TARRY_MESSAGE_COMMIT, 1, wrong[i]);
+        voter it = holds();
+        voter_says says = takes(&it, TARRY_MESSAGE_COMMIT, 1, wrong[i]);
         assert_true(!says.begins && says.answer.type == TARRY_MESSAGE_STATE);
     }
-    member it = holds();
-    member_says says = takes(&it, TARRY_MESSAGE_COMMIT, 1, sum);
-    assert_true(says.begins && it.task == MEMBER_STEPS && !says.answers);
+    voter it = holds();
+    voter_says says = takes(&it, TARRY_MESSAGE_COMMIT, 1, sum);
+    assert_true(says.begins && it.task == VOTER_STEPS && !says.answers);
     says = ends(&it, TARRY_EVENT_STEPPED, sum, false);
     assert_true(sum_id_same(&says.answer.last, &sum) && says.answer.state == 9);
     says = takes(&it, TARRY_MESSAGE_COMMIT, 2, sum); /* which is not its next step's any more */
@@ -73,7 +73,7 @@ TEST(it_steps_on_what_it_holds_alone)
 
 TEST(a_held_sum_stays_until_the_next_signal)
 {
-    member it = holds();
+    voter it = holds();
     takes(&it, TARRY_MESSAGE_COMMIT, 1, sum);
     ends(&it, TARRY_EVENT_STEPPED, sum, false);
     assert_true(sum_id_same(&it.held, &sum)); /* so that others can fetch it */
@@ -82,7 +82,7 @@ TEST(a_held_sum_stays_until_the_next_signal)
     it = holds();
     tarry_sum_id other = sum;
     other.attempt = 2;
-    member_says says = takes(&it, TARRY_MESSAGE_FETCH, 1, other);
+    voter_says says = takes(&it, TARRY_MESSAGE_FETCH, 1, other);
     assert_true(says.begins && it.held.step == 0);
     it = holds();
     takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
@@ -98,12 +98,12 @@ TEST(a_loaded_state_may_be_a_later_one)
     tarry_sum_id later = sum, other = sum;
     later.step += 2;
     other.digest++;
-    member it = holds();
+    voter it = holds();
     takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
     assert_true(ends(&it, TARRY_EVENT_LOADED, other, false).rejects);
     assert_true(ends(&it, TARRY_EVENT_LOADED, (tarry_sum_id){0}, false).rejects);
     assert_true(ends(&it, TARRY_EVENT_LOADED, later, true).rejects);
-    member_says says = ends(&it, TARRY_EVENT_LOADED, later, false);
+    voter_says says = ends(&it, TARRY_EVENT_LOADED, later, false);
     assert_true(says.answers && sum_id_same(&says.answer.last, &later));
     assert_true(it.held.step == 0 && sum_id_same(&it.last, &later));
     it = holds();
@@ -113,9 +113,9 @@ TEST(a_loaded_state_may_be_a_later_one)
 
 TEST(a_new_order_ends_the_one_before)
 {
-    member it = arrives();
+    voter it = arrives();
     reduces(&it, name);
-    member_says says = takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
+    voter_says says = takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
     assert_true(says.abandons && says.begins);
     says = ends(&it, TARRY_EVENT_REDUCED, sum, false); /* which comes late */
     assert_true(says.rejects && it.held.step == 0);
@@ -124,33 +124,33 @@ TEST(a_new_order_ends_the_one_before)
     says = ends(&it, TARRY_EVENT_LOADED, sum, false);
     assert_true(says.rejects && it.last.step == 0);
     says = takes(&it, TARRY_MESSAGE_FETCH, 2, sum); /* the same once more */
-    assert_true(says.rejects && it.task == MEMBER_FETCHES);
+    assert_true(says.rejects && it.task == VOTER_FETCHES);
 }
 
 TEST(a_load_is_never_spared)
 {
-    member it = holds();
+    voter it = holds();
     takes(&it, TARRY_MESSAGE_COMMIT, 1, sum);
     ends(&it, TARRY_EVENT_STEPPED, sum, false);
-    member_says says = takes(&it, TARRY_MESSAGE_LOAD, 2, sum); /* its parameters are not right */
-    assert_true(says.begins && it.task == MEMBER_LOADS && !says.answers);
+    voter_says says = takes(&it, TARRY_MESSAGE_LOAD, 2, sum); /* its parameters are not right */
+    assert_true(says.begins && it.task == VOTER_LOADS && !says.answers);
 }
 
 TEST(without_the_coordinator_the_engine_goes_on)
 {
-    member it = arrives();
+    voter it = arrives();
     reduces(&it, name);
     tarry_message ask = order(TARRY_MESSAGE_ASK, 0, (tarry_sum_id){0});
     ask.epoch = 2;
-    member_says says = member_order(&it, &ask);
-    assert_true(says.answers && !says.abandons && it.task == MEMBER_REDUCES);
+    voter_says says = voter_order(&it, &ask);
+    assert_true(says.answers && !says.abandons && it.task == VOTER_REDUCES);
     says = ends(&it, TARRY_EVENT_REDUCED, sum, false);
     assert_int_equal(says.answer.type, TARRY_MESSAGE_HELD);
 
     it = holds();
     takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
-    says = member_order(&it, &ask);
-    assert_true(says.abandons && it.task == MEMBER_RESTS);
+    says = voter_order(&it, &ask);
+    assert_true(says.abandons && it.task == VOTER_RESTS);
     assert_true(sum_id_same(&says.answer.sum, &sum)); /* a stale LOAD has wiped nothing, */
     says = ends(&it, TARRY_EVENT_LOADED, sum, false);
     assert_true(says.rejects && sum_id_same(&it.held, &sum));
@@ -160,9 +160,9 @@ TEST(without_the_coordinator_the_engine_goes_on)
 
 TEST(a_break_ends_an_attempt_and_not_a_held_sum)
 {
-    member it = arrives();
+    voter it = arrives();
     reduces(&it, name);
-    member_says says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
+    voter_says says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
     assert_true(says.abandons && says.answer.type == TARRY_MESSAGE_FAILED);
     it = holds();
     says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
@@ -171,7 +171,7 @@ TEST(a_break_ends_an_attempt_and_not_a_held_sum)
 
 TEST(a_signal_of_another_step_is_none)
 {
-    member it = arrives();
-    member_says says = member_signal(&it, &next);
-    assert_true(says.rejects && it.task == MEMBER_RESTS);
+    voter it = arrives();
+    voter_says says = voter_signal(&it, &next);
+    assert_true(says.rejects && it.task == VOTER_RESTS);
 }
