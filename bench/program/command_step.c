@@ -92,6 +92,10 @@ static const option_entry entries[] = {
      .offset = offsetof(step_options, settings.silence),
      .low = 0.01,
      .high = 3600},
+    {.name = "keep-all",
+     .help = "Workers keep all gradients until the sum, and no running sums",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(step_options, settings.keep_all)},
     {.name = "json",
      .help = "Print the figures as JSON",
      .kind = OPTION_FLAG,
@@ -139,9 +143,9 @@ static json_t *json_of(const double *values, uint32_t count)
 static json_t *json_of_upset(const bench_step_settings *settings, const bench_step_upset *upset)
 {
     if (settings->upset == BENCH_UPSET_KILL)
-        return json_pack("{s:I, s:f, s:f, s:f}", "attempts", (json_int_t)upset->attempts,
-                         "known_seconds", upset->known, "again_seconds", upset->again,
-                         "repaired_seconds", upset->repaired);
+        return json_pack("{s:I, s:I, s:f, s:f, s:f}", "attempts", (json_int_t)upset->attempts,
+                         "computed", (json_int_t)upset->computed, "known_seconds", upset->known,
+                         "again_seconds", upset->again, "repaired_seconds", upset->repaired);
     if (settings->upset == BENCH_UPSET_JOIN)
         return json_pack("{s:I, s:f, s:f, s:f}", "first", (json_int_t)upset->first,
                          "loaded_seconds", upset->loaded, "joined_seconds", upset->joined,

@@ -223,6 +223,7 @@ static int plan(site *own, tarry_settings *all, tarry_diagnostic *why)
     all->plan.pieces = settings->pieces;
     all->plan.replication = settings->replication;
     all->server.sum = TARRY_SUM_EVERYWHERE;
+    all->keep_auto = !settings->keep_all;
     uint32_t given = TARRY_SETTING_BIT(TARRY_SETTING_PIECES) | TARRY_SETTING_BIT(TARRY_SETTING_SUM);
     if (tarry_settings_settle(all, given, &conflict) != TARRY_OK)
         return diagnose(why, TARRY_ERROR_ARGUMENT, "%s", conflict.reason);
@@ -383,8 +384,10 @@ static int run_round(site *own, uint32_t number, bench_step_row *row, tarry_diag
         return error;
     own->steps = result.sum.step;
     row->all_good = row->all_good && result.exact;
-    if (upsets)
+    if (upsets) {
         row->upset.attempts = result.attempts;
+        row->upset.computed = result.copies_computed;
+    }
     bool joined = own->settings->upset == BENCH_UPSET_JOIN && own->absent && counts &&
                   result.voters == own->settings->workers;
     if (joined) {

@@ -33,6 +33,7 @@ typedef struct bench_step_settings {
     uint32_t upset_at; /* the round, counted from 1, up to `times`; 0 without an upset */
     uint32_t vectors;  /* a worker's state has so many, each of d numbers; 0: it has a few bytes */
     double silence;    /* seconds after which who says nothing is given up */
+    bool keep_all;     /* workers keep all gradients, and no running sums */
 } bench_step_settings;
 
 /* Times in seconds; of an upset that was not asked for they are 0. */
@@ -41,6 +42,7 @@ typedef struct bench_step_upset {
      * until all others had stepped. */
     double known, again, repaired;
     uint32_t attempts; /* of that round: 1: it was killed before the sum, or after it */
+    uint64_t computed; /* pieces of that round, as the server heard of them */
     /* JOIN, from when its process began to connect: until it had the state, and until it had
      * stepped on its first sum; and what a copy of a state took that nothing else went beside. */
     double loaded, joined, alone;

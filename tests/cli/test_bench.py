@@ -160,7 +160,8 @@ class BenchTest(harness.TarryTest):
     def test_what_befalls_a_worker_is_measured(self):
         options = ("step", "--workers", "3", "--chunks", "3", "--pieces", "1", "--replication", "2", "--times", "4",
                    "--dimension", "100001", "--seconds", "0.02", "--silence", "60", "--json")
-        killed = json.loads(self.succeed(*options, "--kill", "2"))
+        killed = json.loads(self.succeed(*options, "--kill", "2", "--keep-all"))
+        self.assertGreaterEqual(killed["upset"]["computed"], 3)
         self.assertTrue(killed["right"])
         self.assertGreaterEqual(killed["upset"]["attempts"], 1)
         self.assertGreaterEqual(killed["upset"]["known_seconds"], 0)
