@@ -24,13 +24,18 @@ class Wanted:
     """As much of an EngineSum as an engine looks at."""
 
     forms = None
+    dimension = D
 
-    def __init__(self, number: int) -> None:
-        self.own = np.random.default_rng(number).standard_normal(D, dtype=np.float32)
-        self.sum = np.full(D, np.nan, dtype=np.float32)
+    def __init__(self, number: int, dtype: Any = np.float32) -> None:
+        self.own = np.random.default_rng(number).standard_normal(D).astype(dtype)
+        self.sum = np.full(D, np.nan, dtype=dtype)
+        self.dtype = dtype
 
     def fill(self, place: int, into: Any) -> None:
         into[:] = self.own
+
+    def take(self, numbers: Any) -> None:
+        self.sum[:] = numbers
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,8 +62,8 @@ def form(engines: list[Collective], epoch: int, *own: int) -> None:
         engines[place].form(Group(epoch, place, members))
 
 
-def start(engine: Collective, number: int) -> Wanted:
-    wanted = Wanted(number)
+def start(engine: Collective, number: int, dtype: Any = np.float32) -> Wanted:
+    wanted = Wanted(number, dtype)
     engine.start(cast(EngineSum, wanted))
     return wanted
 
@@ -75,6 +80,14 @@ def test_all_members_have_the_same_bits_of_each_sum(engines: list[Collective]) -
     for epoch in range(1, 6):
         form(engines, epoch)
         add_up(engines)
+
+
+def test_float64_is_summed_as_such(engines: list[Collective]) -> None:
+    form(engines, 1)
+    wanted = [start(one, number, np.float64) for number, one in enumerate(engines)]
+    assert [one.wait(None) for one in engines] == [Progress(DONE)] * len(engines)
+    assert all(np.array_equal(one.sum, wanted[0].sum) for one in wanted)
+    assert wanted[0].sum == pytest.approx(np.sum([one.own for one in wanted], axis=0), rel=0, abs=1e-14)
 
 
 FORMS = {"float32": lib.TARRY_COMPRESS_NONE, "bf16": lib.TARRY_COMPRESS_BF16, "int8": lib.TARRY_COMPRESS_INT8}
