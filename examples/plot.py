@@ -6,8 +6,8 @@
     plot.py run.json run.svg
 
 train, serve   The loss over the time of the rounds; the time and the copies of each round; how much each worker did.
-simulate       The completion time of each scheme, with the balanced and the matched bound; with --deadline, the error of
-               a sum that ends early.
+simulate       The completion time of each scheme, with the balanced and the matched bound; with --deadline, the error
+               of a sum that ends early.
 
 The picture's name ends in .svg or .png.
 """

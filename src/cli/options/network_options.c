@@ -6,9 +6,9 @@
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/trust/credential.h"
 
-#define FIELD(name) .offset = offsetof(network_options, name)
+#define FIELD(name) .offset = offsetof(tarry_tcp_security, name)
 
-static const option_entry network_entries[] = {
+static const option_entry security_entries[] = {
     {.name = "credentials",
      .argument = "DIR",
      .help = "This member's folder of those that tarry keys made: TLS 1.3, both sides "
@@ -23,16 +23,26 @@ static const option_entry network_entries[] = {
      .help = "Let --insecure be used over a network, where whoever can connect can take part",
      .kind = OPTION_FLAG,
      FIELD(force)},
+};
+
+static const option_entry log_entries[] = {
     {.name = "log",
      .argument = "FILE",
      .help = "Write what happens to the end of FILE, one JSON object per line; '-' is stderr",
      .kind = OPTION_TEXT,
-     FIELD(log)},
+     .offset = offsetof(network_options, log)},
 };
 
-option_group network_options_group(network_options *options)
+option_group network_security_group(tarry_tcp_security *security)
 {
-    return OPTION_GROUP("Security and log", network_entries, options);
+    return OPTION_GROUP("Security", security_entries, security);
+}
+
+void network_options_groups(network_options *options, option_group groups[NETWORK_GROUPS])
+{
+    groups[0] = network_security_group(&options->security);
+    groups[0].title = "Security and log";
+    groups[1] = OPTION_GROUP(NULL, log_entries, options);
 }
 
 /* Over a Unix socket the system says who is there. */
@@ -80,26 +90,19 @@ int network_options_check(const network_options *options, const char *command,
 {
     tarry_diagnostic why;
     credential *own;
-    const tarry_tcp_security security = network_security(options);
-    int status = network_security_check(&security, command, all_local(addresses, count));
+    const tarry_tcp_security *security = &options->security;
+    int status = network_security_check(security, command, all_local(addresses, count));
     if (status != OPTIONS_PROCEED)
         return status;
-    if (options->credentials != NULL) {
-        if (credential_load(options->credentials, NULL, &own, &why) != TARRY_OK)
+    if (security->credentials != NULL) {
+        if (credential_load(security->credentials, NULL, &own, &why) != TARRY_OK)
             return complain(EXIT_FAILED, "--credentials: %s", why.text);
         credential_free(own);
         return OPTIONS_PROCEED;
     }
-    for (uint32_t i = 0; i < count && !options->force && status == OPTIONS_PROCEED; i++)
+    for (uint32_t i = 0; i < count && !security->force && status == OPTIONS_PROCEED; i++)
         status = check_plain(command, addresses[i], listening);
     return status;
-}
-
-tarry_tcp_security network_security(const network_options *options)
-{
-    return (tarry_tcp_security){.credentials = options->credentials,
-                                .insecure = options->insecure,
-                                .force = options->force};
 }
 
 uint64_t network_ns(double seconds)

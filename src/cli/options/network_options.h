@@ -11,12 +11,15 @@
 #include "cli/options/options.h"
 
 typedef struct network_options {
-    const char *credentials;
-    bool insecure, force;
+    tarry_tcp_security security;
     const char *log;
 } network_options;
 
-option_group network_options_group(network_options *options);
+#define NETWORK_GROUPS 2
+
+void network_options_groups(network_options *options, option_group groups[NETWORK_GROUPS]);
+/* The first of them, for who keeps no log. */
+option_group network_security_group(tarry_tcp_security *security);
 
 /*
  * Checks them for `command` and its addresses: that there are credentials, which are read, or that
@@ -28,8 +31,6 @@ int network_options_check(const network_options *options, const char *command,
 /* The part of that which needs nothing read or looked up: flags that contradict each other, and
  * credentials that are missing; `files`: all addresses are files, which need none. */
 int network_security_check(const tarry_tcp_security *security, const char *command, bool files);
-
-tarry_tcp_security network_security(const network_options *options);
 
 /* Seconds as a flag has them. */
 uint64_t network_ns(double seconds);

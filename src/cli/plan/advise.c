@@ -33,10 +33,9 @@ typedef struct advise_options {
      * advise_options_settle, 0, NaN and NULL stand for what was not given. */
     simulate_options world;
     bool advise;
-    const char *from;                         /* an earlier run's report; may be NULL */
-    uint64_t memory;                          /* most bytes per worker; 0: no limit */
-    int keep;                                 /* a tarry_keep, or ADVISE_KEEP_BOTH */
-    const char *replication, *pieces, *parts; /* as given; taken apart into the lists */
+    const char *from; /* an earlier run's report; may be NULL */
+    uint64_t memory;  /* most bytes per worker; 0: no limit */
+    int keep;         /* a tarry_keep, or ADVISE_KEEP_BOTH */
     bool json;
     bool all;
 
@@ -45,7 +44,7 @@ typedef struct advise_options {
     double *worker_seconds; /* the world's; NULL: not known */
 } advise_options;
 
-#define ADVISE_GROUPS (4 + SIMULATE_WORLD_GROUPS)
+#define ADVISE_GROUPS (5 + SIMULATE_WORLD_GROUPS)
 
 typedef struct advice_choice {
     uint32_t replication, pieces, parts;
@@ -78,29 +77,6 @@ typedef struct advice {
 
 #define FIELD(name) .offset = offsetof(advise_options, name)
 
-static int read_replication(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    advise_options *options = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.replications,
-                      diagnostic);
-}
-
-static int read_pieces(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    advise_options *options = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.piece_counts,
-                      diagnostic);
-}
-
-static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    advise_options *options = values;
-    int error = run_parts_check(text, diagnostic);
-    return error == TARRY_OK ? list_whole(text, 1, SIMULATE_MOST_COUNT,
-                                          &options->world.defaults.part_counts, diagnostic)
-                             : error;
-}
-
 /* What differs from tarry simulate, of whose options these are: mostly the defaults. */
 static const option_words words[] = {
     {"straggler",
@@ -122,6 +98,10 @@ static const option_words words[] = {
      "no limit)"},
     {"rounds", "Rounds of each trial; the time is that of the second half of them, when the server "
                "has learned the workers' speeds (default 6)"},
+    {"replication", "Workers that hold each chunk (default: 1,2,3,4,6,8)"},
+    {"pieces", "Pieces that each chunk is cut into (default 1,2,4,8,16,32)"},
+    {"parts", "Parts that a gradient is cut into, at most the replication (default 1,2,3,4; 1 "
+              "where no bandwidth is limited)"},
     {"quiet", "Print no progress"},
     {NULL, NULL},
 };
@@ -163,25 +143,6 @@ static const option_entry choice_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = keeps,
      FIELD(keep)},
-    {.name = "replication",
-     .argument = "R,R...",
-     .help = "Workers that hold each chunk (default: 1,2,3,4,6,8)",
-     .kind = OPTION_TEXT,
-     .read = read_replication,
-     FIELD(replication)},
-    {.name = "pieces",
-     .argument = "P,P...",
-     .help = "Pieces that each chunk is cut into (default 1,2,4,8,16,32)",
-     .kind = OPTION_TEXT,
-     .read = read_pieces,
-     FIELD(pieces)},
-    {.name = "parts",
-     .argument = "L,L...",
-     .help = "Parts that a gradient is cut into, at most the replication (default 1,2,3,4; 1 where "
-             "no bandwidth is limited)",
-     .kind = OPTION_TEXT,
-     .read = read_parts,
-     FIELD(parts)},
 };
 
 static const option_entry output_entries[] = {
@@ -202,14 +163,13 @@ static const option_entry output_entries[] = {
 
 static void advise_options_init(advise_options *options)
 {
-    *options = (advise_options){
-        .replication = "1,2,3,4,6,8",
-        .pieces = "1,2,4,8,16,32",
-        .keep = ADVISE_KEEP_BOTH,
-    };
+    *options = (advise_options){.keep = ADVISE_KEEP_BOTH};
     simulate_options *world = &options->world;
     simulate_options_init(world);
     world->command = "plan";
+    world->defaults.replication = "1,2,3,4,6,8";
+    world->defaults.pieces = "1,2,4,8,16,32";
+    world->defaults.parts = NULL;
     world->defaults.replications = (whole_list){6, {1, 2, 3, 4, 6, 8}};
     world->defaults.piece_counts = (whole_list){6, {1, 2, 4, 8, 16, 32}};
     world->straggler = world->chunk_cost = NULL;
@@ -233,8 +193,11 @@ static void advise_options_groups(advise_options *options, option_group groups[A
     groups[2].title = "Gradients, links and memory";
     groups[3] = OPTION_GROUP(NULL, memory_entries, options);
     groups[4] = OPTION_GROUP("Choices", choice_entries, options);
-    groups[5] = world[2];
-    groups[6] = OPTION_GROUP(NULL, output_entries, options);
+    groups[5] = scheme_cuts_group(&options->world.defaults);
+    groups[5].title = NULL;
+    groups[5].words = words;
+    groups[6] = world[2];
+    groups[7] = OPTION_GROUP(NULL, output_entries, options);
 }
 
 static double either(double given, double reported, double otherwise)
@@ -276,10 +239,10 @@ static void settle_defaults(advise_options *options)
         world->trials = world->workers >= 100 ? 2 : world->workers >= 25 ? 4 : 16;
     if (world->jobs == 0)
         world->jobs = simulate_usual_jobs();
-    if (options->parts != NULL)
+    if (world->defaults.parts != NULL)
         return;
     bool limited = isfinite(world->bandwidth) || isfinite(world->server_bandwidth);
-    options->parts = limited ? "1,2,3,4" : "1";
+    world->defaults.parts = limited ? "1,2,3,4" : "1";
     world->defaults.part_counts = (whole_list){limited ? 4 : 1, {1, 2, 3, 4}};
 }
 

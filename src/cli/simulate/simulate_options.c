@@ -164,7 +164,7 @@ static const option_choice costs[] = {
 
 #define SCHEME_FIELD(name) .offset = offsetof(scheme_settings, name)
 
-static const option_entry common_entries[] = {
+static const option_entry cut_entries[] = {
     {.name = "replication",
      .argument = "R,R...",
      .help = "Workers that hold each chunk, in schemes that don't fix it (default 8)",
@@ -186,6 +186,9 @@ static const option_entry common_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_parts,
      SCHEME_FIELD(parts)},
+};
+
+static const option_entry common_entries[] = {
     {.name = "stop",
      .argument = "RULE",
      .help = "When a round of own schemes ends: exact (default), deadline:SECONDS, error:EPS, "
@@ -291,12 +294,20 @@ void scheme_settings_init(scheme_settings *settings)
     settings->run.settings.server.pick = TARRY_PICK_PLAN;
 }
 
+option_group scheme_cuts_group(scheme_settings *settings)
+{
+    option_group group = OPTION_GROUP("What a scheme does not fix itself", cut_entries, settings);
+    group.note = run_options_note;
+    return group;
+}
+
 static void scheme_groups(scheme_settings *settings, option_group groups[SCHEME_GROUPS])
 {
-    groups[0] = OPTION_GROUP("What a scheme does not fix itself", common_entries, settings);
-    groups[0].note = run_options_note;
-    groups[1] = run_options_group(RUN_LAYOUT, NULL, &settings->run);
-    groups[2] = run_options_group(RUN_RULES, NULL, &settings->run);
+    groups[0] = scheme_cuts_group(settings);
+    groups[1] = OPTION_GROUP(NULL, common_entries, settings);
+    groups[1].note = run_options_note;
+    groups[2] = run_options_group(RUN_LAYOUT, NULL, &settings->run);
+    groups[3] = run_options_group(RUN_RULES, NULL, &settings->run);
 }
 
 static int set_key(scheme_settings *settings, const char *key, const char *value,

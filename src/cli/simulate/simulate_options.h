@@ -55,11 +55,14 @@ typedef struct scheme_settings {
 } scheme_settings;
 
 /* The tables of the keys that are flags too. */
-#define SCHEME_GROUPS 3
+#define SCHEME_GROUPS 4
 
 /* Random design, optimal order, replication 8, 1 piece, 1 part, credit by chunk, exact, coded
  * uploads. */
 void scheme_settings_init(scheme_settings *settings);
+
+/* The first of them: replication, pieces and parts. */
+option_group scheme_cuts_group(scheme_settings *settings);
 
 const char *simulate_upload_name(tarry_sim_upload upload);
 const char *simulate_sum_name(tarry_sim_way way);

@@ -578,19 +578,6 @@ static const option_entry entries[] = {
      .kind = OPTION_TEXT,
      .offset = offsetof(top_options, connect),
      .read = read_address},
-    {.name = "credentials",
-     .argument = "DIR",
-     .help = "A viewer's folder, made by tarry keys; not needed over a Unix socket",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(top_options, security.credentials)},
-    {.name = "insecure",
-     .help = "Plain text in its place, on this machine only",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(top_options, security.insecure)},
-    {.name = "force",
-     .help = "With --insecure: to any machine",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(top_options, security.force)},
     {.name = "once",
      .help = "Print how the run stands once, and end; so it does where it writes to no terminal",
      .kind = OPTION_FLAG,
@@ -612,9 +599,10 @@ static int check(const top_options *options)
 int command_top(int argc, char **argv)
 {
     top_options options = {0};
-    const option_group group = OPTION_GROUP("The run", entries, &options);
+    const option_group groups[] = {OPTION_GROUP("The run", entries, &options),
+                                   network_security_group(&options.security)};
     const option_command command = {
-        "top", "Shows how a run on other machines stands: its rounds, and each worker.", &group, 1};
+        "top", "Shows how a run on other machines stands: its rounds, and each worker.", groups, 2};
     config_file *file;
     int status = options_parse(&command, argc, argv, &file);
     if (status == OPTIONS_PROCEED)

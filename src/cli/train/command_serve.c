@@ -27,7 +27,7 @@ typedef struct serve_options {
     double wait, patience; /* seconds */
 } serve_options;
 
-enum { SERVE_GROUPS = 2 };
+enum { SERVE_GROUPS = 1 + NETWORK_GROUPS };
 
 /* The options of tarry serve beside those of training. */
 
@@ -101,7 +101,7 @@ static void serve_options_init(serve_options *options)
 static void serve_options_groups(serve_options *options, option_group groups[SERVE_GROUPS])
 {
     groups[0] = OPTION_GROUP("Workers", serve_entries, options);
-    groups[1] = network_options_group(&options->network);
+    network_options_groups(&options->network, groups + 1);
 }
 
 /* Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
@@ -123,14 +123,14 @@ static int check(const train_options *training, serve_options *serving)
     if (secure->secure && serving->ship_data)
         return complain(EXIT_USAGE, "--secure: cannot be combined with --ship-data: the server has "
                                     "no samples");
-    if (secure->secure && serving->network.insecure)
+    if (secure->secure && serving->network.security.insecure)
         return complain(EXIT_USAGE, "--secure: cannot be combined with --insecure: workers know "
                                     "each other by their credentials");
     if (secure->secure && training->source.path != NULL)
         return complain(EXIT_USAGE,
                         "--secure: cannot be combined with --data: the server is to have no "
                         "samples; --secure-data says what the workers have");
-    if (training->dp != NULL && serving->network.insecure)
+    if (training->dp != NULL && serving->network.security.insecure)
         return complain(EXIT_USAGE, "--dp: cannot be combined with --insecure: workers are told "
                                     "over the network which samples are drawn");
     return serve_options_check(serving);
@@ -161,7 +161,7 @@ static int serve(const option_command *command, train_options *training,
     runner_tcp_settings settings = {
         .listen = serving->where.address,
         .listen_count = serving->where.count,
-        .security = network_security(&serving->network),
+        .security = serving->network.security,
         .announce = true,
         .ship = serving->ship_data,
         .tells_draws = true,

@@ -39,7 +39,7 @@ typedef struct work_line {
     char reason[256]; /* why there was no connection last, or none any more */
 } work_line;
 
-enum { WORK_GROUPS = 5 };
+enum { WORK_GROUPS = 4 + NETWORK_GROUPS };
 
 struct work_job {
     const work_options *options;
@@ -632,11 +632,12 @@ static option_group secure_options_insist_group(secure_options *options)
 static void work_options_groups(work_options *options, option_group groups[WORK_GROUPS])
 {
     groups[0] = OPTION_GROUP("The server", server_entries, options);
-    groups[1] = network_options_group(&options->network);
-    groups[2] = data_options_group(&options->source);
-    groups[2].words = data_words;
-    groups[3] = OPTION_GROUP("Stragglers", straggler_entries, options);
-    groups[4] = secure_options_insist_group(&options->secure);
+    option_group *more = groups + 1 + NETWORK_GROUPS;
+    network_options_groups(&options->network, groups + 1);
+    more[0] = data_options_group(&options->source);
+    more[0].words = data_words;
+    more[1] = OPTION_GROUP("Stragglers", straggler_entries, options);
+    more[2] = secure_options_insist_group(&options->secure);
 }
 
 enum { MANY_WORKERS = 65536 };
@@ -664,7 +665,7 @@ static int work_options_check(const work_options *options)
 {
     if (options->source.labels_path != NULL && options->source.path == NULL)
         return complain(EXIT_USAGE, "--labels: has no meaning without --data");
-    if (options->secure.secure && options->network.credentials == NULL)
+    if (options->secure.secure && options->network.security.credentials == NULL)
         return complain(EXIT_USAGE,
                         "--secure: needs --credentials: workers know each other by them");
     if (options->secure.secure && options->dp_key != NULL)
@@ -674,7 +675,7 @@ static int work_options_check(const work_options *options)
         status = check_straggler(options);
     if (status == OPTIONS_PROCEED)
         status = network_options_check(&options->network, "work", &options->connect, 1, false);
-    if (status == OPTIONS_PROCEED && options->listen != NULL && options->network.insecure)
+    if (status == OPTIONS_PROCEED && options->listen != NULL && options->network.security.insecure)
         status = network_options_check(&options->network, "work", &options->listen, 1, true);
     return status;
 }
@@ -732,7 +733,7 @@ static int create(work_run *run, tarry_tcp_worker **worker, tarry_diagnostic *wh
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
     settings.connect = options->connect;
-    settings.security = network_security(&options->network);
+    settings.security = options->network.security;
     settings.worker = options->worker;
     settings.rack = options->rack;
     settings.listen = options->listen;
@@ -798,8 +799,8 @@ static int work(const work_options *options)
         return complain(EXIT_FAILED, "--log: %s", why.text);
     int error = TARRY_OK;
     if (options->secure.secure)
-        error = work_secure_create(&options->secure, options->network.credentials, options->quiet,
-                                   &run.secure, &why);
+        error = work_secure_create(&options->secure, options->network.security.credentials,
+                                   options->quiet, &run.secure, &why);
     if (error == TARRY_OK)
         error = work_job_create(options, &run.job);
     if (error == TARRY_OK && options->dp_key != NULL) {
