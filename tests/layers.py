@@ -25,12 +25,11 @@ BELOW = {
     "privacy": ("base",),
     "privacy/secure": ("base",),
     "plan/plan.h": ("base",),
-    "plan/span": ("plan/plan.h",),
     "plan/rack": ("plan/plan.h",),
     "plan/decode": ("plan/plan.h",),
     "plan/order": ("plan/plan.h",),
     "plan/design": ("plan/plan.h",),
-    "plan/evolve": ("plan/decode", "plan/rack", "plan/span"),
+    "plan/evolve": ("plan/decode", "plan/rack"),
     "plan/exposure": ("plan/plan.h",),
     "plan": ("plan/design", "plan/evolve", "plan/exposure", "plan/order"),
     "coding": ("plan",),
@@ -299,7 +298,7 @@ def self_test():
     clean = {
         "src/base/memory.c": "#include <stdlib.h>\nvoid *get(void);\nvoid *get(void)\n{\n    return calloc(7, 1);\n}\n",
         "src/cli/train/all.c": '#include "learn/a.h"\n#include "runtime/b.h"\n#include "plan/plan.h"\n#include <stdio.h>\n',
-        "src/plan/span/a.h": '#include "plan/plan.h"\n',
+        "src/plan/rack/a.h": '#include "plan/plan.h"\n',
         "bench/program/b.c": '#include "program/b.h"\n#include "cli/text/complain.h"\n',
         "include/tarry/b.h": "#include <stdint.h>\n#include <tarry/a.h>\n",
     }

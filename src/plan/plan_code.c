@@ -10,8 +10,8 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
+#include "plan/plan.h"
 #include "plan/rack/rack.h"
-#include "plan/span/span.h"
 
 enum {
     VERSION = 1,

@@ -327,6 +327,14 @@ uint64_t tarry_straggler_rejoin_ns(const tarry_straggler *straggler)
     return UINT64_MAX;
 }
 
+bool straggler_is_none(const tarry_straggler *straggler)
+{
+    bool none = true;
+    for (size_t i = 0; straggler != NULL && i < straggler->terms; i++)
+        none = none && straggler->term[i].kind == TERM_NONE;
+    return none;
+}
+
 const char *straggler_mortal_term(const tarry_straggler *straggler)
 {
     for (size_t i = 0; straggler != NULL && i < straggler->terms; i++)

@@ -72,6 +72,8 @@ int straggler_create_measured(const char *spec, uint32_t workers, const double *
                               uint64_t seed, const tarry_allocator *allocator,
                               tarry_straggler **straggler, tarry_diagnostic *diagnostic);
 
+/* Whether it changes nothing, as NULL. */
+bool straggler_is_none(const tarry_straggler *straggler);
 /* The name of a term by which workers die or come back within a run, which is for the simulator
  * alone; NULL if there is none. */
 const char *straggler_mortal_term(const tarry_straggler *straggler);

@@ -18,7 +18,6 @@
 #include "plan/decode/decode.h"
 #include "plan/plan.h"
 #include "plan/rack/rack.h"
-#include "plan/span/span.h"
 
 /* The next plan while it is being made: chunks, what they stand for, and their holders. */
 typedef struct draft {

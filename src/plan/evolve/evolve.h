@@ -9,7 +9,7 @@
 #include "plan/evolve/flow.h"
 #include "plan/plan.h"
 
-/* Lists of spans, see plan/span/span.h. */
+/* Lists of spans, see plan/plan.h. */
 
 /* Sorts spans that do not overlap and joins those that touch; gives back how many are left. */
 uint32_t span_put_in_order(tarry_span *spans, uint32_t count);

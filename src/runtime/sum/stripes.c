@@ -15,14 +15,6 @@ void stripe_queue_push(stripe_queue *queue, stripe *item)
     queue->last = item;
 }
 
-stripe *stripe_queue_pop(stripe_queue *queue)
-{
-    stripe *item = queue->first;
-    if (item != NULL)
-        queue->first = item->next;
-    return item;
-}
-
 void stripe_queue_append(stripe_queue *queue, stripe_queue *from)
 {
     if (from->first == NULL)

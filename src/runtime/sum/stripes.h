@@ -33,7 +33,14 @@ typedef struct stripe_queue {
 } stripe_queue;
 
 void stripe_queue_push(stripe_queue *queue, stripe *item);
-stripe *stripe_queue_pop(stripe_queue *queue); /* NULL: it is empty */
+/* NULL: it is empty. */
+static inline stripe *stripe_queue_pop(stripe_queue *queue)
+{
+    stripe *item = queue->first;
+    if (item != NULL)
+        queue->first = item->next;
+    return item;
+}
 /* Moves all of `from` behind what is in `queue`. */
 void stripe_queue_append(stripe_queue *queue, stripe_queue *from);
 

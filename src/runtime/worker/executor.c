@@ -20,6 +20,7 @@
 #include "runtime/worker/collective.h"
 #include "runtime/worker/secure_sum.h"
 #include "runtime/worker/worker_host.h"
+#include "straggler/straggler.h"
 
 /* Of one step of the machine. */
 enum { MOST_SENDS = 4 };
@@ -561,6 +562,8 @@ static uint64_t injected_ns(const executor *self, const executor_call *call, uin
     const executor_settings *settings = &self->settings;
     const tarry_span *spans = call->task.spans;
     double size = 0;
+    if (settings->straggler == NULL)
+        return bare;
     for (uint32_t i = 0; i < call->task.span_count; i++)
         size += (double)spans[i].count / spans[i].of;
     uint64_t whole = size == 1 ? bare : (uint64_t)((double)bare / size);
@@ -1065,6 +1068,8 @@ int executor_init(executor *self, const executor_settings *settings, const tarry
         .compress_seed = server->compress_seed,
         .last = settings->among != NULL ? settings->among->last : (tarry_sum_id){0},
     };
+    if (straggler_is_none(settings->straggler))
+        self->settings.straggler = NULL;
     int error =
         worker_vectors_init(&self->vectors, settings->vectors, server->element, &self->allocator);
     if (error == TARRY_OK)

@@ -7,7 +7,6 @@
 #include "evolve_check.h"
 #include "failing_allocator.h"
 #include "plan/plan.h"
-#include "plan/span/span.h"
 #include "seed.h"
 
 OWNED_BY(tarry_span, free)

@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "plan/evolve/evolve.h"
-#include "plan/span/span.h"
+#include "plan/plan.h"
 #include "plan_check.h"
 #include "seed.h"
 

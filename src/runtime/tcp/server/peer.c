@@ -142,7 +142,7 @@ static bool outgoing_drop(outgoing *self, channel *to, outgoing_tag tag)
     }
     size_t loads = channel_loads(to);
     bool begun = channel_drop(to, tag);
-    if (tag == OUTGOING_PARAMETERS)
+    if (tag == OUTGOING_PARAMETERS && self->reader.active)
         view_reader_end(&self->reader, channel_loads(to) < loads);
     return !begun || channel_detach(to, tag);
 }
