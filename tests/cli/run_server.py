@@ -8,7 +8,7 @@ import threading
 
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
-VERSION = 12  # of the protocol
+VERSION = 13  # of the protocol
 SILENCE_NS = 600 * 10**9  # it says nothing unless it is told to
 
 
