@@ -377,9 +377,14 @@ def check_model():
     return quietly([sys.executable, ROOT / "tests" / "model" / "check_vote.py"])
 
 
-# What needs no build, by name: the check, and what is said of its result.
+def count_tour():
+    return quietly([sys.executable, ROOT / "tests" / "tour.py", "--count", BUILDS / "tour"])
+
+
+# What no configuration builds, by name: the check, and what is said of its result.
 CHECKS = {
     "model": (check_model, "the vote keeps its properties, and what is planted breaks them", "does not hold"),
+    "tour": (count_tour, "a step enters as many source files as docs/tour.md allows", "enters others (tests/tour.py --count)"),
     "format": (check_format, "as .clang-format says", "differs (make format mends it)"),
 }
 
