@@ -3,9 +3,9 @@
 """Builds and tests the project in its configurations, one after the other.
 
     check.py               the configuration 'check': every test once, those of the Python package among them
-    check.py all           all of them but 'check', 'torch', 'long' and 'coverage', the model of the vote, and the layout of the
-                           sources: in one configuration or another every test, with sanitizers and without
-    check.py NAME ...      only these, or 'model' or 'format'
+    check.py all           all of them but 'check', 'torch', 'long' and 'coverage', the model of the vote, the guided tour, and the layout of
+                           the sources: in one configuration or another every test, with sanitizers and without
+    check.py NAME ...      only these, or 'model', 'tour' or 'format'
 
 A line says which stage of how many runs, how much of it is done, and how long it has taken. The output of each failed test is
 shown. At the end its complaints are shown again, and where the log is. The last line is 'N passed, N failed', summed over all
