@@ -67,13 +67,13 @@ struct control_link {
     /* the loop's */
     session *session; /* NULL: it is closed */
     bool freed;       /* the loop has let go of the session */
-    bool waiting;     /* the channel, until there is room for a message */
     uint64_t ended_ns;
     control_message *coming;
 
     /* under the lock */
     pthread_cond_t changed; /* for `take`, */
     pthread_cond_t room;    /* and for `say` */
+    bool waiting;           /* the channel does, until there is room for a message */
     uint32_t callers;       /* that wait for it, or are about to */
     bool up, told;          /* HELLOs were exchanged; `accept` has given it out */
     bool over;              /* nothing more comes or goes: `error` and `why` */
@@ -492,13 +492,13 @@ static void link_look(control_link *link)
     if (link->up || link->over)
         link_send(link);
     pthread_mutex_lock(&self->lock);
-    bool resume = link->waiting && has_room(self, &link->in, WIRE_SAY_BYTES);
+    bool resume =
+        link->waiting && link->session != NULL && has_room(self, &link->in, WIRE_SAY_BYTES);
+    link->waiting = link->waiting && !resume;
     bool ending = link->ending, idle = link->over || !link->up || link->out.bytes == 0;
     pthread_mutex_unlock(&self->lock);
-    if (resume && link->session != NULL && session_channel(link->session) != NULL) {
-        link->waiting = false;
+    if (resume)
         channel_resume(session_channel(link->session));
-    }
     if (!ending)
         return;
     uint64_t now = clock_now_ns();
