@@ -443,7 +443,8 @@ static int read_header(input *in, idx_header *header)
         error = header_bytes(in, &bytes);
         if (error != TARRY_OK)
             return error;
-        const uint64_t size = (uint32_t)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
+        const uint64_t size = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
+                              (uint32_t)bytes[2] << 8 | bytes[3];
         if (k == 0) {
             header->samples = size;
             continue;

@@ -115,11 +115,10 @@ static uint64_t slow_digest(const mirror *own, uint32_t place, uint64_t step)
     const uint64_t key = mix_u64(step);
     uint64_t sum = 0;
     for (size_t i = 0; i * per_word < own->dimension; i++) {
-        unsigned char bytes[8] = {0};
+        uint64_t words[2] = {0}; /* the second one is for compilers that doubt per_word */
         for (size_t n = 0; n < per_word && i * per_word + n < own->dimension; n++)
-            put(own->element, bytes, n, own->numbers[place][i * per_word + n]);
-        uint64_t v;
-        memcpy(&v, bytes, sizeof(v));
+            put(own->element, words, n, own->numbers[place][i * per_word + n]);
+        const uint64_t v = words[0];
         uint64_t s = v + key + i * UINT64_C(0x9e3779b97f4a7c15);
         sum += (s & UINT32_MAX) * (s >> 32) + (v << 32 | v >> 32);
     }

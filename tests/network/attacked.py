@@ -40,6 +40,15 @@ def samples(rows):
     return "".join(lines)
 
 
+def samples_as_numbers(rows):
+    """Of each sample its features, and behind them its label."""
+    found = []
+    for line in samples(rows).splitlines():
+        label, *features = line.split()
+        found.append([*(float(feature.partition(":")[2]) for feature in features), float(label)])
+    return found
+
+
 class Attack:
     """Looks at all frames, keeps the parts of the rounds that it has to do with, and changes what it wants to."""
 

@@ -6,7 +6,7 @@ is known but for a sign. That takes a bound at which they saturate, a chunk of f
 
 import unittest
 
-from attacked import CHUNKS, ENDLESS, FEATURES, JOB, ROWS, VICTIM, Attack, AttackedTest, samples
+from attacked import CHUNKS, ENDLESS, FEATURES, JOB, ROWS, VICTIM, Attack, AttackedTest, samples_as_numbers
 from cluster import WAIT
 from test_secure_plans import Collecting, OtherPlan
 
@@ -26,7 +26,7 @@ one_sample = alone(1, 32)
 
 def largest_coordinates():
     """Of all chunks' gradients at parameters of zero, by size, the largest first."""
-    rows = [[float(value) for value in line.split(",")] for line in samples(ROWS).splitlines()]
+    rows = samples_as_numbers(ROWS)
     sums = [-sum(row[-1] * row[at] for row in rows[chunk * CHUNK_ROWS:(chunk + 1) * CHUNK_ROWS]) / 2
             for chunk in range(CHUNKS) for at in range(FEATURES)]
     return sorted(map(abs, sums), reverse=True)

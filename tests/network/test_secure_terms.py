@@ -11,7 +11,7 @@ import time
 import unittest
 
 import frames
-from attacked import (BITS, CHUNKS, ENDLESS, FEATURES, ROWS, VICTIM, WORKERS, Attack, AttackedTest, samples)
+from attacked import (BITS, CHUNKS, ENDLESS, FEATURES, ROWS, VICTIM, WORKERS, Attack, AttackedTest, samples_as_numbers)
 from cluster import WAIT
 from dishonest import DOWN, UP, Signal, is_signal, parts_of
 from frames import Kind, Type
@@ -72,7 +72,7 @@ class OtherTerms(Attack):
 
 def gradient(parameters, chunks):
     """Of the logistic loss over these chunks, by coordinate."""
-    rows = [[float(value) for value in line.split(",")] for line in samples(ROWS).splitlines()]
+    rows = samples_as_numbers(ROWS)
     size, total = ROWS // CHUNKS, [0.0] * FEATURES
     for chunk in chunks:
         for row in rows[size * chunk:size * (chunk + 1)]:
