@@ -136,10 +136,7 @@ class Client:
     def tell_buffers(self, step: int, names: list[str], values: Callable[[], bytes]) -> None:
         """A piece of this step has changed these buffers: the hub has them afterwards, from this worker or another."""
         self._send({"type": "buffers", "step": step, "names": names})
-        message, _ = self._answer("state", "enough")
-        if message["type"] == "state":
-            self._send({"type": "state"}, values())
-            self._answer("enough")
+        self._answer_after_state(values, "enough")
 
     def buffers_of(self, step: int) -> bytes | None:
         """What a worker told of this step. None: the hub does not have it, or not any more."""
@@ -177,10 +174,7 @@ class Client:
         state that this worker has to have after the steps that it has `done`. The hub may ask for its own after as
         many. Raises Error: this worker is refused."""
         self._send({"type": "state-verdict", "step": step, "done": done})
-        message, payload = self._answer("verdict", "state")
-        if message["type"] == "state":
-            self._send({"type": "state"}, state())
-            message, payload = self._answer("verdict")
+        message, payload = self._answer_after_state(state, "verdict")
         return message["verdict"], payload
 
     def hold_order(self, worker: int, place: int, what: str, digest: str) -> None:

@@ -4,6 +4,7 @@
 import dataclasses
 import logging
 import os
+import re
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -12,11 +13,11 @@ from typing import Any
 from ..errors import ArgumentError
 from ..hub import ON_THIS_MACHINE, Hub, Member, Security, address
 from ..hub.settings import HubSettings, default_listen, listen_beside
-from .nodes import first_of
 
 _LOG = logging.getLogger("tarry.hub")
 # Where a job's hub listens that has no port of its own: two ports for each job, below those that systems choose.
 _FIRST_PORT, _PORTS = 20_000, 10_000
+_RANGE = re.compile(r"\[(\d+)[^\]]*\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,3 +193,17 @@ def _hub_of_several(environment: Mapping[str, str], workers: int) -> str:
     else:
         port = _FIRST_PORT + 2 * (zlib.crc32(str(job).encode()) % (_PORTS // 2))
     return address.joined(address.seen_from_outside(host), port)
+
+
+def first_of(hosts: str) -> str:
+    """The first host of a list as Slurm writes it, 'node[01-04,7],gpu3'. Raises ArgumentError."""
+    depth, end = 0, len(hosts)
+    for place, letter in enumerate(hosts):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and depth == 0:
+            end = place
+            break
+    found = _RANGE.sub(r"\1", hosts[:end].strip())
+    if not found or "[" in found or "]" in found or depth != 0:
+        raise ArgumentError(f"{hosts!r} is no list of hosts")
+    return found

@@ -33,7 +33,6 @@ from .buffer_source import BufferSource
 from .chief import Chief
 from .clipping import Clipping
 from .collective import Collective, check_setting
-from .copies import Copies
 from .data_digest import check_options as check_data_options
 from .data_digest import summarize
 from .drawn import Drawn
@@ -53,16 +52,15 @@ from .lone import tell_of_lone_samples
 from .members import HasState, Members
 from .numerics import kind_of, probe
 from .order import Order, hold_to_others, order_of
-from .over import Over
 from .prefetch import Prefetcher
 from .reduction import Reduction
 from .seeding import seed_all
 from .source import source_of
 from .standing import Standing
 from .step import Guard, LossOf, Step
-from .sums import Lost, Summed, Sums
+from .sums import Lost, Over, Summed, Sums
 from .tail import Tail
-from .update import Parts, Update
+from .update import Copies, Parts, Update
 from .wrapped import check_whole
 
 

@@ -122,3 +122,35 @@ class Sums(abc.ABC):
     def _raise_if_over(self) -> None:
         if self._over:
             raise self.client.why_over()
+
+
+class Over(Sums):
+    """Those of a training that was over before this worker came: it has the last state, and its script continues after
+    the loop."""
+
+    def begin(self, steps: int) -> None:
+        pass
+
+    def goes_on(self) -> bool:
+        return False
+
+    def _has_next(self) -> bool:
+        return False
+
+    def _look_ahead(self) -> Task | None:
+        return None
+
+    def take(self) -> Task | Summed | Lost:
+        raise StateError("the training is over")
+
+    def end_step(self, *, lost: bool) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def leave(self, told: Callable[[], object]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the gradients of a piece to its vector, and from the sum of a step to `.grad`, buffers and metrics."""
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,9 +9,9 @@ from typing import NamedTuple
 import torch
 
 from ..errors import Error
+from ..hub import Client
 from . import secure as secure_sums
 from .buffer_source import BufferSource
-from .copies import Copies
 from .drawn import Drawn
 from .drift import Drift
 from .finite import FiniteCheck
@@ -23,6 +24,27 @@ from .seeding import seed_all
 from .standing import metrics_of
 from .sums import Lost, Summed
 from .tail import Tail
+
+_FIRST, _EACH = 3, 16  # steps: copies of their pieces are compared
+
+
+class Copies:
+    """This worker's pieces of a step: copies have to have the same bits where coded parts are made of them. For the
+    training's thread."""
+
+    def __init__(self, client: Client, worker: int, parts: int) -> None:
+        self._client, self._worker, self._parts = client, worker, parts
+        self._digests: dict[int, str] = {}
+
+    def add(self, step: int, unit: int, vector: torch.Tensor) -> None:
+        if self._parts > 1 and (step < _FIRST or step % _EACH == 0):
+            self._digests[unit] = hashlib.blake2b(vector.numpy().tobytes(), digest_size=8).hexdigest()
+
+    def compare(self, step: int) -> None:
+        """Before anybody goes by the step's sum. Raises Error where copies of a piece differ."""
+        if self._digests:
+            self._client.compare(self._worker, step, self._digests)
+            self._digests = {}
 
 
 class Parts(NamedTuple):

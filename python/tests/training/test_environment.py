@@ -13,8 +13,7 @@ pytest.importorskip("torch")
 
 from tarry import ArgumentError
 from tarry.hub import Client, address
-from tarry.torch.environment import Place, place_of
-from tarry.torch.nodes import first_of
+from tarry.torch.environment import Place, first_of, place_of
 
 
 def test_alone() -> None:

@@ -171,7 +171,8 @@ class Tap:
             except OSError:
                 return
             worker = accepting.wrap_socket(connection, server_side=True)
-            subject = dict(part[0] for part in worker.getpeercert()["subject"])
+            certificate: Any = worker.getpeercert()
+            subject: dict[str, str] = dict(part[0] for part in certificate["subject"])
             host, _, port = self.server.rpartition(":")
             context = credentials_of.context(self.keys / subject["commonName"], accepting=False)
             server = context.wrap_socket(socket.create_connection((host, int(port))), server_hostname="tarry-server")
