@@ -534,6 +534,8 @@ static bool terminal_is_there(void)
     return isatty(STDOUT_FILENO) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
 }
 
+enum { PICTURE_BYTES = 1 << 16 };
+
 /* Watches the run until its end; gives back the exit status. */
 static int top_watch(const top_options *options)
 {
@@ -550,6 +552,8 @@ static int top_watch(const top_options *options)
     };
     uv_loop_t loop;
     tarry_diagnostic why;
+    if (its.live) /* a picture is there at once, and not line by line */
+        setvbuf(stdout, NULL, _IOFBF, PICTURE_BYTES);
     if (uv_loop_init(&loop) != 0)
         return complain(EXIT_FAILED, "top: no event loop");
     int status = EXIT_DONE;
