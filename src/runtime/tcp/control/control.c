@@ -743,13 +743,10 @@ static int control_listen(tarry_control *self, tarry_diagnostic *diagnostic)
     uint32_t count;
     int error = address_resolve(text, true, found, &count, diagnostic);
     for (uint32_t i = 0; error == TARRY_OK && i < count; i++) {
-        if (!address_is_file(&found[i]) && self->credential == NULL && !security->insecure)
-            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s: needs credentials", text);
-        if (security->insecure && !security->force && !address_is_loopback(&found[i]))
-            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                            "%s: plain text is for loopback addresses and Unix sockets, unless it "
-                            "is forced",
-                            text);
+        error = address_check_listen(&found[i], text, security->insecure, security->force,
+                                     self->credential != NULL, diagnostic);
+        if (error != TARRY_OK)
+            return error;
         if (self->listener_count > 0)
             address_take_port(&found[i], &bound);
         int fd = -1;

@@ -306,6 +306,19 @@ static bool set_options(const address *where, int fd)
             setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0);
 }
 
+int address_check_listen(const address *where, const char *text, bool insecure, bool force,
+                         bool has_credential, tarry_diagnostic *diagnostic)
+{
+    if (insecure && !force && !address_is_loopback(where))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "%s: plain text is for loopback addresses and Unix sockets, unless it is "
+                        "forced",
+                        text);
+    if (!has_credential && !insecure && !address_is_file(where))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s: needs credentials", text);
+    return TARRY_OK;
+}
+
 int address_listen(const address *where, int *out, tarry_diagnostic *diagnostic)
 {
     if (address_is_file(where))

@@ -44,6 +44,10 @@ void address_text_without_port(const address *where, char text[ADDRESS_TEXT]);
  * SYSTEM. */
 int address_of(int fd, address *found, tarry_diagnostic *diagnostic);
 
+/* Whether it may be listened on: in plain text as tarry_tcp_security says, else with a credential.
+ * text: the address, for the diagnostic. Errors: ARGUMENT. */
+int address_check_listen(const address *where, const char *text, bool insecure, bool force,
+                         bool has_credential, tarry_diagnostic *diagnostic);
 /*
  * A listening socket, close-on-exec and non-blocking. TCP: SO_REUSEADDR. Unix: mode 0600; a socket
  * file that nobody listens on any more is replaced, one that somebody does is an error. Errors:

@@ -944,13 +944,10 @@ static int check_listen(const tarry_tcp_server *server, const char *text, const 
                         tarry_diagnostic *diagnostic)
 {
     const tarry_tcp_security *security = &server->settings.security;
-    if (security->insecure && !security->force && !address_is_loopback(at))
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "%s: plain text is for loopback addresses and Unix sockets, unless it is "
-                        "forced",
-                        text);
-    if (server->credential == NULL && !security->insecure && !address_is_file(at))
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s: needs credentials", text);
+    int error = address_check_listen(at, text, security->insecure, security->force,
+                                     server->credential != NULL, diagnostic);
+    if (error != TARRY_OK)
+        return error;
     if (server->listener_count == ADDRESS_MOST)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s: more than %d addresses to listen on",
                         text, ADDRESS_MOST);
